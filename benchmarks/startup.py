@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-PLAIN = (sys.executable, "-c", "pass")
+PLAIN_PYTHON = (sys.executable, "-c", "pass")
 COPYDESK = (sys.executable, "-m", "copydesk")
 COMMANDS = (
     "--version",
@@ -30,7 +30,10 @@ COMMANDS = (
 
 
 def measure_cpu_seconds(command: Sequence[str], environment: Mapping[str, str]) -> float:
-    """Returns the user and system time of one run. A command that fails counts too: there is no server to ask."""
+    """Returns the user and system time of one run.
+
+    A command that fails counts too: there is no server to connect to.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, env=environment, capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -38,15 +41,15 @@ def measure_cpu_seconds(command: Sequence[str], environment: Mapping[str, str]) 
 
 
 def measure_commands(runs: int, environment: Mapping[str, str]) -> Iterator[tuple[str, list[float]]]:
-    """Yields each command with its times. The first run is not counted: it compiles and fills the disk's cache."""
-    commands = {"python -c pass": PLAIN} | {f"copydesk {name}": (*COPYDESK, *name.split()) for name in COMMANDS}
+    """Yields each command with its times. Ignores the first run, which compiles modules and fills the disk cache."""
+    commands = {"python -c pass": PLAIN_PYTHON} | {f"copydesk {name}": (*COPYDESK, *name.split()) for name in COMMANDS}
     for name, command in commands.items():
         measure_cpu_seconds(command, environment)
         yield name, [measure_cpu_seconds(command, environment) for _ in range(runs)]
 
 
 def make_environment(folder: Path) -> dict[str, str]:
-    """Returns the environment of a data folder with one project, and of a server that is not there."""
+    """Returns the environment of a data folder with one project, and of a server that does not run."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("COPYDESK_", "PYTHON"))}
     environment |= {
         "PYTHONPATH": str(Path(__file__).parent.parent),

@@ -1,4 +1,4 @@
-"""Real parts for every test: databases, repositories, a served Copydesk, and models that follow a script."""
+"""Fixtures and hooks for every test: databases, a served Copydesk, and settings of the run."""
 
 import gc
 import os
@@ -10,28 +10,28 @@ import pytest
 from hypothesis import settings
 
 from copydesk.cli.quick_exit import QuickExit
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.postgres import new_database
 from tests.support.programs import summarize_skips
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
-from tests.support.sharing import Sharing
+from tests.support.xdist_scheduling import BalancedScheduling
 
 DATABASES = ("sqlite", "postgres")
-settings.register_profile("patient", settings(), deadline=None)  # how long an example takes is the machine's business
+settings.register_profile("patient", settings(), deadline=None)  # no deadline: examples take longer on a slow machine
 settings.load_profile("patient")
-# No test leaves the machine, and every client of HTTP would read all of the machine's certificates: 30 ms of CPU each.
+# Tests use no TLS, and reading the machine's certificates would cost each HTTP client 30 ms of CPU.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job, and in what a test starts
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in background jobs of a shell and in child processes
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if "PYTEST_XDIST_WORKER" in os.environ:
-    QuickExit().status = 0  # else DuckDB's bindings would report as leaks what a daemon thread still holds
-gc.disable()  # while tests are collected, nothing becomes garbage that is worth the search
+    QuickExit().status = 0  # otherwise DuckDB's bindings report objects of daemon threads as leaks
+gc.disable()  # collecting tests creates little garbage
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays, so that no garbage collection of a test need look at it."""
+    """Freezes the collected tests, so that garbage collections during tests skip them."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -49,26 +49,26 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Sharing | None:
-    """For a run by files; whoever asks for another way gets that."""
-    return Sharing(config, log) if config.getoption("dist") == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BalancedScheduling | None:
+    """Balances runs with `--dist loadfile`; other distributions use their own scheduler."""
+    return BalancedScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(params=DATABASES)
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database, on each engine in turn."""
+    """Returns the URL of an empty database, on each engine in turn."""
     return f"sqlite:///{tmp_path / 'copydesk.db'}" if request.param == "sqlite" else new_database()
 
 
 @pytest.fixture(params=DATABASES)
 def migrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database with its tables and nothing in them, on each engine in turn."""
-    return migrated.new_database(request.param, tmp_path)
+    """Returns the URL of a migrated database without rows, on each engine in turn."""
+    return migrated_databases.new_database(request.param, tmp_path)
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    """Copydesk on SQLite with a worker, over real HTTP, with one project and its key."""
+    """Serves Copydesk on SQLite with a worker, over real HTTP, with one project and its key."""
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n\nThe colour of things.\n"})
     with serve(tmp_path / "data", repository=repository) as running:
         yield running

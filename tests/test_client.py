@@ -1,4 +1,4 @@
-"""The Python client's view of the numbers, against a served Copydesk."""
+"""The Python client's analytics methods, against a served Copydesk."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -27,18 +27,18 @@ def site(running: Service) -> Service:
     return running.another_project()
 
 
-def keep(site: Service, path: str, visitor: int, on: int = FIRST, agent: str = "Browser") -> None:
-    site.desk.store.log_views([_view(site, path, visitor, on, agent)])
+def log_view(site: Service, path: str, visitor: int, on: int = FIRST, agent: str = "Browser") -> None:
+    site.desk.store.log_views([_make_view(site, path, visitor, on, agent)])
 
 
-def _view(site: Service, path: str, visitor: int, on: int = FIRST, agent: str = "Browser") -> PageView:
+def _make_view(site: Service, path: str, visitor: int, on: int = FIRST, agent: str = "Browser") -> PageView:
     return PageView(
         site.project.id, path, on * DAY, VisitorClass.HUMAN, agent, "", "test", "1", visitor, "", "", 200, None
     )
 
 
 def test_every_report_has_a_client_method(site: Service) -> None:
-    keep(site, "/", 1)
+    log_view(site, "/", 1)
     site.desk.feedback.add(site.project.id, "/", True, None, FIRST * DAY)
     one = {"human": 1, "ai": 0, "total": 1}
     client = site.client
@@ -60,14 +60,14 @@ def test_every_report_has_a_client_method(site: Service) -> None:
     ],
 )
 def test_days_may_be_text_dates_or_datetimes(site: Service, second: str | date) -> None:
-    keep(site, "/one", 1)
-    keep(site, "/two", 1, FIRST + 1)
+    log_view(site, "/one", 1)
+    log_view(site, "/two", 1, FIRST + 1)
     assert [row["path"] for row in site.client.visitors(second)["visitors"]] == ["/two"]
     assert [row["path"] for row in site.client.visitors(None, second)["visitors"]] == ["/one"]
 
 
 def test_rows_are_fetched_in_several_requests(site: Service) -> None:
-    site.desk.store.log_views([_view(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(251)])
+    site.desk.store.log_views([_make_view(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(251)])
     for n in range(101):
         site.desk.feedback.add(site.project.id, f"/{n}", True, None, FIRST * DAY)
     client = site.client

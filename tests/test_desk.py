@@ -1,4 +1,4 @@
-"""A desk that is opened and closed again leaves nothing behind."""
+"""Closing a desk releases everything."""
 
 import asyncio
 import threading
@@ -10,11 +10,11 @@ from copydesk.core.rate_limits.in_memory import SharedRateLimiter
 from copydesk.core.rate_limits.limits import RateLimit
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
-from tests.support import migrated
+from tests.support import migrated_databases
 
 
 def test_opening_and_closing_a_desk_many_times_leaves_no_threads(tmp_path: Path) -> None:
-    migrated.new_sqlite(tmp_path)
+    migrated_databases.new_sqlite(tmp_path)
     before = set(threading.enumerate())
     for number in range(5):
         desk = open_desk(Settings(data=tmp_path))

@@ -1,4 +1,4 @@
-"""The documentation is complete, its links lead somewhere, and its examples run and print what it says."""
+"""The documentation is complete, its links work, and its examples run with the documented output."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from copydesk.jobs.job import Phase, Reason, Status
 from copydesk.jobs.storage.records import EventKind
 from copydesk.web.api import schemas as views
 from copydesk.web.app import create_app
-from tests.support.dashboard import routes as dashboard
+from tests.support.dashboard import list_dashboard_routes as dashboard
 from tests.support.programs import add_curl
 from tests.support.repositories import make_repository
 
@@ -58,7 +58,7 @@ def without_code(page: str) -> str:
     return re.sub(r"`[^`\n]*`", "", FENCE.sub("", page))
 
 
-def anchors(page: str) -> set[str]:
+def heading_anchors(page: str) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -94,7 +94,7 @@ def test_every_secret_is_documented(name: str) -> None:
 
 def test_every_route_is_documented(tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path))
-    found = set(routes(create_app(desk).routes))
+    found = set(list_routes(create_app(desk).routes))
     desk.close()
     page = API.read_text("utf-8")
     found -= {f"{method} {route.path}" for route in dashboard() for method in route.methods or ()}
@@ -102,10 +102,10 @@ def test_every_route_is_documented(tmp_path: Path) -> None:
     assert [route for route in sorted(found) if f"`{route}`" not in page] == []
 
 
-def routes(known: Sequence[Any]) -> Iterator[str]:
+def list_routes(known: Sequence[Any]) -> Iterator[str]:
     for route in known:
         if hasattr(route, "original_router"):
-            yield from routes(route.original_router.routes)
+            yield from list_routes(route.original_router.routes)
         else:
             yield from (f"{method} {route.path}" for method in route.methods if method != "HEAD")
 
@@ -113,7 +113,7 @@ def routes(known: Sequence[Any]) -> Iterator[str]:
 def test_every_command_is_documented_with_its_options() -> None:
     page = CLI.read_text("utf-8")
     sections = {part.partition("\n")[0]: part for part in re.split(r"^### ", page, flags=re.M)}
-    found = list(commands(typer.main.get_command(cli.app), "copydesk"))
+    found = list(list_commands(typer.main.get_command(cli.app), "copydesk"))
     assert len(found) > 15
     for name, command in found:
         assert name in sections, f"{name} has no section"
@@ -125,12 +125,12 @@ def test_every_command_is_documented_with_its_options() -> None:
                 assert re.search(rf"`[^`]*{re.escape(str(shown))}\b", sections[name], re.I), f"{name}: {shown}"
 
 
-def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+def list_commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     below = getattr(command, "commands", None)
     if below is None and not command.hidden:
         yield name, command
     for word, found in (below or {}).items():
-        yield from commands(found, f"{name} {word}")
+        yield from list_commands(found, f"{name} {word}")
 
 
 def test_every_test_that_the_security_page_names_exists() -> None:
@@ -146,7 +146,7 @@ def test_every_event_kind_is_documented() -> None:
 
 def test_every_status_phase_reason_and_error_code_is_documented() -> None:
     page = API.read_text("utf-8") + DASHBOARD.read_text("utf-8")
-    words = {*Status, *Phase, *Reason, *(refusal.code for refusal in refusals(RequestError))} - NOT_OVER_HTTP
+    words = {*Status, *Phase, *Reason, *(refusal.code for refusal in list_refusals(RequestError))} - NOT_OVER_HTTP
     assert [word for word in sorted(words) if f"`{word}`" not in page] == []
 
 
@@ -178,10 +178,10 @@ def test_every_field_is_documented(view: type[BaseModel]) -> None:
     assert [name for name in names if f"`{name}`" not in page and f'"{name}"' not in page] == []
 
 
-def refusals(kind: type[RequestError]) -> Iterator[type[RequestError]]:
+def list_refusals(kind: type[RequestError]) -> Iterator[type[RequestError]]:
     yield kind
     for below in kind.__subclasses__():
-        yield from refusals(below)
+        yield from list_refusals(below)
 
 
 def test_readme_begins_with_commands_to_run() -> None:
@@ -202,7 +202,7 @@ def test_every_link_has_a_target(page: Path) -> None:
         if not target.startswith("https://"):
             file = (page.parent / path).resolve() if path else page
             assert file.exists(), target
-            assert not anchor or anchor in anchors(file.read_text("utf-8")), target
+            assert not anchor or anchor in heading_anchors(file.read_text("utf-8")), target
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -211,8 +211,8 @@ def test_no_page_contains_paths_of_the_authors_machine(page: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Example:
-    """A block that is run, and what the page says it prints: `json`, of which the keys count, or lines of `text`."""
+class DocExample:
+    """A block that is run, and its documented output: `json`, whose keys count, or lines of `text`."""
 
     language: str
     code: str
@@ -224,23 +224,23 @@ class Example:
         return self.code if self.language == "bash" else f"python3 - <<'END_OF_PYTHON'\n{self.code}END_OF_PYTHON\n"
 
 
-def examples(page: str) -> list[Example]:
-    """Blocks marked `bash` or `python` are run, those marked `bash no-run` are not."""
-    found: list[Example] = []
+def parse_examples(page: str) -> list[DocExample]:
+    """Parses blocks: `bash` and `python` are run, `bash no-run` is not."""
+    found: list[DocExample] = []
     for block in FENCE.finditer(page):
         info, text = block["info"], block["text"]
         if info in ("bash", "python"):
-            found.append(Example(info, text, "", ""))
+            found.append(DocExample(info, text, "", ""))
         elif info in ("json", "text") and found and not found[-1].kind:
             between = page[: block.start()].rpartition("```")[2]
             if "\n#" not in between:
-                found[-1] = Example(found[-1].language, found[-1].code, info, text)
+                found[-1] = DocExample(found[-1].language, found[-1].code, info, text)
     return found
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The real command in a process of its own; gives the environment of whoever tries the examples."""
+    """Serves the real command in a separate process; returns the environment of a person who tries the examples."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
@@ -273,7 +273,7 @@ def wait_for(address: str, server: "subprocess.Popen[bytes]") -> None:
 
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_run_and_print_the_documented_output(page: Path, served: dict[str, str], tmp_path: Path) -> None:
-    shown = examples(page.read_text("utf-8"))
+    shown = parse_examples(page.read_text("utf-8"))
     environment = dict(served)
     if page != ROOT / "docs/quickstart.md":
         files = {
@@ -282,7 +282,7 @@ def test_examples_run_and_print_the_documented_output(page: Path, served: dict[s
         }
         make_repository(tmp_path / "handbook", files)
     if page in (API, ANALYTICS, EVENTS, CLIENT):
-        environment |= a_project(served, tmp_path)
+        environment |= create_project(served, tmp_path)
     mark = "------ end of example ------"
     script = "set -euo pipefail\n" + "".join(f"{example.script}\necho; echo '{mark}'\n" for example in shown)
     done = subprocess.run(
@@ -291,41 +291,43 @@ def test_examples_run_and_print_the_documented_output(page: Path, served: dict[s
     assert done.returncode == 0, done.stdout + done.stderr
     for example, printed in zip(shown, done.stdout.split(mark), strict=False):
         if example.kind == "json":
-            assert missing(json.loads(example.expected), json.loads(printed)) == [], example.code
+            assert find_missing(json.loads(example.expected), json.loads(printed)) == [], example.code
         elif example.kind == "text":
-            actual = iter(steadied(printed))
-            assert [line for line in steadied(example.expected) if line != "…" and line not in actual] == [], printed
+            actual = iter(stable_lines(printed))
+            assert [line for line in stable_lines(example.expected) if line != "…" and line not in actual] == [], (
+                printed
+            )
 
 
-def a_project(served: dict[str, str], folder: Path) -> dict[str, str]:
-    def made(*arguments: str) -> dict[str, Any]:
+def create_project(served: dict[str, str], folder: Path) -> dict[str, str]:
+    def run_command(*arguments: str) -> dict[str, Any]:
         run = subprocess.run(
             ["copydesk", *arguments, "--json"], env=served, cwd=folder, capture_output=True, check=True
         )
         facts: dict[str, Any] = json.loads(run.stdout)
         return facts
 
-    project = made("project", "create", "Handbook", "--repo", "handbook")["projectId"]
-    return {"COPYDESK_PROJECT": project, "COPYDESK_API_KEY": made("key", "create", "--project", project)["key"]}
+    project = run_command("project", "create", "Handbook", "--repo", "handbook")["projectId"]
+    return {"COPYDESK_PROJECT": project, "COPYDESK_API_KEY": run_command("key", "create", "--project", project)["key"]}
 
 
-def missing(expected: Any, actual: Any, at: str = "") -> list[str]:
-    """The keys of the page's JSON that the real one lacks."""
+def find_missing(expected: Any, actual: Any, at: str = "") -> list[str]:
+    """Returns the keys of the page's JSON that the real one lacks."""
     if isinstance(expected, dict):
         if not isinstance(actual, dict):
             return [at]
         return [
             fault
             for key, value in expected.items()
-            for fault in (missing(value, actual[key], f"{at}.{key}") if key in actual else [f"{at}.{key}"])
+            for fault in (find_missing(value, actual[key], f"{at}.{key}") if key in actual else [f"{at}.{key}"])
         ]
     if isinstance(expected, list) and expected:
-        return missing(expected[0], actual[0], f"{at}[0]") if actual else [at]
+        return find_missing(expected[0], actual[0], f"{at}[0]") if actual else [at]
     return []
 
 
-def steadied(text: str) -> list[str]:
-    """Lines without what differs each time: addresses, times, ids, hashes, numbers of events."""
+def stable_lines(text: str) -> list[str]:
+    """Returns lines without varying parts: addresses, times, ids, hashes, numbers of events."""
     for pattern in (
         r"http://\S+",
         r"\b\d{4}-\d\d-\d\dT[\d:.]+Z",

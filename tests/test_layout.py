@@ -1,4 +1,4 @@
-"""How the code is laid out: which way imports go, how long a file may grow, what the schema is the sum of."""
+"""The layout of the code: the direction of imports, the length of files, and the schema as a sum of migrations."""
 
 import ast
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from alembic.migration import MigrationContext
 
 import copydesk
 import copydesk.analytics.tables
-import copydesk.jobs.storage.tables  # their tables join the others' metadata
+import copydesk.jobs.storage.tables  # adds its tables to the metadata
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
 from copydesk.core.db.tables import metadata
@@ -26,7 +26,7 @@ MAX_FOLDER_ENTRIES = 12
 
 MAY_IMPORT = {
     "core": set[str](),
-    "client": set[str](),  # but for copydesk_client, a package of its own
+    "client": set[str](),  # except copydesk_client, a separate package
     "middleware": set[str](),
     "jobs": {"core"},
     "analytics": {"core"},
@@ -39,8 +39,8 @@ MAY_IMPORT = {
 }
 
 
-def imported(file: Path) -> Iterator[str]:
-    """The names of copydesk's own modules in a file, also of those imported within a function."""
+def list_imports(file: Path) -> Iterator[str]:
+    """Lists the copydesk modules that a file imports, including imports inside functions."""
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "copydesk")
@@ -55,12 +55,12 @@ def imported(file: Path) -> Iterator[str]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_imports_follow_the_layer_order(file: Path) -> None:
     part = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    others = {name.split(".")[1] for name in imported(file)} - {part}
+    others = {name.split(".")[1] for name in list_imports(file)} - {part}
     assert others <= MAY_IMPORT[part]
 
 
 def test_no_import_cycles_between_neighbors() -> None:
-    """At every depth: the files and folders that lie beside each other import in one direction."""
+    """At every depth, the files and folders beside each other import in one direction."""
     assert [circle for neighbors in find_neighbor_imports().values() if (circle := find_circle(neighbors))] == []
 
 
@@ -70,7 +70,7 @@ def find_neighbor_imports() -> dict[str, dict[str, set[str]]]:
     imports: dict[str, dict[str, set[str]]] = {}
     for file in FILES:
         importer = module_name(file).split(".")
-        for name in imported_modules(file, modules):
+        for name in list_imported_modules(file, modules):
             target = name.split(".")
             shared = next((n for n, pair in enumerate(zip(importer, target, strict=False)) if pair[0] != pair[1]), None)
             if shared is not None:
@@ -83,7 +83,7 @@ def module_name(file: Path) -> str:
     return ".".join(("copydesk", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
 
 
-def imported_modules(file: Path, modules: set[str]) -> Iterator[str]:
+def list_imported_modules(file: Path, modules: set[str]) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
@@ -101,7 +101,7 @@ def find_circle(imports: dict[str, set[str]]) -> list[str]:
 
 
 def test_every_folder_has_at_most_a_dozen_entries() -> None:
-    """But for the migrations, of which every version adds one."""
+    """Except the migrations, where every version adds one."""
     folders = [folder for folder in PACKAGE.rglob("*") if (folder / "__init__.py").exists()]
     sizes = {
         str(folder.relative_to(PACKAGE)): sum(
@@ -131,13 +131,13 @@ def test_schema_equals_the_sum_of_its_migrations(database_url: str) -> None:
 
 
 def test_test_requests_have_generous_timeouts() -> None:
-    """The default of five seconds is too short while other tests take all the cores."""
+    """The default of five seconds is too short while other tests use all cores."""
     hasty = [f"{file.relative_to(TESTS)}:{line}" for file in TESTS.rglob("*.py") for line in find_hasty_requests(file)]
     assert hasty == []
 
 
 def find_hasty_requests(file: Path) -> Iterator[int]:
-    """Yields the lines of HTTP calls that have no timeout or a short one."""
+    """Yields the lines of HTTP calls without a timeout or with a short one."""
     for node in ast.walk(ast.parse(file.read_bytes())):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="httpx" | "httpx2"), attr=name)) if name in REQUESTS:

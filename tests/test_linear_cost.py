@@ -1,6 +1,7 @@
-"""Text from outside costs CPU time in proportion to its length, or is bounded: no page, prompt or header freezes us.
+"""Text from outside costs CPU time in proportion to its length, or is limited: no page, prompt or header stalls us.
 
-A new parser is a line in tests/support/parsers.py; a new attack is a line in ATTACKS."""
+A new parser is a line in tests/support/parsers.py; a new attack is a line in ATTACKS.
+"""
 
 import re
 from difflib import SequenceMatcher
@@ -70,16 +71,16 @@ def pumps(pieces: list[str]) -> st.SearchStrategy[Pump]:
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_repeated_text_takes_linear_time(name: str) -> None:
-    _search(name, examples=6, size=PARSERS[name].size // 4)
+    _run_search(name, examples=6, size=PARSERS[name].size // 4)
 
 
 @pytest.mark.drill
 @pytest.mark.parametrize("name", PARSERS)
 def test_random_repeated_texts_take_linear_time(name: str) -> None:
-    _search(name, examples=200, size=PARSERS[name].size, derandomize=False)
+    _run_search(name, examples=200, size=PARSERS[name].size, derandomize=False)
 
 
-def _search(name: str, *, examples: int, size: int, derandomize: bool = True) -> None:
+def _run_search(name: str, *, examples: int, size: int, derandomize: bool = True) -> None:
     @settings(max_examples=examples, deadline=None, derandomize=derandomize, suppress_health_check=list(HealthCheck))
     @given(pumps(PARSERS[name].pieces))
     def search(pump: Pump) -> None:
@@ -98,7 +99,7 @@ def test_measurement_detects_quadratic_and_accepts_linear_time() -> None:
 
 
 def test_heading_with_many_spaces_is_cheap() -> None:
-    """Longer lines are no headings, so that the cost of one line is bounded; it must not be high either."""
+    """Longer lines are not headings, so that the cost of one line is limited; it must not be high either."""
     spaces, plain = Pump("# a" + " " * 900 + "b\n"), Pump("# " + "ab " * 300 + "\n")
     assert_cheap(PARSERS["headings"].run, spaces, 20_000, plain, times=10)
 
@@ -162,7 +163,7 @@ def test_bounded_comparison_equals_difflib(old: list[str], new: list[str]) -> No
 
 
 def test_comparison_ends_when_its_step_budget_is_used_up() -> None:
-    """Every second line is the same, and no two of them lie together: the worst case of difflib."""
+    """Every second line is the same, and no two of them are adjacent: the worst case of difflib."""
     old, new = ["a", "b"] * 500, ["a", "c"] * 500
     matcher = BoundedMatcher(old, new, max_steps=300_000)
     assert matcher.steps_left == 0
@@ -171,7 +172,7 @@ def test_comparison_ends_when_its_step_budget_is_used_up() -> None:
 
 
 def test_fully_rewritten_page_is_compared_within_bounds() -> None:
-    """As a translation does it. The bound is tested above; here, that the judgement is the same beyond it."""
+    """As in a translation. The limit is tested above; here, that the verdict is the same beyond it."""
     old = "".join(f"one {n}\n\n" for n in range(100))
     new = "".join(f"zwei {n}x\n\n" for n in range(100))
     refusal = explain_overreach(old.encode(), new.encode())
@@ -194,7 +195,7 @@ def test_a_pattern_that_takes_long_to_compile_is_refused(pattern: str) -> None:
 
 
 def test_the_deadline_of_a_search_holds_for_all_lines_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each line alone takes less than the deadline; the whole text matches at once by its first line."""
+    """Each line alone takes less than the deadline; the complete text matches immediately by its first line."""
     monkeypatch.setattr("copydesk.jobs.agent.tools.read_tools.SEARCH_TIMEOUT_SECONDS", 0.5)
     search = TOOLS["search"]
     page = workspace_of(a_md="x\n" + ("a" * 24 + "!\n") * 20_000)
@@ -210,7 +211,7 @@ def test_branch_rule_with_many_wildcards_is_matched_quickly() -> None:
 
 @pytest.mark.drill
 def test_file_name_comparisons_are_limited() -> None:
-    """Links times files, each pair costing the square of its length, would take days."""
+    """Links times files, with quadratic cost per pair, would take days."""
     made = workspace_of(a_md="".join(f"[x]({'ab' * 30}{chr(97 + n % 26)}{'c' * (n // 26)}.md)\n" for n in range(200)))
     for n in range(100):
         made.write(f"{'ba' * 30}{chr(97 + n % 26)}{'d' * (n // 26)}.md", b"# A\n")

@@ -1,4 +1,4 @@
-"""The middlewares around real sites: what is told, when it is told again, and that the site never notices."""
+"""The middlewares around real sites: the events they send, their retries, and an undisturbed site."""
 
 import os
 import re
@@ -21,9 +21,9 @@ import uvicorn
 
 from copydesk import middleware
 from copydesk.middleware import MOST_WAITING, CopydeskASGI, CopydeskWSGI, Queue, Views
-from tests.support.collector import RETRY_AFTER, Collector, collecting
+from tests.support.collector import RETRY_AFTER_SECONDS, FakeCollector, fake_collector
 from tests.support.cpu_budget import limit_cpu
-from tests.support.pages import MISSING, PAGES, VIEWS
+from tests.support.pages import COUNTED_PATHS, NOT_FOUND, PAGES
 from tests.support.service import Service
 
 ROOT = Path(__file__).parent.parent
@@ -40,20 +40,20 @@ async def asgi_site(scope: Any, receive: Any, send: Any) -> None:
             await receive()
             await send({"type": f"lifespan.{phase}.complete"})
         return
-    status, kind = PAGES.get(scope["path"], MISSING)
+    status, kind = PAGES.get(scope["path"], NOT_FOUND)
     headers = [(b"content-type", kind.encode())] if kind else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
 
 
 def wsgi_site(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    status, kind = PAGES.get(environ["PATH_INFO"], MISSING)
+    status, kind = PAGES.get(environ["PATH_INFO"], NOT_FOUND)
     start_response(f"{status} as ever", [("Content-Type", kind)] if kind else [])
     return [b""]
 
 
 @contextmanager
-def asgi(collector: Collector, **options: Any) -> Iterator[tuple[httpx.Client, Views]]:
+def asgi(collector: FakeCollector, **options: Any) -> Iterator[tuple[httpx.Client, Views]]:
     app = CopydeskASGI(asgi_site, collector.url, "proj_1", "desk_key", **options)
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
@@ -66,10 +66,10 @@ def asgi(collector: Collector, **options: Any) -> Iterator[tuple[httpx.Client, V
 
 
 @contextmanager
-def wsgi(collector: Collector, **options: Any) -> Iterator[tuple[httpx.Client, Views]]:
+def wsgi(collector: FakeCollector, **options: Any) -> Iterator[tuple[httpx.Client, Views]]:
     class Quiet(WSGIRequestHandler):
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Logs nothing."""
 
     app = CopydeskWSGI(wsgi_site, collector.url, "proj_1", "desk_key", **options)
     with make_server("127.0.0.1", 0, app, handler_class=Quiet) as server:
@@ -80,8 +80,8 @@ def wsgi(collector: Collector, **options: Any) -> Iterator[tuple[httpx.Client, V
 
 
 @pytest.fixture
-def collector() -> Iterator[Collector]:
-    with collecting() as running:
+def collector() -> Iterator[FakeCollector]:
+    with fake_collector() as running:
         yield running
 
 
@@ -90,7 +90,7 @@ def around(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def test_page_view_is_sent_with_all_visitor_fields(collector: Collector, around: Any) -> None:
+def test_page_view_is_sent_with_all_visitor_fields(collector: FakeCollector, around: Any) -> None:
     before = time.time_ns() // 1_000_000
     with around(collector) as (client, views):
         client.get("/guide/setup?a=1", headers={"Referer": "https://chat.example.com/"})
@@ -111,7 +111,7 @@ def test_page_view_is_sent_with_all_visitor_fields(collector: Collector, around:
     assert views.queue.sent == 1
 
 
-def test_only_successful_page_views_are_sent(collector: Collector, around: Any) -> None:
+def test_only_successful_page_views_are_sent(collector: FakeCollector, around: Any) -> None:
     with around(collector) as (client, views):
         for path in (*PAGES, "/missing"):
             client.get(path)
@@ -120,7 +120,7 @@ def test_only_successful_page_views_are_sent(collector: Collector, around: Any) 
         client.get("/", headers={"Sec-Purpose": "prefetch;prerender"})
         views.queue.close()
     told = [event["url"].removeprefix(str(client.base_url)) for event in collector.events]
-    assert told == VIEWS
+    assert told == COUNTED_PATHS
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_only_successful_page_views_are_sent(collector: Collector, around: Any) 
     ],
 )
 def test_client_address_comes_from_the_trusted_proxy(
-    collector: Collector, options: dict[str, Any], headers: dict[str, str], address: str | None
+    collector: FakeCollector, options: dict[str, Any], headers: dict[str, str], address: str | None
 ) -> None:
     with wsgi(collector, **options) as (client, views):
         client.get("/", headers=headers)
@@ -147,17 +147,17 @@ def test_client_address_comes_from_the_trusted_proxy(
     assert [event.get("ip") for event in collector.events] == [address]
 
 
-def test_browsers_are_skipped_when_pages_have_the_beacon(collector: Collector, around: Any) -> None:
+def test_browsers_are_skipped_when_pages_have_the_beacon(collector: FakeCollector, around: Any) -> None:
     with around(collector, beacon=True) as (client, views):
         client.get("/", headers={"Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"})
-        client.get("/twin", headers={"Sec-Fetch-Mode": "cors"})  # Node's fetch says so much
+        client.get("/twin", headers={"Sec-Fetch-Mode": "cors"})  # as Node's fetch sends it
         views.queue.close()
     assert [event["url"] for event in collector.events] == [f"{client.base_url}/twin"]
 
 
 @pytest.mark.parametrize("trouble", [503, 429, "cut"])
-def test_batch_is_retried_with_the_same_ids_until_accepted(collector: Collector, trouble: int | str) -> None:
-    collector.troubles = [trouble, trouble]
+def test_batch_is_retried_with_the_same_ids_until_accepted(collector: FakeCollector, trouble: int | str) -> None:
+    collector.failures = [trouble, trouble]
     with wsgi(collector) as (client, views):
         client.get("/")
         client.get("/twin")
@@ -169,8 +169,8 @@ def test_batch_is_retried_with_the_same_ids_until_accepted(collector: Collector,
 
 
 @pytest.mark.drill
-def test_retry_after_of_copydesk_is_honored(collector: Collector) -> None:
-    collector.troubles = [503]
+def test_retry_after_of_copydesk_is_honored(collector: FakeCollector) -> None:
+    collector.failures = [503]
     with wsgi(collector) as (client, views):
         client.get("/")
         began = time.monotonic()
@@ -178,11 +178,11 @@ def test_retry_after_of_copydesk_is_honored(collector: Collector) -> None:
             time.sleep(0.05)
     first, second = collector.requests
     assert first.events == second.events
-    assert second.at - first.at >= RETRY_AFTER
+    assert second.at - first.at >= RETRY_AFTER_SECONDS
 
 
-def test_too_large_batch_is_split(collector: Collector) -> None:
-    collector.troubles = [413, 413]
+def test_too_large_batch_is_split(collector: FakeCollector) -> None:
+    collector.failures = [413, 413]
     with wsgi(collector) as (client, views):
         for path in ("/", "/twin", "/llms.txt"):
             client.get(path)
@@ -192,8 +192,8 @@ def test_too_large_batch_is_split(collector: Collector) -> None:
     assert (views.queue.sent, views.queue.lost) == (2, 1)
 
 
-def test_refused_views_are_counted_and_logged_once(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
-    collector.troubles = [401, 401]
+def test_refused_views_are_counted_and_logged_once(collector: FakeCollector, caplog: pytest.LogCaptureFixture) -> None:
+    collector.failures = [401, 401]
     with wsgi(collector) as (client, views):
         for _ in range(2):
             assert client.get("/").status_code == 200
@@ -203,8 +203,8 @@ def test_refused_views_are_counted_and_logged_once(collector: Collector, caplog:
     assert [record.getMessage() for record in caplog.records] == ["Views were lost, 1 so far: 401 No such key."]
 
 
-def test_the_key_does_not_follow_a_redirect(collector: Collector) -> None:
-    collector.troubles = [307]
+def test_the_key_does_not_follow_a_redirect(collector: FakeCollector) -> None:
+    collector.failures = [307]
     with wsgi(collector) as (client, views):
         client.get("/")
         views.queue.close()
@@ -222,7 +222,7 @@ def test_unavailable_collector_costs_no_time_and_bounded_memory() -> None:
     assert 500 <= queue.lost <= 1500
 
 
-def test_a_view_costs_the_site_microseconds(collector: Collector) -> None:
+def test_a_view_costs_the_site_microseconds(collector: FakeCollector) -> None:
     views = Views(collector.url, "proj_1", "desk_key")
     scope = {"path": "/guide", "query_string": b"", "client": ("192.0.2.1", 1), "scheme": "https"}
     scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in READER.items()]
@@ -234,7 +234,7 @@ def test_a_view_costs_the_site_microseconds(collector: Collector) -> None:
     assert max(len(request.events) for request in collector.requests) <= 500
 
 
-def test_middleware_errors_never_reach_the_site(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+def test_middleware_errors_never_reach_the_site(collector: FakeCollector, caplog: pytest.LogCaptureFixture) -> None:
     answered = []
     site = CopydeskWSGI(wsgi_site, collector.url, "proj_1", "desk_key")
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "SCRIPT_NAME": "\u20ac", "wsgi.url_scheme": "http"}
@@ -262,12 +262,12 @@ if child:
 """
 
 
-def test_site_sends_its_last_views_on_exit(collector: Collector) -> None:
+def test_site_sends_its_last_views_on_exit(collector: FakeCollector) -> None:
     subprocess.run([sys.executable, "-c", ENDS, collector.url], check=True, stdout=subprocess.DEVNULL, timeout=60)
     assert [event["url"] for event in collector.events] == ["https://docs.example.org/before"]
 
 
-def test_forked_workers_send_their_own_views_once(collector: Collector) -> None:
+def test_forked_workers_send_their_own_views_once(collector: FakeCollector) -> None:
     command = [sys.executable, "-c", ENDS, collector.url, "fork"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60)
     pages = sorted(event["url"].removeprefix("https://docs.example.org") for event in collector.events)
@@ -287,7 +287,7 @@ async def site(scope, receive, send):
 """
 
 
-def test_asgi_server_sends_its_last_views_on_shutdown(collector: Collector, tmp_path: Path) -> None:
+def test_asgi_server_sends_its_last_views_on_shutdown(collector: FakeCollector, tmp_path: Path) -> None:
     (tmp_path / "pages.py").write_text(f"{STOPS}app = CopydeskASGI(site, '{collector.url}', 'proj_1', 'desk_key')\n")
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     command = [sys.executable, "-m", "uvicorn", "--port", "0", "pages:app"]

@@ -67,7 +67,7 @@ def test_a_wheel_whose_requirements_are_missing_is_not_installed(wheels: dict[st
 
 @pytest.mark.drill
 def test_the_wheel_installs_with_its_dependencies_from_the_index(wheels: dict[str, Path], tmp_path: Path) -> None:
-    """Uses the network; everything else about packages is tested without."""
+    """Uses the network; all other tests of packages do not."""
     environment = Environment(tmp_path / "venv")
     installed = environment.install(*wheels.values(), from_index=True)
     assert installed.returncode == 0, installed.stderr
@@ -78,7 +78,7 @@ def test_the_wheel_installs_with_its_dependencies_from_the_index(wheels: dict[st
 @pytest.mark.parametrize("name", PROJECTS)
 def test_the_sdist_builds_the_same_wheel(name: str, wheels: dict[str, Path], tmp_path: Path) -> None:
     sdist = build(PROJECTS[name], "sdist", tmp_path / "sdist")
-    shutil.unpack_archive(sdist, tmp_path / "source")  # unlike tarfile's filters it is in every Python 3.11
+    shutil.unpack_archive(sdist, tmp_path / "source")  # unlike tarfile's filters, available in every Python 3.11
     (source,) = (tmp_path / "source").iterdir()
     rebuilt = build(source, "wheel", tmp_path / "wheel")
     with zipfile.ZipFile(rebuilt) as again, zipfile.ZipFile(wheels[name]) as first:

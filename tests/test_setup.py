@@ -1,4 +1,4 @@
-"""scripts/setup creates .venv, repairs it in whatever state it finds it, and leaves a complete one alone."""
+"""scripts/setup creates .venv, repairs it in any state, and does not change a complete one."""
 
 import os
 import shutil
@@ -26,20 +26,20 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def set_up(checkout: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+def run_setup(checkout: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(["scripts/setup", *options], cwd=checkout, capture_output=True, text=True)
 
 
-def works(checkout: Path) -> bool:
+def is_usable(checkout: Path) -> bool:
     command = [str(checkout / ".venv/bin/copydesk"), "--version"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == __version__
 
 
 def test_an_unknown_group_is_refused_and_help_lists_the_groups(checkout: Path) -> None:
-    refused = set_up(checkout, "everything")
+    refused = run_setup(checkout, "everything")
     assert refused.returncode == 2
     assert "everything" in refused.stderr
-    shown = set_up(checkout, "--help")
+    shown = run_setup(checkout, "--help")
     assert shown.returncode == 0
     for lock in (ROOT / "requirements").glob("*.txt"):
         assert f"scripts/setup {lock.stem} " in shown.stdout
@@ -48,7 +48,7 @@ def test_an_unknown_group_is_refused_and_help_lists_the_groups(checkout: Path) -
 
 @pytest.mark.drill
 def test_a_venv_in_any_state_is_repaired(checkout: Path) -> None:
-    """Uses the network, as scripts/setup itself does."""
+    """Uses the network, as scripts/setup does."""
     venv = checkout / ".venv"
     venv.mkdir()
     with subprocess.Popen(["scripts/setup"], cwd=checkout, stderr=subprocess.DEVNULL, start_new_session=True) as killed:
@@ -58,15 +58,15 @@ def test_a_venv_in_any_state_is_repaired(checkout: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         os.killpg(killed.pid, signal.SIGKILL)
-    repaired = set_up(checkout)
+    repaired = run_setup(checkout)
     assert repaired.returncode == 0, repaired.stderr
     assert "Replacing .venv, which is incomplete" in repaired.stderr
-    assert works(checkout)
+    assert is_usable(checkout)
 
-    again = set_up(checkout)
+    again = run_setup(checkout)
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
 
     (venv / "bin/python").unlink()
     (venv / "bin/python").symlink_to(checkout / "an interpreter that was removed")
-    assert set_up(checkout).returncode == 0
-    assert works(checkout)
+    assert run_setup(checkout).returncode == 0
+    assert is_usable(checkout)

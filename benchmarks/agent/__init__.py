@@ -1,1 +1,1 @@
-"""How well a model does documentation jobs:  cases ▶ prepare ▶ run ▶ score ▶ report."""
+"""Evaluates models on documentation jobs:  cases ▶ prepare ▶ run ▶ score ▶ report."""

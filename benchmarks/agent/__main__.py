@@ -7,17 +7,17 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.agent.cases import BUILT_IN, CaseRefused, load
-from benchmarks.agent.mining import Wanted, mine
-from benchmarks.agent.report import compare, render
-from benchmarks.agent.results import Result, Run, read, save
-from benchmarks.agent.running import Chosen, run_cases
-from benchmarks.agent.sources import Sources
+from benchmarks.agent.case_miner import MiningOptions, mine_cases
+from benchmarks.agent.cases import BUILT_IN_CASES, InvalidCase, load_cases
+from benchmarks.agent.report import compare_runs, render_run
+from benchmarks.agent.results import Result, Run, read_run, save_run
+from benchmarks.agent.runner import ModelChoice, run_cases
+from benchmarks.agent.sources import CaseSources
 from copydesk import __version__
 from copydesk.core.errors import UserFacingError
 from copydesk.jobs.agent.mechanic.plan import pluralize
 
-ABOUT = """\
+DESCRIPTION = """\
 Measures how well a model does documentation jobs: each case is a change that a person made to a repository, the model
 is asked for it through Copydesk's real flow, and what comes of it is compared with what the person did."""
 EXAMPLES = """\
@@ -30,7 +30,7 @@ examples:
 
 
 def main() -> None:
-    options = _parser().parse_args()
+    options = _build_parser().parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         options.act(options)
@@ -42,71 +42,81 @@ def main() -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    model = Chosen.of(options.model)
-    cases = model.able(load(options.cases, options.only), all_of_them=bool(options.only))
-    done: list[Result] = []
+    model = ModelChoice.parse(options.model)
+    cases = model.select_cases(load_cases(options.cases, options.only), all_of_them=bool(options.only))
+    finished: list[Result] = []
 
     def tell(result: Result) -> None:
-        done.append(result)
+        finished.append(result)
         score = f"F1 {result.score.f1:.2f}{', exact' if result.exact else ''}"
-        print(f"… {len(done)}/{len(cases)} {result.name}: {result.outcome}, {score}", file=sys.stderr, flush=True)
+        print(f"… {len(finished)}/{len(cases)} {result.name}: {result.outcome}, {score}", file=sys.stderr, flush=True)
 
     began = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         run_cases(cases, model, options.jobs, tell)
-    finally:  # what was paid for is kept, also when the rest is given up
+    finally:  # saves the results that were paid for, also after an interrupt
         order = [case.name for case in cases]
-        results = sorted(done, key=lambda result: order.index(result.name))
+        results = sorted(finished, key=lambda result: order.index(result.name))
         run = Run(model=model.name, began=began, copydesk=__version__, results=tuple(results))
-        if options.json and done:
-            save(run, options.json)
-    print(render(run), end="")
+        if options.json and finished:
+            save_run(run, options.json)
+    print(render_run(run), end="")
 
 
 def _mine(options: argparse.Namespace) -> None:
-    wanted = Wanted(options.since, options.limit, options.most_files, options.most_lines)
-    named = options.repository
-    address = named if "://" in named else str(Path(named).expanduser().resolve())
+    mining_options = MiningOptions(options.since, options.limit, options.most_files, options.most_lines)
+    repository_name = options.repository
+    address = repository_name if "://" in repository_name else str(Path(repository_name).expanduser().resolve())
     with tempfile.TemporaryDirectory(prefix="copydesk-agent-") as folder:
-        found = list(mine(Sources(Path(folder)).open(address), wanted))
-    if not found:
-        raise CaseRefused(f"No commit of {address} changed documentation alone within these bounds.")
-    print("\n\n".join(case.toml(address) for case in found))
-    print(f"{pluralize(len(found), 'case')}. Read each prompt first: a message tells, a prompt asks.", file=sys.stderr)
+        cases = list(mine_cases(CaseSources(Path(folder)).open(address), mining_options))
+    if not cases:
+        raise InvalidCase(f"No commit of {address} changed documentation alone within these bounds.")
+    print("\n\n".join(case.to_toml(address) for case in cases))
+    print(f"{pluralize(len(cases), 'case')}. Read each prompt first: a message tells, a prompt asks.", file=sys.stderr)
 
 
-def _report(options: argparse.Namespace) -> None:
-    first = read(options.first)
-    print(compare(first, read(options.second)) if options.second else render(first), end="")
+def _print_report(options: argparse.Namespace) -> None:
+    first = read_run(options.first)
+    print(compare_runs(first, read_run(options.second)) if options.second else render_run(first), end="")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("python -m benchmarks.agent", None, ABOUT, EXAMPLES, formatter_class=plain)
+    parser = argparse.ArgumentParser("python -m benchmarks.agent", None, DESCRIPTION, EXAMPLES, formatter_class=plain)
     commands = parser.add_subparsers(required=True, metavar="run|mine|report")
 
     run = commands.add_parser("run", help="run cases and print what came of them", description=_run_help)
-    run.add_argument("cases", nargs="?", type=Path, default=BUILT_IN, metavar="CASES.toml",
+    run.add_argument("cases", nargs="?", type=Path, default=BUILT_IN_CASES, metavar="CASES.toml",
                      help="a file of cases, or a folder of them; the built-in set when left out")  # fmt: skip
     run.add_argument("--model", default="mechanic", metavar="NAME", help="mechanic (the default), openai:…, "
                      "anthropic:…, google:…, openai-compatible:…, or script:FILE for the cases it knows")  # fmt: skip
     run.add_argument("--only", action="append", default=[], metavar="NAME", help="a case or a tag; may be repeated")
     run.add_argument("--json", type=Path, metavar="OUT", help="also write every figure to this file")
-    run.add_argument("--jobs", type=_number, default=1, metavar="N", help="cases that run at once (default 1)")
+    run.add_argument(
+        "--jobs", type=_parse_positive_number, default=1, metavar="N", help="cases that run at once (default 1)"
+    )
     run.set_defaults(act=_run)
 
     find = commands.add_parser("mine", help="propose cases from a repository's own history", description=_mine_help)
     find.add_argument("repository", metavar="REPOSITORY", help="a path, or an address that git can clone")
-    find.add_argument("--since", type=_date, metavar="DATE", help="no commits from before this day, as 2026-01-31")
-    find.add_argument("--limit", type=_number, default=20, metavar="N", help="at most so many cases (default 20)")
-    find.add_argument("--most-files", type=_number, default=10, metavar="N", help="in one commit (default 10)")
-    find.add_argument("--most-lines", type=_number, default=200, metavar="N", help="in one commit (default 200)")
+    find.add_argument(
+        "--since", type=_parse_date, metavar="DATE", help="no commits from before this day, as 2026-01-31"
+    )
+    find.add_argument(
+        "--limit", type=_parse_positive_number, default=20, metavar="N", help="at most so many cases (default 20)"
+    )
+    find.add_argument(
+        "--most-files", type=_parse_positive_number, default=10, metavar="N", help="in one commit (default 10)"
+    )
+    find.add_argument(
+        "--most-lines", type=_parse_positive_number, default=200, metavar="N", help="in one commit (default 200)"
+    )
     find.set_defaults(act=_mine)
 
     show = commands.add_parser("report", help="print a run again, or two side by side")
     show.add_argument("first", type=Path, metavar="OUT.json")
     show.add_argument("second", type=Path, nargs="?", metavar="OUT2.json")
-    show.set_defaults(act=_report)
+    show.set_defaults(act=_print_report)
     return parser
 
 
@@ -116,14 +126,14 @@ _mine_help = """Prints cases as TOML: commits of the main line that changed page
 drafted from the commit's message; edit it until it asks for the change without giving it away."""
 
 
-def _number(text: str) -> int:
+def _parse_positive_number(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be 1 or more")
     return number
 
 
-def _date(text: str) -> datetime:
+def _parse_date(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Cases: a repository as it was, what was asked, and what a person made of it. Read from TOML, checked at once."""
+"""Evaluation cases: a base repository, a prompt, and a person's reference change. Read from TOML and validated."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -13,19 +13,19 @@ from copydesk.jobs.job import MAX_PROMPT_CHARS
 from copydesk.jobs.workspace.path_rules import PathRefused, validate_path
 from copydesk.jobs.workspace.text_edits import BOM
 
-BUILT_IN = Path(__file__).parent / "cases"
+BUILT_IN_CASES = Path(__file__).parent / "cases"
 
 
-class CaseRefused(UserFacingError):
-    """A case cannot be run as it is written; the message says what is wrong with it."""
+class InvalidCase(UserFacingError):
+    """A case that cannot be run as written; the message names the problem."""
 
 
 class _Data(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class Content(_Data):
-    """A file with other bytes than its text alone tells. TOML's own text is UTF-8 with plain line ends."""
+class FileContent(_Data):
+    """A file whose encoding, byte-order mark or line endings differ from those of TOML text (UTF-8, plain newlines)."""
 
     text: str
     endings: Literal["lf", "crlf"] = "lf"
@@ -33,48 +33,48 @@ class Content(_Data):
     bom: bool = False
 
     @model_validator(mode="after")
-    def _can_be_written(self) -> "Content":
+    def _check_encodable(self) -> "FileContent":
         try:
-            self.encoded()
+            self.encode()
         except UnicodeEncodeError as error:
             raise ValueError(f"{self.encoding} has no {self.text[error.start]!r}") from None
         return self
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         text = self.text.replace("\n", "\r\n") if self.endings == "crlf" else self.text
         return (BOM if self.bom else b"") + text.encode(self.encoding)
 
 
-class Edited(_Data):
-    """A file of the base, changed piece by piece, so that all its other bytes stay."""
+class FileEdit(_Data):
+    """Replacements in a file of the base; all its other bytes stay unchanged."""
 
     replace: tuple[tuple[str, str], ...] = ()
-    """Pairs of old and new text; every occurrence is replaced, and there must be one."""
+    """Pairs of old and new text. Every occurrence is replaced; at least one must exist."""
     moved_from: str | None = None
-    """Where the file was before."""
+    """The file's path in the base."""
 
 
-Reference = dict[str, str | Content | Edited | Literal[False]]
-"""By path: its whole text, what to edit, or false where it is deleted. Nothing named: nothing needs to change."""
+Reference = dict[str, str | FileContent | FileEdit | Literal[False]]
+"""By path: the complete text, the edits, or false for a deleted file. Empty: nothing needs to change."""
 
 
-class Case(_Data):
+class EvaluationCase(_Data):
     name: Annotated[str, Field(pattern=r"^\w[\w.-]{0,79}$")]
     prompt: Annotated[str, Field(min_length=1, max_length=MAX_PROMPT_CHARS)]
     repository: str | None = None
-    """A path, from the file of cases or absolute, or an address that git can clone."""
+    """A path (absolute, or relative to the file of cases), or an address that git can clone."""
     base: str | None = None
-    """The commit that the work starts from."""
-    files: dict[str, str | Content] | None = None
-    """In place of repository and base: the files themselves."""
+    """The commit that the job starts from."""
+    files: dict[str, str | FileContent] | None = None
+    """The files themselves, in place of repository and base."""
     reference: str | Reference
-    """The commit that a person made, or the files it changes."""
+    """The commit that a person made, or the files that it changes."""
     root: str = ""
-    """The folder of the documentation; what the reference changed elsewhere does not count."""
+    """The folder of the documentation; changes of the reference outside it do not count."""
     tags: tuple[str, ...] = ()
 
     @model_validator(mode="after")
-    def _is_whole(self) -> "Case":
+    def _check_complete(self) -> "EvaluationCase":
         if (self.repository is None) == (self.files is None):
             raise ValueError("a case has either a repository or files")
         if (self.repository is None) != (self.base is None):
@@ -89,61 +89,61 @@ class Case(_Data):
         return self
 
 
-def load(path: Path, only: Sequence[str] = ()) -> list[Case]:
-    """The cases of a file, or of every .toml in a folder; only those named, or that carry a tag named so."""
-    found = [case for file in _files(path) for case in _read(file)]
-    for name in {case.name for case in found if sum(other.name == case.name for other in found) > 1}:
-        raise CaseRefused(f"Two cases are called {name}; give each a name of its own.")
+def load_cases(path: Path, only: Sequence[str] = ()) -> list[EvaluationCase]:
+    """Loads the cases of a file or of all .toml files in a folder; `only` selects by name or tag."""
+    cases = [case for file in _list_case_files(path) for case in _read_cases(file)]
+    for name in {case.name for case in cases if sum(other.name == case.name for other in cases) > 1}:
+        raise InvalidCase(f"Two cases are called {name}; give each a name of its own.")
     for name in only:
-        if not any(_is_called(case, name) for case in found):
-            known = ", ".join(case.name for case in found)
-            raise CaseRefused(f"No case has the name or tag {name}; there are {known}.")
-    return [case for case in found if not only or any(_is_called(case, name) for name in only)]
+        if not any(_has_name_or_tag(case, name) for case in cases):
+            names = ", ".join(case.name for case in cases)
+            raise InvalidCase(f"No case has the name or tag {name}; there are {names}.")
+    return [case for case in cases if not only or any(_has_name_or_tag(case, name) for name in only)]
 
 
-def _files(path: Path) -> list[Path]:
+def _list_case_files(path: Path) -> list[Path]:
     if path.is_dir():
         files = sorted(path.glob("*.toml"))
         if not files:
-            raise CaseRefused(f"{path} is a folder without a .toml file in it.")
+            raise InvalidCase(f"{path} is a folder without a .toml file in it.")
         return files
     if not path.is_file():
-        raise CaseRefused(f"There is no file {path}.")
+        raise InvalidCase(f"There is no file {path}.")
     return [path]
 
 
-def _read(file: Path) -> Iterator[Case]:
+def _read_cases(file: Path) -> Iterator[EvaluationCase]:
     try:
         data = tomllib.loads(file.read_text("utf-8"))
     except UnicodeDecodeError:
-        raise CaseRefused(f"{file} is no TOML: it is not UTF-8.") from None
+        raise InvalidCase(f"{file} is no TOML: it is not UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
-        raise CaseRefused(f"{file} is no TOML: {error}.") from None
-    written = data.get("case")
-    if not isinstance(written, list) or not written or set(data) != {"case"}:
-        raise CaseRefused(f"{file} has no cases; each begins with a line [[case]], and nothing else is at the top.")
-    for number, values in enumerate(written, 1):
-        yield _case(file, number, values)
+        raise InvalidCase(f"{file} is no TOML: {error}.") from None
+    items = data.get("case")
+    if not isinstance(items, list) or not items or set(data) != {"case"}:
+        raise InvalidCase(f"{file} has no cases; each begins with a line [[case]], and nothing else is at the top.")
+    for number, values in enumerate(items, 1):
+        yield _parse_case(file, number, values)
 
 
-def _case(file: Path, number: int, values: Any) -> Case:
+def _parse_case(file: Path, number: int, values: Any) -> EvaluationCase:
     name = values.get("name", f"number {number}") if isinstance(values, dict) else f"number {number}"
     try:
-        case = Case.model_validate(values)
+        case = EvaluationCase.model_validate(values)
     except ValidationError as error:
-        faults = sorted({_fault(each) for each in error.errors()})
-        raise CaseRefused(f"{file}, case {name}: {'; '.join(faults)}.") from None
+        faults = sorted({_format_validation_error(each) for each in error.errors()})
+        raise InvalidCase(f"{file}, case {name}: {'; '.join(faults)}.") from None
     if case.repository is None or "://" in case.repository:
         return case
     place = file.parent / Path(case.repository).expanduser()
     return case.model_copy(update={"repository": str(place.resolve())})
 
 
-def _fault(error: ErrorDetails) -> str:
+def _format_validation_error(error: ErrorDetails) -> str:
     place = ".".join(map(str, error["loc"][:3]))
-    told = error["msg"].removeprefix("Value error, ").rstrip(".")
-    return f"{place}: {told}" if place else told
+    message = error["msg"].removeprefix("Value error, ").rstrip(".")
+    return f"{place}: {message}" if place else message
 
 
-def _is_called(case: Case, name: str) -> bool:
+def _has_name_or_tag(case: EvaluationCase, name: str) -> bool:
     return name == case.name or name in case.tags

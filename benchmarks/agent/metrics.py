@@ -1,4 +1,4 @@
-"""How a change compares with the one a person made: pure functions from three trees, path → bytes, to figures."""
+"""Compares a result with the reference change: pure functions from three trees (path → bytes) to figures."""
 
 import re
 from collections import Counter
@@ -16,13 +16,13 @@ Files = Mapping[str, bytes]
 Hunk = tuple[int, int, int, int]
 """Old lines a to b (exclusive) became new lines c to d."""
 
-BEYOND_ASCII = re.compile(rb"[\x80-\xff?]+")
-MOST_COMPARED = 250_000
+NON_ASCII_PATTERN = re.compile(rb"[\x80-\xff?]+")
+MAX_COMPARED_CELLS = 250_000
 
 
 @dataclass(frozen=True)
 class Score:
-    """What the result has in common with the reference, what it has beyond it, and what it lacks."""
+    """The result compared with the reference: the changes in both, in the result only, and in the reference only."""
 
     exact: bool
     right: tuple[str, ...]
@@ -35,33 +35,33 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Whoever touches nothing touches nothing wrong."""
-        return _share(len(self.right), len(self.right) + len(self.wrong))
+        """Returns 1.0 for a result that changes no file: it changed no wrong file either."""
+        return _ratio(len(self.right), len(self.right) + len(self.wrong))
 
     @property
     def recall(self) -> float:
-        return _share(len(self.right), len(self.right) + len(self.missed))
+        return _ratio(len(self.right), len(self.right) + len(self.missed))
 
     @property
     def f1(self) -> float:
-        return _share(2 * len(self.right), 2 * len(self.right) + len(self.wrong) + len(self.missed))
+        return _ratio(2 * len(self.right), 2 * len(self.right) + len(self.wrong) + len(self.missed))
 
 
-def score(base: Files, result: Files, reference: Files) -> Score:
-    """Files that are the same in all three may be left out of all three."""
-    ours, theirs = touched(base, result), touched(base, reference)
-    # To delete a page is not the right way to touch one that was to be edited.
+def score_result(base: Files, result: Files, reference: Files) -> Score:
+    """Scores a result. Files that are the same in all three trees may be left out of all three."""
+    ours, theirs = find_changed_files(base, result), find_changed_files(base, reference)
+    # Deleting a page that should have been edited is not a right change.
     alike = {path for path in ours & theirs if (path in result) == (path in reference)}
     right, beyond, missed, damage = 0, 0, 0, 0
     for path in ours | theirs:
-        old, new, meant = base.get(path), result.get(path), reference.get(path)
-        mine, wanted = _line_changes(old, new), _line_changes(old, meant)
-        right += (mine & wanted).total()
-        beyond += (mine - wanted).total()
-        missed += (wanted - mine).total()
-        damage += damaged(old, new, meant)
+        old, new, expected = base.get(path), result.get(path), reference.get(path)
+        our_lines, expected_lines = _count_line_changes(old, new), _count_line_changes(old, expected)
+        right += (our_lines & expected_lines).total()
+        beyond += (our_lines - expected_lines).total()
+        missed += (expected_lines - our_lines).total()
+        damage += count_damaged_bytes(old, new, expected)
     return Score(
-        exact=touched(result, reference) == set(),
+        exact=find_changed_files(result, reference) == set(),
         right=tuple(sorted(alike)),
         wrong=tuple(sorted(ours - alike)),
         missed=tuple(sorted(theirs - alike)),
@@ -72,15 +72,15 @@ def score(base: Files, result: Files, reference: Files) -> Score:
     )
 
 
-def touched(old: Files, new: Files) -> set[str]:
+def find_changed_files(old: Files, new: Files) -> set[str]:
     return {path for path in old.keys() | new.keys() if old.get(path) != new.get(path)}
 
 
-def damaged(base: bytes | None, result: bytes | None, reference: bytes | None) -> int:
-    """Bytes that changed without any meaning: a line's ending, white space, encoding or byte-order mark.
+def count_damaged_bytes(base: bytes | None, result: bytes | None, reference: bytes | None) -> int:
+    """Counts bytes that changed without changing meaning: line endings, white space, encoding, byte-order mark.
 
-    A line counts where the reference left it alone, and where the reference wrote the same words in other bytes.
-    Words that differ are another matter: those are lines beyond the reference.
+    A line counts if the reference did not change it, or if the reference wrote the same words in other bytes. Lines
+    with different words do not count here: they are lines beyond the reference.
     """
     if result is None or result in (base, reference):
         return 0
@@ -89,61 +89,74 @@ def damaged(base: bytes | None, result: bytes | None, reference: bytes | None) -
     lossy = not all(_is_utf8(data) for data in (base, result, reference) if data is not None)
     expected = [data.startswith(BOM) for data in (base, reference) if data is not None]
     marks = len(BOM) if expected and result.startswith(BOM) not in expected else 0
-    old, new, meant = ((data or b"").removeprefix(BOM) for data in (base, result, reference))
-    spoiled, count = _spoiled_of_base(old, new, meant if reference is not None else old, lossy)
-    return marks + count + _spoiled_of_reference(old, new, meant, lossy, spoiled)
+    old, new, reference_data = ((data or b"").removeprefix(BOM) for data in (base, result, reference))
+    spoiled, count = _find_damage_in_base_lines(old, new, reference_data if reference is not None else old, lossy)
+    return marks + count + _count_damage_in_reference_lines(old, new, reference_data, lossy, spoiled)
 
 
-def _spoiled_of_base(old: bytes, new: bytes, meant: bytes, lossy: bool) -> tuple[set[int], int]:
-    """Lines of the base that the reference left alone and that came back with the same words in other bytes."""
-    before, after = _lines(old), _lines(new)
-    spans = [(a, b) for a, b, _, _ in _hunks(before, _lines(meant))]
+def _find_damage_in_base_lines(old: bytes, new: bytes, expected: bytes, lossy: bool) -> tuple[set[int], int]:
+    """Finds lines that the reference left alone and that have the same words in other bytes.
+
+    Returns them and their damage.
+    """
+    before, after = _split_lines(old), _split_lines(new)
+    spans = [(a, b) for a, b, _, _ in _diff_hunks(before, _split_lines(expected))]
     removed = {line for a, b in spans for line in range(a, b)}
-    hunks = _hunks([_spaceless(line, lossy) for line in before], [_spaceless(line, lossy) for line in after])
-    found, count = set[int](), 0
-    for i, j in _kept(hunks, len(before)):
+    hunks = _diff_hunks(
+        [_without_whitespace(line, lossy) for line in before], [_without_whitespace(line, lossy) for line in after]
+    )
+    damaged_lines, count = set[int](), 0
+    for i, j in _unchanged_line_pairs(hunks, len(before)):
         if before[i] != after[j] and i not in removed:
-            found.add(j)
-            count += _distance(before[i], after[j])
-    for a, b, c, d in hunks:  # lines joined, broken elsewhere, or blank
-        gone, come = b"".join(before[a:b]), b"".join(after[c:d])
+            damaged_lines.add(j)
+            count += _count_differing_bytes(before[i], after[j])
+    for a, b, c, d in hunks:  # joined lines, moved line breaks, blank lines
+        removed_text, added_text = b"".join(before[a:b]), b"".join(after[c:d])
         beside_the_reference = any(start <= b and a <= end for start, end in spans)
-        if _spaceless(gone, lossy) == _spaceless(come, lossy) and not beside_the_reference:
-            found.update(range(c, d))
-            count += _distance(gone, come)
-    return found, count
+        if (
+            _without_whitespace(removed_text, lossy) == _without_whitespace(added_text, lossy)
+            and not beside_the_reference
+        ):
+            damaged_lines.update(range(c, d))
+            count += _count_differing_bytes(removed_text, added_text)
+    return damaged_lines, count
 
 
-def _spoiled_of_reference(old: bytes, new: bytes, meant: bytes, lossy: bool, known: set[int]) -> int:
-    """Lines that result and reference both wrote, alike but for their ending or encoding."""
-    before, after, wanted = _lines(old), _lines(new), _lines(meant)
-    ours = {line for _, _, c, d in _hunks(before, after) for line in range(c, d)} - known
-    theirs = {line for _, _, c, d in _hunks(before, wanted) for line in range(c, d)}
-    hunks = _hunks([_bare(line, lossy) for line in wanted], [_bare(line, lossy) for line in after])
-    pairs = ((i, j) for i, j in _kept(hunks, len(wanted)) if i in theirs and j in ours)
-    return sum(_distance(wanted[i], after[j]) for i, j in pairs)
+def _count_damage_in_reference_lines(
+    old: bytes, new: bytes, expected: bytes, lossy: bool, counted_lines: set[int]
+) -> int:
+    """Counts differing bytes of lines that result and reference both wrote, equal but for line ending or encoding."""
+    before, after, expected_lines = _split_lines(old), _split_lines(new), _split_lines(expected)
+    ours = {line for _, _, c, d in _diff_hunks(before, after) for line in range(c, d)} - counted_lines
+    theirs = {line for _, _, c, d in _diff_hunks(before, expected_lines) for line in range(c, d)}
+    hunks = _diff_hunks(
+        [_without_line_ending(line, lossy) for line in expected_lines],
+        [_without_line_ending(line, lossy) for line in after],
+    )
+    pairs = ((i, j) for i, j in _unchanged_line_pairs(hunks, len(expected_lines)) if i in theirs and j in ours)
+    return sum(_count_differing_bytes(expected_lines[i], after[j]) for i, j in pairs)
 
 
-def _line_changes(old: bytes | None, new: bytes | None) -> Counter[tuple[str, object]]:
-    """The lines a diff would show: removed ones by their place in the base, added ones by their bytes."""
+def _count_line_changes(old: bytes | None, new: bytes | None) -> Counter[tuple[str, object]]:
+    """Counts the lines of a diff: removed lines by their position in the base, added lines by their bytes."""
     if old == new:
         return Counter()
-    before, after = _lines(old or b""), _lines(new or b"")
+    before, after = _split_lines(old or b""), _split_lines(new or b"")
     changes = Counter[tuple[str, object]]()
-    for a, b, c, d in _hunks(before, after):
+    for a, b, c, d in _diff_hunks(before, after):
         changes.update(("removed", line) for line in range(a, b))
         changes.update(("added", line) for line in after[c:d])
     return changes
 
 
-def _lines(data: bytes) -> list[bytes]:
+def _split_lines(data: bytes) -> list[bytes]:
     return [line for line in re.split(rb"(?<=\n)", data) if line]
 
 
-def _hunks(old: list[bytes], new: list[bytes]) -> list[Hunk]:
-    """By git's own comparison, for which a file of any size is no trouble."""
+def _diff_hunks(old: list[bytes], new: list[bytes]) -> list[Hunk]:
+    """Compares with git's diff, which also handles very large files."""
     flag = DiffOption.FORCE_TEXT | DiffOption.MINIMAL
-    patch = pygit2.Patch.create_from(_joined(old), _joined(new), context_lines=0, flag=flag)
+    patch = pygit2.Patch.create_from(_join_lines(old), _join_lines(new), context_lines=0, flag=flag)
     return [
         (a, a + hunk.old_lines, c, c + hunk.new_lines)
         for hunk in patch.hunks
@@ -151,38 +164,38 @@ def _hunks(old: list[bytes], new: list[bytes]) -> list[Hunk]:
     ]
 
 
-def _joined(lines: list[bytes]) -> bytes:
-    """Each as one line, also where it lacks its newline, which is marked so that it still tells them apart."""
+def _join_lines(lines: list[bytes]) -> bytes:
+    """Joins lines for git's diff. Marks a line without a newline, so that it differs from the same line with one."""
     return b"".join(line if line.endswith(b"\n") else line + b"\x00\n" for line in lines)
 
 
-def _kept(hunks: list[Hunk], length: int) -> Iterator[tuple[int, int]]:
-    """The lines between the hunks, as pairs of their places."""
+def _unchanged_line_pairs(hunks: list[Hunk], length: int) -> Iterator[tuple[int, int]]:
+    """Yields the positions (old, new) of the lines between the hunks."""
     at, shift = 0, 0
     for a, b, _, d in [*hunks, (length, length, 0, 0)]:
         yield from ((line, line + shift) for line in range(at, a))
         at, shift = b, d - b
 
 
-def _spaceless(line: bytes, lossy: bool) -> bytes:
-    return _unread(b"".join(line.split()), lossy)
+def _without_whitespace(line: bytes, lossy: bool) -> bytes:
+    return _without_non_ascii(b"".join(line.split()), lossy)
 
 
-def _bare(line: bytes, lossy: bool) -> bytes:
-    return _unread(line.rstrip(b"\r\n"), lossy)
+def _without_line_ending(line: bytes, lossy: bool) -> bytes:
+    return _without_non_ascii(line.rstrip(b"\r\n"), lossy)
 
 
-def _unread(line: bytes, lossy: bool) -> bytes:
-    """A page that is not UTF-8, read in the wrong encoding, comes back with other characters beyond ASCII, or with ?"""
-    return BEYOND_ASCII.sub(b"?", line) if lossy else line
+def _without_non_ascii(line: bytes, lossy: bool) -> bytes:
+    """Replaces non-ASCII characters with ? in lossy comparisons: a wrong decoding garbles exactly these characters."""
+    return NON_ASCII_PATTERN.sub(b"?", line) if lossy else line
 
 
-def _distance(old: bytes, new: bytes) -> int:
-    """How many bytes differ between two spellings of the same line."""
+def _count_differing_bytes(old: bytes, new: bytes) -> int:
+    """Counts the bytes that differ between two spellings of the same line."""
     head = common_prefix_length(old, new)
     tail = common_prefix_length(old[head:][::-1], new[head:][::-1])
     old, new = old[head : len(old) - tail], new[head : len(new) - tail]
-    if not old or not new or len(old) * len(new) > MOST_COMPARED:
+    if not old or not new or len(old) * len(new) > MAX_COMPARED_CELLS:
         return max(len(old), len(new))
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     return sum(max(b - a, d - c) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal")
@@ -196,5 +209,5 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0
+def _ratio(part: int, total: int) -> float:
+    return part / total if total else 1.0

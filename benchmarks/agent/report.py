@@ -1,92 +1,101 @@
-"""The report: a line for each case, a sum, and two runs side by side."""
+"""Renders a run as a table with a row per case and totals, and compares two runs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from benchmarks.agent.results import Result, Run, Sum
+from benchmarks.agent.results import Result, ResultTotals, Run
 from copydesk.jobs.agent.mechanic.plan import pluralize
 
-HEAD = (
+TABLE_HEAD = (
     "case", "outcome", "exact", "precision", "recall", "F1", "lines beyond", "lines missed", "checks", "bytes damaged",
     "requests", "tokens", "cost $", "seconds",
 )  # fmt: skip
-OF_A_TAG = ("cases", "exact", "F1", "lines beyond", "lines missed", "bytes damaged")
-FIGURES = {
+TAG_COLUMNS = ("cases", "exact", "F1", "lines beyond", "lines missed", "bytes damaged")
+FIELD_BY_COLUMN = {
     "cases": "cases", "not completed": "failed", "exact": "exact", "precision": "precision", "recall": "recall",
     "F1": "f1", "lines beyond": "lines_beyond", "lines missed": "lines_missed", "checks": "findings",
     "bytes damaged": "bytes_damaged", "requests": "requests", "tokens": "tokens", "cost $": "cost_usd",
     "seconds": "seconds",
 }  # fmt: skip
-"""What is told of a run as a whole, and the field of its sum."""
-PLACES = {"cost $": 4}
-"""Digits after the point; two for the rest."""
-NONE = "–"
+"""Columns about a complete run, and the field of its totals that each shows."""
+DECIMAL_PLACES = {"cost $": 4}
+"""Decimal places by column; the others have two."""
+NO_VALUE = "–"
 
 
-def render(run: Run) -> str:
-    rows = [*(_case(result) for result in run.results), _sum(Sum.of(run.results))]
+def render_run(run: Run) -> str:
+    rows = [
+        *(_render_case_row(result) for result in run.results),
+        _render_total_row(ResultTotals.from_results(run.results)),
+    ]
     title = f"# {run.model}\n\n{pluralize(len(run.results), 'case')}, {run.began}, Copydesk {run.copydesk}."
-    return "\n\n".join([title, table(HEAD, rows), *_tags(run.results), *_notes(run.results)]) + "\n"
+    return (
+        "\n\n".join([title, render_table(TABLE_HEAD, rows), *_render_tags(run.results), *_render_notes(run.results)])
+        + "\n"
+    )
 
 
-def compare(first: Run, second: Run) -> str:
-    """Only cases that both have are added up, so that the sums mean the same."""
+def compare_runs(first: Run, second: Run) -> str:
+    """Compares two runs. Totals include only the cases that both have, so that they are comparable."""
     theirs = {result.name: result for result in second.results}
     pairs = [(result, theirs[result.name]) for result in first.results if result.name in theirs]
-    ours, others = (Sum.of(tuple(pair[n] for pair in pairs)) for n in (0, 1))
+    ours, others = (ResultTotals.from_results(tuple(pair[n] for pair in pairs)) for n in (0, 1))
     head = ("", first.model, second.model, "difference")
     figures = [
-        (name, *_shown(ours, [name]), *_shown(others, [name]), _difference(name, ours, others)) for name in FIGURES
+        (name, *_format_figures(ours, [name]), *_format_figures(others, [name]), _format_difference(name, ours, others))
+        for name in FIELD_BY_COLUMN
     ]
-    changed = [
-        (one.name, _brief(one), _brief(other))
+    changed_cases = [
+        (one.name, _summarize_result(one), _summarize_result(other))
         for one, other in pairs
         if (one.score, one.outcome, one.findings) != (other.score, other.outcome, other.findings)
     ]
-    parts = [f"# {first.model} beside {second.model}", table(head, figures)]
-    if changed:
-        parts += ["Cases that differ:", table(("case", first.model, second.model), changed)]
+    parts = [f"# {first.model} beside {second.model}", render_table(head, figures)]
+    if changed_cases:
+        parts += ["Cases that differ:", render_table(("case", first.model, second.model), changed_cases)]
     alone = {r.name for r in (*first.results, *second.results)} - {one.name for one, _ in pairs}
     if alone:
         parts.append(f"In one run only, and left out: {', '.join(sorted(alone))}.")
     return "\n\n".join(parts) + "\n"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [list(head), *(list(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    shown = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |" for line in lines]
-    return "\n".join([shown[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *shown[1:]])
+    table_lines = [
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |" for line in lines
+    ]
+    return "\n".join([table_lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *table_lines[1:]])
 
 
-def _case(result: Result) -> list[str]:
-    alone = Sum.of((result,))
-    return [result.name, result.outcome, "yes" if result.exact else "no", *_shown(alone, HEAD[3:])]
+def _render_case_row(result: Result) -> list[str]:
+    alone = ResultTotals.from_results((result,))
+    return [result.name, result.outcome, "yes" if result.exact else "no", *_format_figures(alone, TABLE_HEAD[3:])]
 
 
-def _sum(total: Sum) -> list[str]:
+def _render_total_row(total: ResultTotals) -> list[str]:
     outcome = f"{total.cases - total.failed} of {total.cases} completed"
-    return ["**in sum**", outcome, f"{total.exact} of {total.cases}", *_shown(total, HEAD[3:])]
+    return ["**in sum**", outcome, f"{total.exact} of {total.cases}", *_format_figures(total, TABLE_HEAD[3:])]
 
 
-def _tags(results: Sequence[Result]) -> Iterator[str]:
+def _render_tags(results: Sequence[Result]) -> Iterator[str]:
     tags = sorted({tag for result in results for tag in result.tags})
     rows = []
     for tag in tags:
-        total = Sum.of(tuple(result for result in results if tag in result.tags))
-        rows.append([tag, *_shown(total, OF_A_TAG)])
+        total = ResultTotals.from_results(tuple(result for result in results if tag in result.tags))
+        rows.append([tag, *_format_figures(total, TAG_COLUMNS)])
     if rows:
-        yield table(("tag", *OF_A_TAG), rows)
+        yield render_table(("tag", *TAG_COLUMNS), rows)
 
 
-def _notes(results: Sequence[Result]) -> Iterator[str]:
-    """What a person would ask next about a case that is not right: which files, and what the job said."""
-    told = {result.name: "; ".join(fault.rstrip(".") for fault in _faults(result)) for result in results}
-    lines = [f"- {name}: {faults}" for name, faults in told.items() if faults]
+def _render_notes(results: Sequence[Result]) -> Iterator[str]:
+    """Lists details of the cases that are not exact: the files, and the message of the job."""
+    notes = {result.name: "; ".join(fault.rstrip(".") for fault in _list_faults(result)) for result in results}
+    lines = [f"- {name}: {faults}" for name, faults in notes.items() if faults]
     if lines:
         yield "\n".join(lines)
 
 
-def _faults(result: Result) -> Iterator[str]:
+def _list_faults(result: Result) -> Iterator[str]:
     score = result.score
     wrong, missed = set(score.wrong), set(score.missed)
     yield from result.findings
@@ -100,7 +109,7 @@ def _faults(result: Result) -> Iterator[str]:
     yield from (f"kept or deleted {path}, unlike the reference" for path in sorted(wrong & missed))
 
 
-def _brief(result: Result) -> str:
+def _summarize_result(result: Result) -> str:
     score = result.score
     if result.exact:
         return f"{result.outcome}, exact"
@@ -110,18 +119,18 @@ def _brief(result: Result) -> str:
     )
 
 
-def _shown(total: Sum, names: Iterable[str]) -> Iterator[str]:
+def _format_figures(total: ResultTotals, names: Iterable[str]) -> Iterator[str]:
     for name in names:
-        value = getattr(total, FIGURES[name])
+        value = getattr(total, FIELD_BY_COLUMN[name])
         if value is None:
-            yield NONE
+            yield NO_VALUE
         else:
-            yield f"{value:,}" if isinstance(value, int) else f"{value:.{PLACES.get(name, 2)}f}"
+            yield f"{value:,}" if isinstance(value, int) else f"{value:.{DECIMAL_PLACES.get(name, 2)}f}"
 
 
-def _difference(name: str, ours: Sum, others: Sum) -> str:
-    before, after = getattr(ours, FIGURES[name]), getattr(others, FIGURES[name])
+def _format_difference(name: str, ours: ResultTotals, others: ResultTotals) -> str:
+    before, after = getattr(ours, FIELD_BY_COLUMN[name]), getattr(others, FIELD_BY_COLUMN[name])
     if before is None or after is None:
-        return NONE
+        return NO_VALUE
     gap = after - before
-    return "same" if gap == 0 else f"{gap:+,}" if isinstance(gap, int) else f"{gap:+.{PLACES.get(name, 2)}f}"
+    return "same" if gap == 0 else f"{gap:+,}" if isinstance(gap, int) else f"{gap:+.{DECIMAL_PLACES.get(name, 2)}f}"

@@ -1,11 +1,11 @@
-"""What came of a run, as data that is kept as JSON."""
+"""Results of a run, stored as JSON."""
 
 import json
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from benchmarks.agent.cases import CaseRefused
+from benchmarks.agent.cases import InvalidCase
 from benchmarks.agent.metrics import Score
 
 
@@ -14,7 +14,7 @@ class _Data(BaseModel):
 
 
 class Result(_Data):
-    """One case: how its job ended, what it did, what it took."""
+    """One case: how its job ended, its changes, and its cost."""
 
     name: str
     tags: tuple[str, ...] = ()
@@ -23,17 +23,20 @@ class Result(_Data):
     message: str | None = None
     score: Score
     findings: tuple[str, ...] = ()
-    """Faults that the change introduced, by Copydesk's own checks."""
+    """Findings of Copydesk's own checks that the change introduced."""
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
-    """None where nobody publishes a price for the model."""
+    """None if no price is published for the model."""
     seconds: float = 0.0
 
     @property
     def exact(self) -> bool:
-        """A job that failed where nothing was to be done has not done it."""
+        """Returns whether the result equals the reference.
+
+        A failed job is never exact, even where nothing had to change.
+        """
         return self.score.exact and self.status == "completed"
 
     @property
@@ -53,8 +56,8 @@ class Run(_Data):
     results: tuple[Result, ...]
 
 
-class Sum(_Data):
-    """Means of what is a share, sums of what is a number."""
+class ResultTotals(_Data):
+    """Totals of a run: means of ratios, sums of counts."""
 
     cases: int
     exact: int
@@ -72,7 +75,7 @@ class Sum(_Data):
     seconds: float
 
     @classmethod
-    def of(cls, results: tuple[Result, ...]) -> "Sum":
+    def from_results(cls, results: tuple[Result, ...]) -> "ResultTotals":
         scores = [result.score for result in results]
         costs = [result.cost_usd for result in results if result.cost_usd is not None]
         return cls(
@@ -93,22 +96,22 @@ class Sum(_Data):
         )
 
 
-def save(run: Run, path: Path) -> None:
-    """With what can be computed from it, for whoever reads the file with another program."""
+def save_run(run: Run, path: Path) -> None:
+    """Saves a run as JSON, including computed figures, for other programs that read the file."""
     data = run.model_dump(mode="json")
-    for kept, result in zip(data["results"], run.results, strict=True):
-        kept["score"] |= {name: getattr(result.score, name) for name in ("precision", "recall", "f1")}
-    data["sum"] = Sum.of(run.results).model_dump()
+    for result_data, result in zip(data["results"], run.results, strict=True):
+        result_data["score"] |= {name: getattr(result.score, name) for name in ("precision", "recall", "f1")}
+    data["sum"] = ResultTotals.from_results(run.results).model_dump()
     path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def read(path: Path) -> Run:
+def read_run(path: Path) -> Run:
     try:
         return Run.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise CaseRefused(f"{path} cannot be read: {error.strerror}.") from None
+        raise InvalidCase(f"{path} cannot be read: {error.strerror}.") from None
     except ValidationError:
-        raise CaseRefused(f"{path} is not what 'run --json' wrote.") from None
+        raise InvalidCase(f"{path} is not what 'run --json' wrote.") from None
 
 
 def _mean(values: list[float]) -> float:

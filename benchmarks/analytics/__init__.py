@@ -1,1 +1,1 @@
-"""What counting visitors exactly costs."""
+"""Measures the cost of counting visitors exactly."""

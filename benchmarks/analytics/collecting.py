@@ -1,4 +1,4 @@
-"""python -m benchmarks.analytics.collecting: what it costs to collect a view, durable before the answer."""
+"""python -m benchmarks.analytics.collecting: measures collecting a view, durable before the response."""
 
 import argparse
 import json
@@ -16,20 +16,20 @@ from threading import Event, Thread
 
 import psutil
 
-from benchmarks.analytics.generator import Order, Taken
-from benchmarks.jobs.measure import cpu_of, percentile
-from benchmarks.jobs.service import healthy
+from benchmarks.analytics.generator import GeneratorOrder, GeneratorResult
+from benchmarks.jobs.measure import measure_process_cpu, percentile
+from benchmarks.jobs.service import is_healthy
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 
 ROOT = Path(__file__).parents[2]
-NO_LIMIT = "1000000000"
-SERVER, GENERATOR = 0, 1
-"""The cores they are bound to."""
+UNLIMITED = "1000000000"
+SERVER_CORE, GENERATOR_CORE = 0, 1
+"""The CPU cores that the two processes are bound to."""
 
 
 @dataclass(frozen=True)
-class Run:
+class CollectRun:
     name: str
     kind: str
     connections: int
@@ -38,11 +38,11 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Measured:
+class CollectMeasurement:
     per_second: float
-    """Events by the clock, which others on the machine slow down."""
+    """Events per second of wall time; other processes on the machine slow this down."""
     per_cpu_second: float
-    """Events by the CPU that the server took: folds, checkpoints and all."""
+    """Events per CPU second of the server, including folds and checkpoints."""
     p50: float
     p99: float
     longest: float
@@ -51,13 +51,13 @@ class Measured:
     checkpoints: int
 
 
-def runs(scale: int) -> list[Run]:
+def list_runs(scale: int) -> list[CollectRun]:
     return [
-        Run("one event a request, 16 clients", "event", 16, 2_500 * scale),
-        Run("one event a request, 128 clients", "event", 128, 10_000 * scale),
-        Run("the beacon's views, 128 clients", "beacon", 128, 10_000 * scale),
-        Run("1,000 events a request, 2 clients", "batch", 2, 100 * scale, 1_000),
-        Run("1,000 events a request, 4 clients", "batch", 4, 100 * scale, 1_000),
+        CollectRun("one event a request, 16 clients", "event", 16, 2_500 * scale),
+        CollectRun("one event a request, 128 clients", "event", 128, 10_000 * scale),
+        CollectRun("the beacon's views, 128 clients", "beacon", 128, 10_000 * scale),
+        CollectRun("1,000 events a request, 2 clients", "batch", 2, 100 * scale, 1_000),
+        CollectRun("1,000 events a request, 4 clients", "batch", 4, 100 * scale, 1_000),
     ]
 
 
@@ -68,57 +68,62 @@ def main() -> None:
     parser.add_argument("--long", action="store_true", help="six times as many: long enough for checkpoints")
     scale = 6 if parser.parse_args().long else 1
     print(f"Load before the run: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.")
-    print(f"Ten million additions in a Python loop took {loop():.2f} s of CPU.\n")
+    print(f"Ten million additions in a Python loop took {measure_loop_seconds():.2f} s of CPU.\n")
     print(
         "| run | events/s | events per CPU s of the server | p50 ms | p99 ms | longest ms | generator | checkpoints |"
     )
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
-    for seed, run in enumerate(runs(scale)):
+    for seed, run in enumerate(list_runs(scale)):
         with tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as folder:
-            found = measure(Path(folder), run, seed)
+            figures = measure_run(Path(folder), run, seed)
         print(
-            f"| {run.name} | {found.per_second:,.0f} | {found.per_cpu_second:,.0f} | {found.p50:.1f} | {found.p99:.1f} "
-            f"| {found.longest:.0f} | {found.generator:.2f} ms a request | {found.checkpoints} |",
+            f"| {run.name} | {figures.per_second:,.0f} | {figures.per_cpu_second:,.0f} | {figures.p50:.1f} "
+            f"| {figures.p99:.1f} | {figures.longest:.0f} | {figures.generator:.2f} ms a request "
+            f"| {figures.checkpoints} |",
             flush=True,
         )
 
 
-def loop() -> float:
-    """How fast the machine is today."""
+def measure_loop_seconds() -> float:
+    """Measures how fast the machine is at the moment."""
     began, total = time.process_time(), 0
     for number in range(10_000_000):
         total += number
     return time.process_time() - began
 
 
-def measure(folder: Path, run: Run, seed: int) -> Measured:
+def measure_run(folder: Path, run: CollectRun, seed: int) -> CollectMeasurement:
     desk = open_desk(Settings(data=folder, database_url=""))
     project = desk.projects.create("Docs", repository=str(folder), ref="main", actor="benchmark")
     key = desk.keys.create(project.id, actor="benchmark")[1]
     desk.close()
     is_beacon = run.kind == "beacon"
     path = f"/v1/collect/{project.site_id}" if is_beacon else f"/v1/analytics/{project.id}/events"
-    with served(folder) as (port, process), checkpoints(folder) as seen:
-        warm = Order(port, run.kind, path, key, run.connections, 20 * run.connections, run.together, seed + 1000)
-        generate(warm)
-        before = cpu_of(process)
-        taken = generate(Order(port, run.kind, path, key, run.connections, run.requests, run.together, seed))
-        cpu = cpu_of(process) - before
+    with serve_collector(folder) as (port, process), watch_checkpoints(folder) as log_sizes:
+        warm = GeneratorOrder(
+            port, run.kind, path, key, run.connections, 20 * run.connections, run.together, seed + 1000
+        )
+        run_generator(warm)
+        before = measure_process_cpu(process)
+        result = run_generator(
+            GeneratorOrder(port, run.kind, path, key, run.connections, run.requests, run.together, seed)
+        )
+        cpu = measure_process_cpu(process) - before
     events = run.requests * run.together
-    return Measured(
-        per_second=events / taken.seconds,
+    return CollectMeasurement(
+        per_second=events / result.seconds,
         per_cpu_second=events / cpu,
-        p50=percentile(taken.milliseconds, 50),
-        p99=percentile(taken.milliseconds, 99),
-        longest=max(taken.milliseconds),
-        generator=taken.cpu_seconds / run.requests * 1000,
-        checkpoints=len(seen),
+        p50=percentile(result.milliseconds, 50),
+        p99=percentile(result.milliseconds, 99),
+        longest=max(result.milliseconds),
+        generator=result.cpu_seconds / run.requests * 1000,
+        checkpoints=len(log_sizes),
     )
 
 
-def generate(order: Order) -> Taken:
-    with bound_to(GENERATOR):
-        done = subprocess.run(
+def run_generator(order: GeneratorOrder) -> GeneratorResult:
+    with bind_to_core(GENERATOR_CORE):
+        process = subprocess.run(
             [sys.executable, "-m", "benchmarks.analytics.generator"],
             cwd=ROOT,
             input=json.dumps(asdict(order)),
@@ -126,25 +131,25 @@ def generate(order: Order) -> Taken:
             text=True,
             check=True,
         )
-    return Taken(**json.loads(done.stdout))
+    return GeneratorResult(**json.loads(process.stdout))
 
 
 @contextmanager
-def served(data: Path) -> Iterator[tuple[int, psutil.Process]]:
+def serve_collector(data: Path) -> Iterator[tuple[int, psutil.Process]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
-    given = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
-    chosen = {
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
+    settings = {
         "COPYDESK_DATA": str(data),
-        "COPYDESK_COLLECT_PER_MINUTE": NO_LIMIT,
-        "COPYDESK_COLLECT_PER_ADDRESS": NO_LIMIT,
+        "COPYDESK_COLLECT_PER_MINUTE": UNLIMITED,
+        "COPYDESK_COLLECT_PER_ADDRESS": UNLIMITED,
         "COPYDESK_LOG_LEVEL": "warning",
     }
     command = [sys.executable, "-m", "copydesk", "serve", "--no-worker", "--port", str(port)]
-    with bound_to(SERVER):
-        process = subprocess.Popen(command, cwd=ROOT, env={**given, **chosen})
+    with bind_to_core(SERVER_CORE):
+        process = subprocess.Popen(command, cwd=ROOT, env={**inherited, **settings})
     try:
-        while not healthy(port):
+        while not is_healthy(port):
             if process.poll() is not None:
                 raise RuntimeError(f"copydesk serve ended with {process.returncode} before it answered")
             time.sleep(0.01)
@@ -155,8 +160,8 @@ def served(data: Path) -> Iterator[tuple[int, psutil.Process]]:
 
 
 @contextmanager
-def bound_to(core: int) -> Iterator[None]:
-    """Whatever is started meanwhile stays on this core."""
+def bind_to_core(core: int) -> Iterator[None]:
+    """Binds processes that start in the block to this core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core} & before or before)
     try:
@@ -166,22 +171,22 @@ def bound_to(core: int) -> Iterator[None]:
 
 
 @contextmanager
-def checkpoints(data: Path) -> Iterator[list[int]]:
-    """How long the write-ahead log was each time that it was written back, seen from outside."""
-    seen, over = list[int](), Event()
+def watch_checkpoints(data: Path) -> Iterator[list[int]]:
+    """Records the size of the write-ahead log before each checkpoint, observed from outside."""
+    log_sizes, over = list[int](), Event()
 
     def watch() -> None:
         size = 0
         while not over.wait(0.02):
             now = max((log.stat().st_size for log in data.glob("*.wal")), default=0)
             if now < size:
-                seen.append(size)
+                log_sizes.append(size)
             size = now
 
     watcher = Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        yield seen
+        yield log_sizes
     finally:
         over.set()
         watcher.join()

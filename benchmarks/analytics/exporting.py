@@ -1,4 +1,4 @@
-"""python -m benchmarks.analytics.exporting [--large]: what it takes to read the numbers over HTTP."""
+"""python -m benchmarks.analytics.exporting [--large]: measures exports of reports over HTTP."""
 
 import argparse
 import http.client
@@ -12,49 +12,52 @@ from pathlib import Path
 
 import duckdb
 
-from benchmarks.analytics.collecting import served
-from benchmarks.analytics.traffic import DAYS, FIRST, PROJECT, traffic
-from benchmarks.jobs.measure import cpu_of, percentile
+from benchmarks.analytics.collecting import serve_collector
+from benchmarks.analytics.traffic import DAYS, FIRST_DAY, PROJECT, generate_days
+from benchmarks.jobs.measure import measure_process_cpu, percentile
 from copydesk.analytics.date_ranges import format_day
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 
-TIMES = 40
-"""Requests of each kind; all of them together stay within what a project may ask for in a minute."""
-TOGETHER = 5_000
-MOST_YEAR = 50.0
+REPEATS = 40
+"""Requests of each kind; all of them together stay below a project's rate limit per minute."""
+BATCH_VIEWS = 5_000
+MAX_YEAR_MILLISECONDS = 50.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExportQuery:
     name: str
     query: str
     headers: dict[str, str]
 
 
 @dataclass(frozen=True)
-class Measured:
+class ExportMeasurement:
     p50: float
     p99: float
     cpu: float
-    """Milliseconds; the CPU is the server's."""
+    """CPU milliseconds of the server."""
     size: int
 
 
-def asked() -> list[Asked]:
+def list_queries() -> list[ExportQuery]:
     spans = {"year": (0, DAYS), "month": (200, 230), "day": (300, 301)}
-    dated = {name: f"dateFrom={format_day(FIRST + a)}&dateTo={format_day(FIRST + b)}" for name, (a, b) in spans.items()}
+    dated = {
+        name: f"dateFrom={format_day(FIRST_DAY + a)}&dateTo={format_day(FIRST_DAY + b)}"
+        for name, (a, b) in spans.items()
+    }
     year = dated["year"]
     return [
-        *(Asked(f"visitors of a {name}", f"visitors?{query}", {}) for name, query in dated.items()),
-        Asked("250 rows of the year's visitors", f"visitors?{year}&limit=250", {}),
-        Asked("the same as CSV", f"visitors?{year}&limit=250", {"Accept": "text/csv"}),
-        Asked("the year's visitors, unchanged (304)", f"visitors?{year}", {"If-None-Match": "*"}),
-        Asked("views of the year", f"views?{year}", {}),
-        Asked("agents of the year", f"agents?{year}", {}),
-        Asked("the year by week", f"timeseries?{year}&interval=week", {}),
+        *(ExportQuery(f"visitors of a {name}", f"visitors?{query}", {}) for name, query in dated.items()),
+        ExportQuery("250 rows of the year's visitors", f"visitors?{year}&limit=250", {}),
+        ExportQuery("the same as CSV", f"visitors?{year}&limit=250", {"Accept": "text/csv"}),
+        ExportQuery("the year's visitors, unchanged (304)", f"visitors?{year}", {"If-None-Match": "*"}),
+        ExportQuery("views of the year", f"views?{year}", {}),
+        ExportQuery("agents of the year", f"agents?{year}", {}),
+        ExportQuery("the year by week", f"timeseries?{year}&interval=week", {}),
     ]
 
 
@@ -66,23 +69,23 @@ def main() -> None:
     views = 10_000_000 if parser.parse_args().large else 1_000_000
     with tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as folder:
         data = Path(folder)
-        project, key = prepare(data, views)
+        project, key = prepare_data(data, views)
         print(f"{views:,} views; load before the run: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.\n")
         print("| answer | p50 ms | p99 ms | CPU ms of the server | bytes |\n|---|---:|---:|---:|---:|")
-        for question, found in measure(data, project, key):
-            print(f"| {question.name} | {found.p50:.1f} | {found.p99:.1f} | {found.cpu:.1f} | {found.size:,} |")
+        for question, figures in measure_exports(data, project, key):
+            print(f"| {question.name} | {figures.p50:.1f} | {figures.p99:.1f} | {figures.cpu:.1f} | {figures.size:,} |")
 
 
-def prepare(data: Path, views: int) -> tuple[str, str]:
-    """A data folder whose one project has a year of traffic; the project and its key."""
+def prepare_data(data: Path, views: int) -> tuple[str, str]:
+    """Creates a data folder with one project and a year of traffic; returns the project and its key."""
     desk = open_desk(Settings(data=data, database_url=""))
     project = desk.projects.create("Docs", repository=str(data), ref="main", actor="benchmark").id
     key = desk.keys.create(project, actor="benchmark")[1]
     desk.close()
     store = DuckStore(data / DUCKDB_FILE)
-    for day in traffic(views):
-        for start in range(0, len(day), TOGETHER):
-            store.log_views(day[start : start + TOGETHER])
+    for day in generate_days(views):
+        for start in range(0, len(day), BATCH_VIEWS):
+            store.log_views(day[start : start + BATCH_VIEWS])
     store.fold()
     store.close()
     with duckdb.connect(str(data / DUCKDB_FILE)) as connection:
@@ -90,11 +93,11 @@ def prepare(data: Path, views: int) -> tuple[str, str]:
     return project, key
 
 
-def measure(data: Path, project: str, key: str) -> list[tuple[Asked, Measured]]:
-    with served(data) as (port, process):
+def measure_exports(data: Path, project: str, key: str) -> list[tuple[ExportQuery, ExportMeasurement]]:
+    with serve_collector(data) as (port, process):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
 
-        def ask(question: Asked) -> int:
+        def ask(question: ExportQuery) -> int:
             headers = {"Authorization": f"Bearer {key}", **question.headers}
             connection.request("GET", f"/v1/analytics/{project}/{question.query}", headers=headers)
             answer = connection.getresponse()
@@ -103,19 +106,21 @@ def measure(data: Path, project: str, key: str) -> list[tuple[Asked, Measured]]:
                 raise RuntimeError(f"{question.name} answered {answer.status}: {body!r}")
             return len(body)
 
-        found = [(one, repeated(partial(cpu_of, process), partial(ask, one))) for one in asked()]
+        measurements = [
+            (one, measure_repeated(partial(measure_process_cpu, process), partial(ask, one))) for one in list_queries()
+        ]
         connection.close()
-    return found
+    return measurements
 
 
-def repeated(cpu: Callable[[], float], ask: Callable[[], int]) -> Measured:
-    ask()  # the first opens and settles what the others find ready
+def measure_repeated(cpu: Callable[[], float], ask: Callable[[], int]) -> ExportMeasurement:
+    ask()  # warm-up: opens connections and fills caches
     took, before = [], cpu()
-    for _ in range(TIMES):
+    for _ in range(REPEATS):
         began = time.perf_counter()
         size = ask()
         took.append((time.perf_counter() - began) * 1e3)
-    return Measured(percentile(took, 50), percentile(took, 99), (cpu() - before) / TIMES * 1e3, size)
+    return ExportMeasurement(percentile(took, 50), percentile(took, 99), (cpu() - before) / REPEATS * 1e3, size)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The load generator, a process of its own: connections that are kept, each asking again once it is answered."""
+"""The load generator, which runs in a separate process: keep-alive connections, each sends one request at a time."""
 
 import asyncio
 import json
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 
-PAGES = 2_000
-VISITORS = 20_000
+PAGE_COUNT = 2_000
+VISITOR_COUNT = 20_000
 AGENTS = (
     "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Safari/537.36",
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:142.0) Gecko/20100101 Firefox/142.0",
@@ -22,7 +22,7 @@ AGENTS = (
 
 
 @dataclass(frozen=True)
-class Order:
+class GeneratorOrder:
     port: int
     kind: str
     """`event`, `beacon` or `batch`."""
@@ -30,34 +30,34 @@ class Order:
     key: str
     connections: int
     requests: int
-    """In all, after the warm-up."""
+    """Total number of requests after the warm-up."""
     together: int = 1
-    """Events in one request."""
+    """Events per request."""
     seed: int = 1
 
 
 @dataclass(frozen=True)
-class Taken:
+class GeneratorResult:
     milliseconds: list[float]
     seconds: float
     cpu_seconds: float
-    """The generator's own."""
+    """CPU seconds of the generator."""
 
 
-def requests(order: Order) -> list[bytes]:
-    """Made beforehand, so that making them is no part of what is measured."""
-    events = _events(order.seed)
-    return [_request(order, [next(events) for _ in range(order.together)]) for _ in range(order.requests)]
+def build_requests(order: GeneratorOrder) -> list[bytes]:
+    """Builds all requests before the measurement, so that building them is not measured."""
+    events = _generate_events(order.seed)
+    return [_encode_request(order, [next(events) for _ in range(order.together)]) for _ in range(order.requests)]
 
 
-def _events(seed: int) -> Iterator[dict[str, object]]:
-    """Zipf pages, visitors who return, agents of every kind; each event has an id of its own."""
+def _generate_events(seed: int) -> Iterator[dict[str, object]]:
+    """Generates events with Zipf-distributed pages, returning visitors and agents of every class; each has a new id."""
     chance = random.Random(seed)
-    weights = list(accumulate(1 / rank for rank in range(1, PAGES + 1)))
-    pages = range(PAGES)
+    weights = list(accumulate(1 / rank for rank in range(1, PAGE_COUNT + 1)))
+    pages = range(PAGE_COUNT)
     while True:
         [page] = chance.choices(pages, cum_weights=weights)
-        visitor = chance.randrange(VISITORS)
+        visitor = chance.randrange(VISITOR_COUNT)
         yield {
             "url": f"https://docs.example.com/section-{page % 40}/page-{page}",
             "userAgent": AGENTS[visitor % len(AGENTS)],
@@ -68,73 +68,73 @@ def _events(seed: int) -> Iterator[dict[str, object]]:
         }
 
 
-def _request(order: Order, events: list[dict[str, object]]) -> bytes:
+def _encode_request(order: GeneratorOrder, events: list[dict[str, object]]) -> bytes:
     [event] = events[:1]
     kind, extra = "application/json", f"Authorization: Bearer {order.key}\r\n"
-    sent: object = events if order.kind == "batch" else event
+    body_data: object = events if order.kind == "batch" else event
     if order.kind == "beacon":
-        sent = {"u": event["url"], "r": event["referrer"], "e": event["eventId"]}
+        body_data = {"u": event["url"], "r": event["referrer"], "e": event["eventId"]}
         kind = "text/plain;charset=UTF-8"
         extra = f"User-Agent: {event['userAgent']}\r\nOrigin: https://docs.example.com\r\nAccept: */*\r\n"
-    body = json.dumps(sent).encode()
+    body = json.dumps(body_data).encode()
     head = f"POST {order.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\n{extra}"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-class Connection(asyncio.Protocol):
-    """Sends the next request as soon as the last is answered with 202."""
+class GeneratorConnection(asyncio.Protocol):
+    """Sends the next request as soon as the previous one is answered with 202."""
 
     def __init__(self, bodies: Iterator[bytes], times: list[float]) -> None:
         self._bodies, self._times = bodies, times
         self._answer = b""
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._next()
+        self._send_next()
 
     def data_received(self, data: bytes) -> None:
         self._answer += data
         head, end, body = self._answer.partition(b"\r\n\r\n")
-        if not end or len(body) < _length(head):
+        if not end or len(body) < _parse_content_length(head):
             return
         if not head.startswith(b"HTTP/1.1 202"):
-            self.done.set_exception(RuntimeError(self._answer.decode()))
+            self.finished.set_exception(RuntimeError(self._answer.decode()))
             return
         self._times.append((time.perf_counter() - self._began) * 1000)
         self._answer = b""
-        self._next()
+        self._send_next()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if not self.done.done():
-            self.done.set_exception(error or RuntimeError("the server hung up"))
+        if not self.finished.done():
+            self.finished.set_exception(error or RuntimeError("the server hung up"))
 
-    def _next(self) -> None:
+    def _send_next(self) -> None:
         body = next(self._bodies, None)
         if body is None:
-            self.done.set_result(None)
+            self.finished.set_result(None)
             self._transport.close()
             return
         self._began = time.perf_counter()
         self._transport.write(body)
 
 
-def _length(head: bytes) -> int:
+def _parse_content_length(head: bytes) -> int:
     return int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
 
 
-async def run(order: Order) -> Taken:
-    bodies, times = iter(requests(order)), list[float]()
+async def run_generator(order: GeneratorOrder) -> GeneratorResult:
+    bodies, times = iter(build_requests(order)), list[float]()
     cpu, began = time.process_time(), time.perf_counter()
     loop = asyncio.get_running_loop()
     connections = [
-        (await loop.create_connection(lambda: Connection(bodies, times), "127.0.0.1", order.port))[1]
+        (await loop.create_connection(lambda: GeneratorConnection(bodies, times), "127.0.0.1", order.port))[1]
         for _ in range(order.connections)
     ]
-    await asyncio.gather(*(connection.done for connection in connections))
-    return Taken(times, time.perf_counter() - began, time.process_time() - cpu)
+    await asyncio.gather(*(connection.finished for connection in connections))
+    return GeneratorResult(times, time.perf_counter() - began, time.process_time() - cpu)
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(asyncio.run(run(Order(**json.load(sys.stdin)))))))
+    print(json.dumps(asdict(asyncio.run(run_generator(GeneratorOrder(**json.load(sys.stdin)))))))

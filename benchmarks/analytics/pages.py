@@ -1,4 +1,4 @@
-"""python -m benchmarks.analytics.pages [--large]: what a page of the dashboard takes, with much behind it."""
+"""python -m benchmarks.analytics.pages [--large]: measures dashboard pages on a filled service."""
 
 import argparse
 import http.client
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import duckdb
 
-from benchmarks.analytics.collecting import served
-from benchmarks.analytics.exporting import prepare, repeated
+from benchmarks.analytics.collecting import serve_collector
+from benchmarks.analytics.exporting import measure_repeated, prepare_data
 from benchmarks.analytics.traffic import PROJECT
-from benchmarks.jobs.measure import cpu_of
+from benchmarks.jobs.measure import measure_process_cpu
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.core.accounts.people import People
 from copydesk.core.settings import Settings
@@ -21,9 +21,9 @@ from copydesk.desk import Desk, open_desk
 from copydesk.jobs.service import NewJob
 from copydesk.web.dashboard.auth.cookies import cookie_name
 
-JOBS = 10_000
-MOST = 300.0
-PAGES = (
+JOB_COUNT = 10_000
+MAX_MILLISECONDS = 300.0
+PAGE_PATHS = (
     "/projects",
     "/projects/{project}/readership",
     "/projects/{project}/readership?range=year",
@@ -48,29 +48,32 @@ def main() -> None:
     )
     parser.add_argument("--large", action="store_true", help="10 million views instead of 1 million")
     parser.add_argument("--store", type=Path, help="a file of such views that another benchmark has left")
-    chosen = parser.parse_args()
-    views = 10_000_000 if chosen.large else 1_000_000
+    options = parser.parse_args()
+    views = 10_000_000 if options.large else 1_000_000
     with tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as folder:
         data = Path(folder)
-        project = _copied(data, chosen.store) if chosen.store else prepare(data, views)[0]
+        project = _copy_views(data, options.store) if options.store else prepare_data(data, views)[0]
         desk = open_desk(Settings(data=data, database_url=""))
-        job, cookie = _jobs(desk, project), f"{cookie_name(desk.settings)}={_session(desk.people)}"
+        job, cookie = _add_jobs(desk, project), f"{cookie_name(desk.settings)}={_sign_in(desk.people)}"
         desk.close()
-        print(f"{views:,} views, {JOBS:,} jobs; load before the run: {os.getloadavg()[0]:.1f}.\n")
+        print(f"{views:,} views, {JOB_COUNT:,} jobs; load before the run: {os.getloadavg()[0]:.1f}.\n")
         print("| page | p50 ms | p99 ms | CPU ms of the server | bytes |\n|---|---:|---:|---:|---:|")
-        with served(data) as (port, process):
+        with serve_collector(data) as (port, process):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-            for path in PAGES:
-                asked = path.format(project=project, job=job)
-                found = repeated(partial(cpu_of, process), partial(_ask, connection, asked, cookie))
-                shown = path.replace("/projects/{project}/", "…/")
+            for path in PAGE_PATHS:
+                page_path = path.format(project=project, job=job)
+                figures = measure_repeated(
+                    partial(measure_process_cpu, process), partial(_request_page, connection, page_path, cookie)
+                )
+                page_name = path.replace("/projects/{project}/", "…/")
                 print(
-                    f"| `{shown}` | {found.p50:.0f} | {found.p99:.0f} | {found.cpu:.0f} | {found.size:,} |", flush=True
+                    f"| `{page_name}` | {figures.p50:.0f} | {figures.p99:.0f} | {figures.cpu:.0f} | {figures.size:,} |",
+                    flush=True,
                 )
             connection.close()
 
 
-def _copied(data: Path, store: Path) -> str:
+def _copy_views(data: Path, store: Path) -> str:
     desk = open_desk(Settings(data=data, database_url=""))
     project = desk.projects.create("Docs", repository=str(data), ref="main", actor="benchmark").id
     desk.close()
@@ -80,25 +83,25 @@ def _copied(data: Path, store: Path) -> str:
     return project
 
 
-def _jobs(desk: Desk, project_id: str) -> str:
+def _add_jobs(desk: Desk, project_id: str) -> str:
     project = desk.projects.get(project_id)
-    desk.database.run_in_shared_transaction([partial(_job, desk, project, number) for number in range(JOBS)])
+    desk.database.run_in_shared_transaction([partial(_add_job, desk, project, number) for number in range(JOB_COUNT)])
     [newest, *_], _ = desk.jobs.list_page(project_id, None, 1, None)
     return newest.id
 
 
-def _job(desk: Desk, project: object, number: int) -> None:
+def _add_job(desk: Desk, project: object, number: int) -> None:
     desk.jobs.create(project, NewJob(f"Mend the typo on page number {number}."))  # type: ignore[arg-type]
 
 
-def _session(people: People) -> str:
+def _sign_in(people: People) -> str:
     person = people.accept_invitation(
         people.invite("ada@example.org", "admin", actor="benchmark"), "", "Ada", "correct horse"
     )
     return people.sessions.create(person, "127.0.0.1", "benchmark")
 
 
-def _ask(connection: http.client.HTTPConnection, path: str, cookie: str) -> int:
+def _request_page(connection: http.client.HTTPConnection, path: str, cookie: str) -> int:
     connection.request("GET", path, headers={"Cookie": cookie, "Accept": "text/html"})
     answer = connection.getresponse()
     body = answer.read()

@@ -1,1 +1,1 @@
-"""What the checks cost on repositories of thousands of pages."""
+"""Measures the checks on repositories of thousands of pages."""

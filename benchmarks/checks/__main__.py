@@ -6,12 +6,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.checks.measure import measure
+from benchmarks.checks.measure import measure_checks
 from benchmarks.checks.repository import make_repository
 
 
-def _loop() -> float:
-    """CPU seconds of ten million additions in a Python loop: how fast the machine is today."""
+def _measure_loop_seconds() -> float:
+    """Returns the CPU seconds of ten million additions in a Python loop: how fast the machine is at the moment."""
     began, total = time.process_time(), 0
     for number in range(10_000_000):
         total += number
@@ -27,11 +27,12 @@ def main() -> None:
     for pages in sizes:
         with tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as folder:
             repository = make_repository(Path(folder, "docs.git"), pages)
-            with multiprocessing.get_context("spawn").Pool(1) as process:  # a process of its own, for its memory
-                found = process.apply(measure, (repository, pages))
+            with multiprocessing.get_context("spawn").Pool(1) as process:  # a separate process, to measure its memory
+                figures = process.apply(measure_checks, (repository, pages))
         print(
-            f"| {found.pages:,} | {found.first:.2f} s | {found.again:.3f} s | {found.next_commit:.3f} s "
-            f"| {found.plain:.2f} s | {found.memory:.0f} MB | {found.introduced} | {_loop():.2f} s |"
+            f"| {figures.pages:,} | {figures.first:.2f} s | {figures.again:.3f} s | {figures.next_commit:.3f} s "
+            f"| {figures.plain:.2f} s | {figures.memory:.0f} MB | {figures.introduced} "
+            f"| {_measure_loop_seconds():.2f} s |"
         )
 
 

@@ -1,1 +1,1 @@
-"""What a job costs, in one run:  creation ▶ edits ▶ the plain way ▶ engines ▶ footprint ▶ report."""
+"""Measures the cost of a job in one run:  creation ▶ edits ▶ plain git ▶ engines ▶ footprint ▶ report."""

@@ -9,17 +9,17 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.jobs import creation, edits, engines, footprint, plain
-from benchmarks.jobs.measure import this_machine
-from benchmarks.jobs.report import render
+from benchmarks.jobs import creation, edits, engines, footprint, plain_git
+from benchmarks.jobs.measure import describe_machine
+from benchmarks.jobs.report import render_report
 from benchmarks.jobs.repository import make_repository
-from benchmarks.jobs.results import Results, aims
+from benchmarks.jobs.results import BenchmarkResults, list_targets
 
 
 @dataclass(frozen=True)
-class Sizes:
+class BenchmarkSizes:
     requests: dict[int, int]
-    """How many in all, by the number of clients."""
+    """Total requests, by the number of clients."""
     files: tuple[int, ...]
     alone: int
     together: int
@@ -30,27 +30,27 @@ class Sizes:
     idle_seconds: float
 
 
-FULL = Sizes({1: 1000, 8: 8000}, (100, 2_000, 20_000), 8, 24, 3, 240, 3, 5, 10)
-QUICK = Sizes({1: 200, 8: 800}, (100, 2_000), 4, 12, 2, 48, 1, 1, 4)
+FULL_SIZES = BenchmarkSizes({1: 1000, 8: 8000}, (100, 2_000, 20_000), 8, 24, 3, 240, 3, 5, 10)
+QUICK_SIZES = BenchmarkSizes({1: 200, 8: 800}, (100, 2_000), 4, 12, 2, 48, 1, 1, 4)
 
 
-def measure(folder: Path, sizes: Sizes, database_url: str | None) -> Results:
+def measure_all(folder: Path, sizes: BenchmarkSizes, database_url: str | None) -> BenchmarkResults:
     began = time.perf_counter()
-    machine = this_machine(folder)
-    _say("repositories")
+    machine = describe_machine(folder)
+    _print_progress("repositories")
     repositories = {files: make_repository(folder / f"{files}.git", files) for files in sizes.files}
-    _say("start and idle")
-    resting = footprint.measure(folder, sizes.starts, sizes.idle_seconds)
-    _say("creation")
-    created = creation.measure(folder, repositories[sizes.files[0]], sizes.requests)
+    _print_progress("start and idle")
+    resting = footprint.measure_footprint(folder, sizes.starts, sizes.idle_seconds)
+    _print_progress("creation")
+    created = creation.measure_creation(folder, repositories[sizes.files[0]], sizes.requests)
     edited, by_hand = [], []
     for files, repository in repositories.items():
-        _say(f"jobs and the plain way, {files:,} files")
-        edited += edits.measure(folder, repository, files, sizes.alone, sizes.together)
-        by_hand += plain.measure(folder, repository, files, sizes.plain)
-    _say("engines")
-    raced = engines.measure(folder, sizes.engine, sizes.rounds, database_url)
-    return Results(machine, created, edited, by_hand, raced, resting, time.perf_counter() - began)
+        _print_progress(f"jobs and the plain way, {files:,} files")
+        edited += edits.measure_edits(folder, repository, files, sizes.alone, sizes.together)
+        by_hand += plain_git.measure_plain_git(folder, repository, files, sizes.plain)
+    _print_progress("engines")
+    raced = engines.measure_engines(folder, sizes.engine, sizes.rounds, database_url)
+    return BenchmarkResults(machine, created, edited, by_hand, raced, resting, time.perf_counter() - began)
 
 
 def main() -> None:
@@ -61,21 +61,21 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="copydesk-benchmark-") as folder:
         _keep_bytecode(Path(folder, "bytecode"))
-        results = measure(Path(folder), QUICK if options.quick else FULL, options.database_url)
-    print(render(results))
+        results = measure_all(Path(folder), QUICK_SIZES if options.quick else FULL_SIZES, options.database_url)
+    print(render_report(results))
     if options.json:
-        found = {**asdict(results), "aims": [asdict(aim) for aim in aims(results)]}
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
+        report_data = {**asdict(results), "aims": [asdict(aim) for aim in list_targets(results)]}
+        options.json.write_text(json.dumps(report_data, indent=2) + "\n")
 
 
 def _keep_bytecode(folder: Path) -> None:
-    """Every process started from here finds compiled modules, as in any installation, whatever this shell forbids."""
+    """Gives child processes a bytecode cache, as in any installation, even if this shell disables bytecode."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
 
 
-def _say(what: str) -> None:
-    print(f"… {what}", file=sys.stderr, flush=True)
+def _print_progress(message: str) -> None:
+    print(f"… {message}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long a client waits until its job is created, which means: durable."""
+"""Measures how long a client waits until its job is created durably."""
 
 import json
 import subprocess
@@ -6,13 +6,13 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.jobs.load import WARM_UP, Order, Taken
-from benchmarks.jobs.measure import cpu_of, percentile
-from benchmarks.jobs.service import ROOT, Account, Served, account, serve
+from benchmarks.jobs.load import WARM_UP_REQUESTS, LoadOrder, LoadResult
+from benchmarks.jobs.measure import measure_process_cpu, percentile
+from benchmarks.jobs.service import ROOT, BenchmarkAccount, RunningService, open_account, serve
 
 
 @dataclass(frozen=True)
-class Creation:
+class CreationMeasurement:
     clients: int
     requests: int
     p50: float
@@ -20,36 +20,36 @@ class Creation:
     per_second: float
     server_cpu: float
     generator_cpu: float
-    """CPU milliseconds per request, of either side."""
+    """CPU milliseconds per request, of the server and of the generator."""
 
 
-def measure(folder: Path, repository: Path, requests: dict[int, int]) -> list[Creation]:
-    """`requests`: how many in all, by the number of clients."""
+def measure_creation(folder: Path, repository: Path, requests: dict[int, int]) -> list[CreationMeasurement]:
+    """Measures job creation. `requests`: total requests, by the number of clients."""
     data = folder / "creation"
-    with account(data, repository) as owner, serve(data, with_worker=False) as served:
-        return [_measure(owner, served, clients, total // clients) for clients, total in requests.items()]
+    with open_account(data, repository) as owner, serve(data, with_worker=False) as served:
+        return [_measure_clients(owner, served, clients, total // clients) for clients, total in requests.items()]
 
 
-def _measure(owner: Account, served: Served, clients: int, each: int) -> Creation:
-    order = Order(served.port, owner.path, owner.headers, clients, each)
-    before = cpu_of(served.process)
-    taken = _generate(order)
+def _measure_clients(owner: BenchmarkAccount, served: RunningService, clients: int, each: int) -> CreationMeasurement:
+    order = LoadOrder(served.port, owner.path, owner.headers, clients, each)
+    before = measure_process_cpu(served.process)
+    result = _run_generator(order)
     total = clients * each
-    cpu = cpu_of(served.process) - before
-    return Creation(
+    cpu = measure_process_cpu(served.process) - before
+    return CreationMeasurement(
         clients=clients,
         requests=total,
-        p50=percentile(taken.milliseconds, 50),
-        p99=percentile(taken.milliseconds, 99),
-        per_second=total / taken.seconds,
-        server_cpu=cpu / (total + clients * WARM_UP) * 1000,
-        generator_cpu=taken.cpu_seconds / total * 1000,
+        p50=percentile(result.milliseconds, 50),
+        p99=percentile(result.milliseconds, 99),
+        per_second=total / result.seconds,
+        server_cpu=cpu / (total + clients * WARM_UP_REQUESTS) * 1000,
+        generator_cpu=result.cpu_seconds / total * 1000,
     )
 
 
-def _generate(order: Order) -> Taken:
+def _run_generator(order: LoadOrder) -> LoadResult:
     command = [sys.executable, "-m", "benchmarks.jobs.load"]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=ROOT, input=json.dumps(asdict(order)), stdout=subprocess.PIPE, text=True, check=True
     )
-    return Taken(**json.loads(done.stdout))
+    return LoadResult(**json.loads(process.stdout))

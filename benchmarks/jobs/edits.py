@@ -1,51 +1,53 @@
-"""Jobs from the request to the pull request, with the embedded model, on repositories of different sizes."""
+"""Measures jobs from the request to the pull request, with the embedded model, on repositories of several sizes."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.jobs.measure import family_cpu, family_memory, median, peak_memory_of
-from benchmarks.jobs.prompts import TASKS, Task
-from benchmarks.jobs.repository import copy_of
-from benchmarks.jobs.service import Account, Served, account, serve
+from benchmarks.jobs.measure import measure_family_cpu, measure_family_memory, measure_peak_memory, median
+from benchmarks.jobs.prompts import EDIT_TASKS, EditTask
+from benchmarks.jobs.repository import copy_repository
+from benchmarks.jobs.service import BenchmarkAccount, RunningService, open_account, serve
 
 
 @dataclass(frozen=True)
-class Edits:
+class EditMeasurement:
     files: int
     task: str
     cold_wall: float | None
     cold_cpu: float | None
-    """Of the first job on a repository, which fetches it whole; the second task finds the mirror warm."""
+    """Of the first job on a repository, which clones it. None for the second task, which finds a warm mirror."""
     warm_wall: float
     """Of jobs one after another, median."""
     warm_cpu: float
     """Per job, of the server, its child processes and every git process, over all warm jobs. All in milliseconds."""
     per_second: float
     busy_cpu: float
-    """Cores in use while several jobs run at once."""
+    """CPU cores in use while several jobs run at once."""
     peak_memory: float
-    """Megabytes: the most that the server process took, or it and its children at the end, whichever is more."""
+    """Megabytes: the peak of the server process, or the server with its children at the end, whichever is larger."""
 
 
-def measure(folder: Path, repository: Path, files: int, alone: int, together: int) -> list[Edits]:
+def measure_edits(folder: Path, repository: Path, files: int, alone: int, together: int) -> list[EditMeasurement]:
     data = folder / f"edits-{files}"
-    mine = copy_of(repository, folder / f"edits-{files}.git")
-    with account(data, mine) as owner, serve(data) as served:
-        return [_measure(owner, served, files, task, alone, together) for task in TASKS]
+    repository_copy = copy_repository(repository, folder / f"edits-{files}.git")
+    with open_account(data, repository_copy) as owner, serve(data) as served:
+        return [_measure_task(owner, served, files, task, alone, together) for task in EDIT_TASKS]
 
 
-def _measure(owner: Account, served: Served, files: int, task: Task, alone: int, together: int) -> Edits:
-    is_first = task is TASKS[0]
-    begin = family_cpu(served.process)
+def _measure_task(
+    owner: BenchmarkAccount, served: RunningService, files: int, task: EditTask, alone: int, together: int
+) -> EditMeasurement:
+    is_first = task is EDIT_TASKS[0]
+    begin = measure_family_cpu(served.process)
     cold = owner.wait_for([owner.create(served.port, task.prompt)]) if is_first else []
-    warm = family_cpu(served.process)
+    warm = measure_family_cpu(served.process)
     walls = [owner.wait_for([owner.create(served.port, task.prompt)])[0] for _ in range(alone)]
-    busy = family_cpu(served.process)
-    seconds = _together(owner, served, [task.prompt] * together)
-    end = family_cpu(served.process)
-    return Edits(
+    busy = measure_family_cpu(served.process)
+    seconds = _measure_concurrent_jobs(owner, served, [task.prompt] * together)
+    end = measure_family_cpu(served.process)
+    return EditMeasurement(
         files=files,
         task=task.name,
         cold_wall=cold[0] * 1000 if is_first else None,
@@ -54,12 +56,12 @@ def _measure(owner: Account, served: Served, files: int, task: Task, alone: int,
         warm_cpu=(end - warm) / (alone + together) * 1000,
         per_second=together / seconds,
         busy_cpu=(end - busy) / seconds,
-        peak_memory=max(peak_memory_of(served.process), family_memory(served.process)),
+        peak_memory=max(measure_peak_memory(served.process), measure_family_memory(served.process)),
     )
 
 
-def _together(owner: Account, served: Served, prompts: Sequence[str]) -> float:
-    """Seconds until the last of them ended; they are asked for as fast as the service takes them."""
+def _measure_concurrent_jobs(owner: BenchmarkAccount, served: RunningService, prompts: Sequence[str]) -> float:
+    """Creates the jobs as fast as the service accepts them; returns the seconds until the last one ended."""
     began = time.perf_counter()
     owner.wait_for([owner.create(served.port, prompt) for prompt in prompts])
     return time.perf_counter() - began

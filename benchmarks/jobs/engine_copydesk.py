@@ -1,4 +1,4 @@
-"""One round on Copydesk's own engine, in a process of its own: DATABASE_URL JOBS on the command line, JSON out."""
+"""Runs one round on Copydesk's engine in a separate process: DATABASE_URL JOBS on the command line, JSON out."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from benchmarks.jobs.race import AT_ONCE, STEPS, Round, race
+from benchmarks.jobs.engine_race import CONCURRENT_WORKFLOWS, STEPS_PER_WORKFLOW, EngineRound, run_race
 from copydesk.core.clock import SECOND
 from copydesk.core.db.database import Database
 from copydesk.core.settings import Settings
@@ -22,27 +22,27 @@ from copydesk.jobs.execution.worker import Worker
 from copydesk.jobs.job import COMPLETED, JobOutcome
 from copydesk.jobs.service import NewJob
 
-NO_LIMIT = 1_000_000_000
-TAKEN_UP = text("update messages set run_id = :run where job_id = :job and run_id is null")
+UNLIMITED = 1_000_000_000
+MARK_MESSAGES_PROCESSED = text("update messages set run_id = :run where job_id = :job and run_id is null")
 
 
-class Trivial:
-    """Takes up the job's message in its first step: a job whose message nobody read is run again."""
+class TrivialExecutor:
+    """Marks the job's message as processed in its first step: a job with an unprocessed message runs again."""
 
     def __init__(self, database: Database, ended: threading.Semaphore) -> None:
         self.database, self.ended = database, ended
 
     def execute(self, attempt: Attempt) -> None:
         try:
-            self._work(Journal(self.database, attempt.claim), attempt.claim)
+            self._run_steps(Journal(self.database, attempt.claim), attempt.claim)
         finally:
             self.ended.release()
 
-    def _work(self, journal: Journal, claim: Claim) -> None:
+    def _run_steps(self, journal: Journal, claim: Claim) -> None:
         with journal.step("step-0", int) as step, step.transaction() as tx:
-            tx.execute(TAKEN_UP, {"job": claim.job_id, "run": claim.run_id})
+            tx.execute(MARK_MESSAGES_PROCESSED, {"job": claim.job_id, "run": claim.run_id})
             step.save(0)
-        for number in range(1, STEPS):
+        for number in range(1, STEPS_PER_WORKFLOW):
             journal.run_step(f"step-{number}", int, partial(int, number))
         journal.finish_run(JobOutcome(COMPLETED))
 
@@ -51,20 +51,22 @@ class Trivial:
     def close(self) -> None: ...
 
 
-def run(database_url: str, jobs: int, data: Path) -> Round:
-    desk = open_desk(Settings(data=data, database_url=database_url, jobs_per_hour=NO_LIMIT))
+def run_round(database_url: str, jobs: int, data: Path) -> EngineRound:
+    desk = open_desk(Settings(data=data, database_url=database_url, jobs_per_hour=UNLIMITED))
     project = desk.projects.create("Trivial", repository=str(data), ref="main", actor="benchmark")
     ended = threading.Semaphore(0)
-    bounds = QueueLimits(10 * SECOND, project_slots=AT_ONCE, total_slots=AT_ONCE)
-    worker = Worker(Queue(desk.database, bounds), Trivial(desk.database, ended), slots=AT_ONCE, job_seconds=60)
+    bounds = QueueLimits(10 * SECOND, project_slots=CONCURRENT_WORKFLOWS, total_slots=CONCURRENT_WORKFLOWS)
+    worker = Worker(
+        Queue(desk.database, bounds), TrivialExecutor(desk.database, ended), slots=CONCURRENT_WORKFLOWS, job_seconds=60
+    )
     thread = threading.Thread(target=worker.run)
     thread.start()
 
-    def completed(job_id: str) -> None:
+    def assert_completed(job_id: str) -> None:
         assert desk.jobs.get(project.id, job_id).status is COMPLETED
 
     try:
-        return race(jobs, lambda: desk.jobs.create(project, NewJob("Trivial")).job.id, ended, completed)
+        return run_race(jobs, lambda: desk.jobs.create(project, NewJob("Trivial")).job.id, ended, assert_completed)
     finally:
         worker.stop()
         thread.join()
@@ -73,4 +75,4 @@ def run(database_url: str, jobs: int, data: Path) -> Round:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(asdict(run(sys.argv[1], int(sys.argv[2]), Path(folder)))))
+        print(json.dumps(asdict(run_round(sys.argv[1], int(sys.argv[2]), Path(folder)))))

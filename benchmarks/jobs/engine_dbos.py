@@ -1,4 +1,4 @@
-"""One round on DBOS, in a process of its own: DATABASE_URL JOBS POLLING_SECONDS on the command line, JSON out."""
+"""Runs one round on DBOS in a separate process: DATABASE_URL JOBS POLLING_SECONDS on the command line, JSON out."""
 
 import json
 import sys
@@ -7,34 +7,36 @@ from dataclasses import asdict
 
 from dbos import DBOS
 
-from benchmarks.jobs.race import AT_ONCE, STEPS, Round, race
+from benchmarks.jobs.engine_race import CONCURRENT_WORKFLOWS, STEPS_PER_WORKFLOW, EngineRound, run_race
 
 
-def run(database_url: str, jobs: int, polling_seconds: float) -> Round:
+def run_round(database_url: str, jobs: int, polling_seconds: float) -> EngineRound:
     DBOS(config={"name": "trivial", "system_database_url": database_url, "log_level": "ERROR"})
     ended = threading.Semaphore(0)
 
     def three_steps() -> int:
-        for number in range(STEPS):
+        for number in range(STEPS_PER_WORKFLOW):
             step(number)
         ended.release()
-        return STEPS
+        return STEPS_PER_WORKFLOW
 
-    step = DBOS.step()(_number)
+    step = DBOS.step()(_return_number)
     workflow = DBOS.workflow()(three_steps)
     DBOS.launch()
-    queue = DBOS.register_queue("trivial", worker_concurrency=AT_ONCE, polling_interval_sec=polling_seconds)
+    queue = DBOS.register_queue(
+        "trivial", worker_concurrency=CONCURRENT_WORKFLOWS, polling_interval_sec=polling_seconds
+    )
     try:
-        return race(
+        return run_race(
             jobs, lambda: queue.enqueue(workflow), ended, lambda handle: handle.get_result(polling_interval_sec=0.001)
         )
     finally:
         DBOS.destroy()
 
 
-def _number(number: int) -> int:
+def _return_number(number: int) -> int:
     return number
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(run(sys.argv[1], int(sys.argv[2]), float(sys.argv[3])))))
+    print(json.dumps(asdict(run_round(sys.argv[1], int(sys.argv[2]), float(sys.argv[3])))))

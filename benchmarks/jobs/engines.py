@@ -1,4 +1,4 @@
-"""The same trivial workflow on Copydesk's engine and on DBOS, in turns, each round in a process of its own."""
+"""Runs the same trivial workflow on Copydesk's engine and on DBOS in turns, each round in a separate process."""
 
 import json
 import sqlite3
@@ -14,23 +14,23 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import make_url
 
+from benchmarks.jobs.engine_race import EngineRound
 from benchmarks.jobs.measure import median
-from benchmarks.jobs.race import Round
 from benchmarks.jobs.service import ROOT
 
 SQLITE, POSTGRES = "SQLite", "PostgreSQL"
 
 
 @dataclass(frozen=True)
-class Entrant:
+class EngineRun:
     engine: str
     database: str
     jobs: int
     polling: float | None = None
-    """Seconds between two looks at DBOS's queue. Which is best depends on the database, so several take part."""
+    """Seconds between two polls of DBOS's queue. The best value depends on the database, so several take part."""
     is_wal: bool = True
-    """SQLite's write-ahead log, which Copydesk turns on and DBOS does not: the benchmark does it for DBOS."""
-    rounds: list[Round] = field(default_factory=list)
+    """SQLite's write-ahead log. Copydesk turns it on and DBOS does not: the benchmark turns it on for DBOS."""
+    rounds: list[EngineRound] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -40,50 +40,50 @@ class Entrant:
 
     @property
     def speed(self) -> float:
-        return self.middle(lambda each: each.per_second)
+        return self.median(lambda each: each.per_second)
 
-    def middle(self, figure: Callable[[Round], float]) -> float:
+    def median(self, figure: Callable[[EngineRound], float]) -> float:
         return median([figure(each) for each in self.rounds])
 
 
-def measure(folder: Path, jobs: int, rounds: int, database_url: str | None) -> list[Entrant]:
+def measure_engines(folder: Path, jobs: int, rounds: int, database_url: str | None) -> list[EngineRun]:
     entrants = [
-        Entrant("Copydesk", SQLITE, jobs),
-        *(Entrant("DBOS", SQLITE, jobs, polling) for polling in (0.005, 0.02, 0.05)),
-        Entrant("DBOS", SQLITE, jobs, 0.02, is_wal=False),
+        EngineRun("Copydesk", SQLITE, jobs),
+        *(EngineRun("DBOS", SQLITE, jobs, polling) for polling in (0.005, 0.02, 0.05)),
+        EngineRun("DBOS", SQLITE, jobs, 0.02, is_wal=False),
     ]
     if database_url:
         entrants += [
-            Entrant("Copydesk", POSTGRES, jobs),
-            *(Entrant("DBOS", POSTGRES, jobs, polling) for polling in (0.005, 0.02)),
+            EngineRun("Copydesk", POSTGRES, jobs),
+            *(EngineRun("DBOS", POSTGRES, jobs, polling) for polling in (0.005, 0.02)),
         ]
     for _ in range(rounds):
         for entrant in entrants:
-            with _fresh(entrant, folder, database_url or "") as url:
-                entrant.rounds.append(_round(entrant, url))
+            with _new_database(entrant, folder, database_url or "") as url:
+                entrant.rounds.append(_run_round(entrant, url))
     return entrants
 
 
-def rivals(entrants: Sequence[Entrant]) -> list[tuple[Entrant, Entrant]]:
-    """Copydesk and the fastest DBOS, by database."""
-    found = []
+def pair_fastest(entrants: Sequence[EngineRun]) -> list[tuple[EngineRun, EngineRun]]:
+    """Pairs Copydesk with the fastest DBOS run, by database."""
+    pairs = []
     for ours in (entrant for entrant in entrants if entrant.polling is None):
         theirs = [entrant for entrant in entrants if entrant.polling and entrant.database == ours.database]
-        found.append((ours, max(theirs, key=lambda entrant: entrant.speed)))
-    return found
+        pairs.append((ours, max(theirs, key=lambda entrant: entrant.speed)))
+    return pairs
 
 
-def _round(entrant: Entrant, url: str) -> Round:
+def _run_round(entrant: EngineRun, url: str) -> EngineRound:
     command = [sys.executable, "-m", f"benchmarks.jobs.engine_{entrant.engine.lower()}", url, str(entrant.jobs)]
     if entrant.polling is not None:
         command.append(str(entrant.polling))
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
-    return Round(**json.loads(done.stdout.splitlines()[-1]))
+    process = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    return EngineRound(**json.loads(process.stdout.splitlines()[-1]))
 
 
 @contextmanager
-def _fresh(entrant: Entrant, folder: Path, server: str) -> Iterator[str]:
-    """The address of an empty database, gone afterwards."""
+def _new_database(entrant: EngineRun, folder: Path, server: str) -> Iterator[str]:
+    """Yields the address of an empty database and drops it afterward."""
     name = f"bench_{uuid.uuid4().hex}"
     if entrant.database == SQLITE:
         path = folder / f"{name}.sqlite"

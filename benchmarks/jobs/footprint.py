@@ -1,10 +1,10 @@
-"""What the service takes when nothing is to be done, and how soon it is there."""
+"""Measures the idle service, and how long it takes to start."""
 
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.jobs.measure import cpu_of, memory_of
+from benchmarks.jobs.measure import measure_memory, measure_process_cpu
 from benchmarks.jobs.service import serve
 
 SETTLE_SECONDS = 2.0
@@ -14,7 +14,7 @@ SETTLE_SECONDS = 2.0
 class Footprint:
     start_fresh: list[float]
     start_existing: list[float]
-    """Seconds from exec to the first 200 of /healthz: with a data folder yet to be made, and with one that is there."""
+    """Seconds from exec to the first 200 of /healthz: with a new data folder, and with an existing one."""
     idle_seconds: float
     idle_cpu: float
     """Share of one core."""
@@ -22,9 +22,9 @@ class Footprint:
     """Resident megabytes."""
 
 
-def measure(folder: Path, starts: int, idle_seconds: float) -> Footprint:
+def measure_footprint(folder: Path, starts: int, idle_seconds: float) -> Footprint:
     with serve(folder / "start-first"):
-        pass  # compiles the modules, which none after it does
+        pass  # compiles the modules, so that the measured starts do not
     fresh, existing = [], []
     for number in range(starts):
         data = folder / f"start-{number}"
@@ -34,7 +34,7 @@ def measure(folder: Path, starts: int, idle_seconds: float) -> Footprint:
             existing.append(served.started_in)
     with serve(folder / "start-0") as served:
         time.sleep(SETTLE_SECONDS)
-        cpu, began = cpu_of(served.process), time.perf_counter()
+        cpu, began = measure_process_cpu(served.process), time.perf_counter()
         time.sleep(idle_seconds)
-        used = (cpu_of(served.process) - cpu) / (time.perf_counter() - began)
-        return Footprint(fresh, existing, idle_seconds, used, memory_of(served.process))
+        used = (measure_process_cpu(served.process) - cpu) / (time.perf_counter() - began)
+        return Footprint(fresh, existing, idle_seconds, used, measure_memory(served.process))

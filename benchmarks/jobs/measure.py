@@ -1,4 +1,4 @@
-"""Clocks: CPU of a process and its ended children, peak memory, percentiles, and what the machine is."""
+"""Clocks: CPU of a process and its ended children, peak memory, percentiles, and a description of the machine."""
 
 import os
 import platform
@@ -21,20 +21,20 @@ class Machine:
     system: str
     cores: int
     load: float
-    """Of the last minute, before the run: a busy machine makes every figure here worse."""
+    """Load average of the last minute before the run: a busy machine makes every figure here worse."""
     python: str
     git: str
     sqlite: str
     dbos: str
     fsync_p50: float
     fsync_p99: float
-    """Milliseconds for one 4 KB write that must reach the disk: the floor of every durable act."""
+    """Milliseconds for one 4 KB write with fsync: the lower bound of every durable operation."""
     loop: float
-    """CPU seconds of ten million additions in a Python loop: how fast the machine is today."""
+    """CPU seconds of ten million additions in a Python loop: how fast the machine is at the moment."""
 
 
-def this_machine(folder: Path) -> Machine:
-    flushes = _flushes(folder / "fsync")
+def describe_machine(folder: Path) -> Machine:
+    flushes = _measure_fsyncs(folder / "fsync")
     return Machine(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         cores=os.cpu_count() or 1,
@@ -45,11 +45,11 @@ def this_machine(folder: Path) -> Machine:
         dbos=version("dbos"),
         fsync_p50=percentile(flushes, 50),
         fsync_p99=percentile(flushes, 99),
-        loop=_loop(),
+        loop=_measure_loop_seconds(),
     )
 
 
-def _loop() -> float:
+def _measure_loop_seconds() -> float:
     began, total = time.process_time(), 0
     for number in range(10_000_000):
         total += number
@@ -57,7 +57,7 @@ def _loop() -> float:
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """By nearest rank: a value that was really measured."""
+    """Returns a percentile by nearest rank, which is a measured value."""
     ranked = sorted(values)
     return ranked[max(0, -(-len(ranked) * percent // 100) - 1)]
 
@@ -66,40 +66,40 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
-def cpu_of(process: psutil.Process) -> float:
-    """CPU seconds of a process and of all its descendants that ended. (Linux alone counts the latter.)"""
+def measure_process_cpu(process: psutil.Process) -> float:
+    """Returns the CPU seconds of a process and of all its descendants that ended. (Only Linux counts the latter.)"""
     times = process.cpu_times()
     return float(times.user + times.system + times.children_user + times.children_system)
 
 
-def family_cpu(process: psutil.Process) -> float:
-    """Returns the CPU seconds of a process and of all its descendants, those that live and those that ended."""
-    total = cpu_of(process)
+def measure_family_cpu(process: psutil.Process) -> float:
+    """Returns the CPU seconds of a process and of all its descendants, both living and ended."""
+    total = measure_process_cpu(process)
     for child in process.children(recursive=True):
         with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-            total += cpu_of(child)
+            total += measure_process_cpu(child)
     return total
 
 
-def own_cpu() -> float:
-    """The same for this process, to the microsecond."""
+def measure_own_cpu() -> float:
+    """Returns the same for this process, to the microsecond."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def memory_of(process: psutil.Process) -> float:
-    """Resident megabytes."""
+def measure_memory(process: psutil.Process) -> float:
+    """Returns the resident megabytes."""
     return float(process.memory_info().rss) / 1e6
 
 
-def peak_memory_of(process: psutil.Process) -> float:
-    """The most resident megabytes so far, as the kernel kept it."""
+def measure_peak_memory(process: psutil.Process) -> float:
+    """Returns the peak resident megabytes that the kernel recorded."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
 
 
-def family_memory(process: psutil.Process) -> float:
-    """Returns the megabytes that a process and its descendants take, pages that they share counted once."""
+def measure_family_memory(process: psutil.Process) -> float:
+    """Returns the megabytes of a process and its descendants; shared pages count once."""
     total = 0.0
     for member in [process, *process.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess, psutil.ZombieProcess, FileNotFoundError):
@@ -108,7 +108,7 @@ def family_memory(process: psutil.Process) -> float:
     return total
 
 
-def _flushes(path: Path, count: int = 200) -> list[float]:
+def _measure_fsyncs(path: Path, count: int = 200) -> list[float]:
     took = []
     with path.open("wb") as file:
         for _ in range(count):

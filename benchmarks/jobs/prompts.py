@@ -1,4 +1,4 @@
-"""The two kinds of job that every way of working carries out."""
+"""The two kinds of job that every contender runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from benchmarks.jobs.repository import PAGE
 
 
 @dataclass(frozen=True)
-class Task:
+class EditTask:
     name: str
     prompt: str
     old: str
@@ -15,14 +15,14 @@ class Task:
     page: str | None = None
 
     def edit(self, checkout: Path) -> None:
-        """The same change by hand, on files that are checked out."""
+        """Makes the same change directly, in checked-out files."""
         for path in [checkout / self.page] if self.page else checkout.rglob("*.md"):
             text = path.read_text()
             if self.old in text:
                 path.write_text(text.replace(self.old, self.new))
 
 
-TASKS = (
-    Task("one named page", f"Replace alpha with omega in {PAGE}", "alpha", "omega", PAGE),
-    Task("every page, 3 match", "Replace alphaword with omegaword on every page", "alphaword", "omegaword"),
+EDIT_TASKS = (
+    EditTask("one named page", f"Replace alpha with omega in {PAGE}", "alpha", "omega", PAGE),
+    EditTask("every page, 3 match", "Replace alphaword with omegaword on every page", "alphaword", "omegaword"),
 )

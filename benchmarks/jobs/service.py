@@ -1,4 +1,4 @@
-"""A real `copydesk serve` in a process of its own, with a project and its key made beforehand."""
+"""Runs `copydesk serve` in a separate process, with a project and its key created beforehand."""
 
 import http.client
 import json
@@ -19,13 +19,13 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 
 ROOT = Path(__file__).parents[2]
-NO_LIMIT = 1_000_000_000
-SLOTS = 4
-"""Jobs at once, the default: of the worker and of one project."""
+UNLIMITED = 1_000_000_000
+WORKER_SLOTS = 4
+"""Concurrent jobs of the worker and of one project (the default)."""
 
 
 @dataclass(frozen=True)
-class Served:
+class RunningService:
     port: int
     process: psutil.Process
     started_in: float
@@ -33,8 +33,8 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Account:
-    """A project on a data folder, and the means to ask for jobs and to see them end without asking the server."""
+class BenchmarkAccount:
+    """A project on a data folder: creates jobs over HTTP, and watches their end in the database without the server."""
 
     desk: Desk
     project_id: str
@@ -52,8 +52,11 @@ class Account:
         return str(data["id"])
 
     def wait_for(self, job_ids: list[str]) -> list[float]:
-        """Seconds from each job's creation to its end, by the service's own clock. Every job must have come to a PR."""
-        while self._active():
+        """Returns the seconds from each job's creation to its end, by the service's clock.
+
+        Every job must end with a PR.
+        """
+        while self._has_active_jobs():
             time.sleep(0.01)
         jobs = [self.desk.jobs.get(self.project_id, job_id) for job_id in job_ids]
         for job in jobs:
@@ -61,7 +64,7 @@ class Account:
                 raise RuntimeError(f"{job.prompt!r} ended as {job.status} without a pull request: {job.message}")
         return [((job.finished_at or 0) - job.created_at) / 1000 for job in jobs]
 
-    def _active(self) -> bool:
+    def _has_active_jobs(self) -> bool:
         with self.desk.database.read() as tx:
             return tx.execute(text("select 1 from jobs where status = 'active' limit 1")).first() is not None
 
@@ -75,38 +78,38 @@ class Account:
 
 
 @contextmanager
-def account(data: Path, repository: Path) -> Iterator[Account]:
+def open_account(data: Path, repository: Path) -> Iterator[BenchmarkAccount]:
     desk = open_desk(Settings(data=data, database_url=""))
     project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="benchmark")
     key = desk.keys.create(project.id, actor="benchmark")[1]
     try:
-        yield Account(desk, project.id, key)
+        yield BenchmarkAccount(desk, project.id, key)
     finally:
         desk.close()
 
 
 @contextmanager
-def serve(data: Path, *, with_worker: bool = True) -> Iterator[Served]:
+def serve(data: Path, *, with_worker: bool = True) -> Iterator[RunningService]:
     port = _free_port()
-    given = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
-    chosen = {"COPYDESK_DATA": str(data), "COPYDESK_JOBS_PER_HOUR": str(NO_LIMIT), "COPYDESK_LOG_LEVEL": "warning"}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
+    settings = {"COPYDESK_DATA": str(data), "COPYDESK_JOBS_PER_HOUR": str(UNLIMITED), "COPYDESK_LOG_LEVEL": "warning"}
     command = [sys.executable, "-m", "copydesk", "serve", "--port", str(port)]
     if not with_worker:
         command.append("--no-worker")
     began = time.perf_counter()
-    process = subprocess.Popen(command, cwd=ROOT, env={**given, **chosen}, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, cwd=ROOT, env={**inherited, **settings}, stderr=subprocess.DEVNULL)
     try:
-        while not healthy(port):
+        while not is_healthy(port):
             if process.poll() is not None:
                 raise RuntimeError(f"copydesk serve ended with {process.returncode} before it answered")
             time.sleep(0.005)
-        yield Served(port, psutil.Process(process.pid), time.perf_counter() - began)
+        yield RunningService(port, psutil.Process(process.pid), time.perf_counter() - began)
     finally:
         process.terminate()
         process.wait(timeout=30)
 
 
-def healthy(port: int) -> bool:
+def is_healthy(port: int) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/healthz")

@@ -1,1 +1,1 @@
-"""Everything at once, for long, and with much behind it: what the service holds, alone and on several processes."""
+"""Loads the service with everything at once, for long, on filled stores; as one process and as several."""

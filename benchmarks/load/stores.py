@@ -1,4 +1,4 @@
-"""The two pairs of stores, and Copydesk's processes on them: one with everything, or two servers and a worker."""
+"""The two pairs of stores with Copydesk's processes: one process with everything, or two servers and a worker."""
 
 import base64
 import os
@@ -17,55 +17,59 @@ import psutil
 import psycopg
 
 from benchmarks.jobs.repository import make_repository
-from benchmarks.jobs.service import NO_LIMIT, ROOT, Account, healthy
+from benchmarks.jobs.service import ROOT, UNLIMITED, BenchmarkAccount, is_healthy
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
-from tests.support.clickhouse import ClickHouse, clickhouse_server
-from tests.support.postgres import own_server
-from tests.support.processes import environment, free_port
+from tests.support.clickhouse import ClickHouseServer, clickhouse_server
+from tests.support.postgres import dedicated_server
+from tests.support.processes import free_port, settings_environment
 
-EMBEDDED, SCALE_OUT = PAIRS = ("embedded", "scale-out")
+EMBEDDED, SCALE_OUT = STORE_PAIRS = ("embedded", "scale-out")
 POSTGRESQL, CLICKHOUSE = "postgresql", "clickhouse"
 BRIDGE = "tests.support.clickhouse_bridge"
-PAGES = 100
-DURABLE = ("alter system set fsync = on", "alter system set full_page_writes = on", "select pg_reload_conf()")
-"""The tests' server need not outlive the machine; one that is measured must."""
-LIMITS = ("jobs_per_hour", "exports_per_minute", "collect_per_minute", "collect_per_address")
+PAGE_COUNT = 100
+DURABILITY_STATEMENTS = (
+    "alter system set fsync = on",
+    "alter system set full_page_writes = on",
+    "select pg_reload_conf()",
+)
+"""Turns on durability: the tests' database server runs without it, a measured one must not."""
+RATE_LIMIT_SETTINGS = ("jobs_per_hour", "exports_per_minute", "collect_per_minute", "collect_per_address")
 
 
 @dataclass(frozen=True)
-class Stores:
+class BenchmarkStores:
     folder: Path
     settings: Mapping[str, Any]
     engines: Mapping[str, psutil.Process] = field(default_factory=dict)
-    """Processes of the databases, by name; what is embedded has none."""
-    clickhouse: ClickHouse | None = None
+    """Processes of the databases, by name; empty for embedded stores."""
+    clickhouse: ClickHouseServer | None = None
 
     @property
     def are_embedded(self) -> bool:
         return not self.engines
 
     def sizes(self) -> tuple[int, int]:
-        """Bytes on disk of jobs and of views; on ClickHouse without those that wait to be counted."""
+        """Returns the bytes on disk of jobs and of views; on ClickHouse without views that wait to be folded."""
         if self.clickhouse is None:
             data = Path(self.settings["data"])
-            return _bytes(data, "copydesk.db*"), _bytes(data, "analytics.duckdb*")
+            return _folder_bytes(data, "copydesk.db*"), _folder_bytes(data, "analytics.duckdb*")
         with psycopg.connect(self.settings["database_url"]) as connection:
             [jobs] = connection.execute("select pg_database_size(current_database())").fetchone() or [0]
         return jobs, int(
-            self.clickhouse.ask("select sum(bytes_on_disk) from system.parts where active and table != 'inbox'")
+            self.clickhouse.run_query("select sum(bytes_on_disk) from system.parts where active and table != 'inbox'")
         )
 
 
 @dataclass(frozen=True)
-class Fleet:
-    stores: Stores
-    account: Account
+class BenchmarkFleet:
+    stores: BenchmarkStores
+    account: BenchmarkAccount
     project: Project
     ports: list[int]
     processes: Mapping[str, psutil.Process]
-    """Copydesk's own and those of the databases."""
+    """Copydesk's processes and those of the databases."""
 
     @property
     def data(self) -> Path:
@@ -73,65 +77,67 @@ class Fleet:
 
 
 @contextmanager
-def stores(pair: str, folder: Path) -> Iterator[Stores]:
-    """New and empty ones."""
+def open_stores(pair: str, folder: Path) -> Iterator[BenchmarkStores]:
+    """Opens new, empty stores."""
     settings: dict[str, Any] = {
         "data": folder / "data",
         "database_url": "",
         "secret_key": base64.b64encode(secrets.token_bytes(32)).decode(),
         "log_level": "warning",
-        **dict.fromkeys(LIMITS, NO_LIMIT),
+        **dict.fromkeys(RATE_LIMIT_SETTINGS, UNLIMITED),
     }
     if pair == EMBEDDED:
-        yield Stores(folder, settings)
+        yield BenchmarkStores(folder, settings)
         return
-    with own_server() as server, clickhouse_server() as clickhouse:
+    with dedicated_server() as server, clickhouse_server() as clickhouse:
         with psycopg.connect(server.url, autocommit=True) as connection:
-            for statement in DURABLE:
+            for statement in DURABILITY_STATEMENTS:
                 connection.execute(statement)
             postmaster = psutil.Process(connection.info.backend_pid).parent()
         settings |= {"database_url": server.url, "analytics_url": clickhouse.new_database()}
         bridges = [child for child in psutil.Process().children() if BRIDGE in child.cmdline()]
         assert postmaster is not None
-        yield Stores(folder, settings, {POSTGRESQL: postmaster, CLICKHOUSE: bridges[-1]}, clickhouse)
+        yield BenchmarkStores(folder, settings, {POSTGRESQL: postmaster, CLICKHOUSE: bridges[-1]}, clickhouse)
 
 
 @contextmanager
-def account(stores: Stores) -> Iterator[tuple[Account, Project]]:
-    """A project with a repository and a key. The desk looks at the database from beside the servers."""
+def open_account(stores: BenchmarkStores) -> Iterator[tuple[BenchmarkAccount, Project]]:
+    """Opens a project with a repository and a key. Its desk reads the database beside the servers."""
     desk = open_desk(Settings(**stores.settings))
     try:
         repository = stores.folder / "docs.git"
         project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="benchmark")
-        yield Account(desk, project.id, desk.keys.create(project.id, actor="benchmark")[1]), project
+        yield BenchmarkAccount(desk, project.id, desk.keys.create(project.id, actor="benchmark")[1]), project
     finally:
         desk.close()
 
 
 @contextmanager
-def running(stores: Stores, account: Account, project: Project, *, workers: bool = True) -> Iterator[Fleet]:
-    """One process with everything, or two servers and a worker that has a disk of its own."""
+def start_fleet(
+    stores: BenchmarkStores, account: BenchmarkAccount, project: Project, *, workers: bool = True
+) -> Iterator[BenchmarkFleet]:
+    """Starts one process with everything, or two servers and a worker with its own disk."""
     if not (stores.folder / "docs.git").exists():
-        make_repository(stores.folder / "docs.git", PAGES)
+        make_repository(stores.folder / "docs.git", PAGE_COUNT)
     with ExitStack() as ended:
         if stores.are_embedded:
-            servers = {"serve": ended.enter_context(_served(stores, alone=workers))}
+            servers = {"serve": ended.enter_context(_start_server(stores, alone=workers))}
         else:
-            servers = {f"serve {n}": ended.enter_context(_served(stores, alone=False)) for n in (1, 2)}
+            servers = {f"serve {n}": ended.enter_context(_start_server(stores, alone=False)) for n in (1, 2)}
         processes = {name: process for name, (process, _) in servers.items()}
         if workers and not stores.are_embedded:
             data = {"data": stores.folder / "worker"}
-            processes["work"] = ended.enter_context(_process({**stores.settings, **data}, "work"))
+            processes["work"] = ended.enter_context(_start_process({**stores.settings, **data}, "work"))
         ports = [port for _, port in servers.values()]
-        yield Fleet(stores, account, project, ports, {**processes, **stores.engines})
+        yield BenchmarkFleet(stores, account, project, ports, {**processes, **stores.engines})
 
 
 @contextmanager
-def _served(stores: Stores, *, alone: bool) -> Iterator[tuple[psutil.Process, int]]:
+def _start_server(stores: BenchmarkStores, *, alone: bool) -> Iterator[tuple[psutil.Process, int]]:
     port = free_port()
     options = () if alone else ("--no-worker",)
-    with _process(stores.settings, "serve", "--port", str(port), *options) as process:
-        while not healthy(port):
+    with _start_process(stores.settings, "serve", "--port", str(port), *options) as process:
+        while not is_healthy(port):
             if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
                 raise RuntimeError("copydesk serve ended before it answered")
             time.sleep(0.02)
@@ -139,11 +145,14 @@ def _served(stores: Stores, *, alone: bool) -> Iterator[tuple[psutil.Process, in
 
 
 @contextmanager
-def _process(settings: Mapping[str, Any], *command: str) -> Iterator[psutil.Process]:
-    given = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
+def _start_process(settings: Mapping[str, Any], *command: str) -> Iterator[psutil.Process]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "copydesk", *command], cwd=ROOT, env={**given, **environment(settings)}, stderr=log
+            [sys.executable, "-m", "copydesk", *command],
+            cwd=ROOT,
+            env={**inherited, **settings_environment(settings)},
+            stderr=log,
         )
         try:
             yield psutil.Process(process.pid)
@@ -151,9 +160,9 @@ def _process(settings: Mapping[str, Any], *command: str) -> Iterator[psutil.Proc
             process.terminate()
             process.wait(timeout=60)
             log.seek(0)
-            if "Traceback" in (said := log.read()):
-                print(f"copydesk {command[0]} had a fault:\n{said[-3000:]}", file=sys.stderr)
+            if "Traceback" in (log_text := log.read()):
+                print(f"copydesk {command[0]} had a fault:\n{log_text[-3000:]}", file=sys.stderr)
 
 
-def _bytes(folder: Path, names: str) -> int:
+def _folder_bytes(folder: Path, names: str) -> int:
     return sum(path.stat().st_size for path in folder.glob(names))

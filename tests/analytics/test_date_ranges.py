@@ -1,4 +1,4 @@
-"""The days that a report is asked for."""
+"""Date ranges of reports."""
 
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, timezone

@@ -1,4 +1,4 @@
-"""What readers say of a page, on both databases."""
+"""Readers' feedback about pages, on both databases."""
 
 from collections.abc import Iterator
 from pathlib import Path

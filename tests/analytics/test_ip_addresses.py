@@ -1,4 +1,4 @@
-"""Who is at the far end: addresses in all their spellings, and proxies that are trusted or not."""
+"""Client addresses: all spellings, and trusted and untrusted proxies."""
 
 from ipaddress import ip_address, ip_network
 

@@ -1,4 +1,4 @@
-"""One path for one page, however its address is written."""
+"""Every spelling of an address gives the same page path."""
 
 import pytest
 from hypothesis import example, given
@@ -8,13 +8,13 @@ from copydesk.analytics.page_paths import MAX_PATH_BYTES, PageFormat, PageLocati
 from copydesk.analytics.page_view import Dropped, DropReason
 
 
-def path_of(url: str, base: str = "", keep: frozenset[str] = frozenset()) -> str:
+def clean_path(url: str, base: str = "", keep: frozenset[str] = frozenset()) -> str:
     place = normalize_url(url, base, keep)
     assert isinstance(place, PageLocation), place
     return place.path
 
 
-def reason(url: str, base: str = "") -> DropReason:
+def find_drop_reason(url: str, base: str = "") -> DropReason:
     dropped = normalize_url(url, base)
     assert isinstance(dropped, Dropped), dropped
     return dropped.reason
@@ -45,7 +45,7 @@ def reason(url: str, base: str = "") -> DropReason:
     ],
 )
 def test_all_spellings_of_a_page_have_one_path(written: str) -> None:
-    assert path_of(written) == "/guide/setup"
+    assert clean_path(written) == "/guide/setup"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_all_spellings_of_a_page_have_one_path(written: str) -> None:
     ],
 )
 def test_path_is_percent_decoded_where_unambiguous(written: str, path: str) -> None:
-    assert path_of(written) == path
+    assert clean_path(written) == path
 
 
 def test_host_is_separated_from_the_path() -> None:
@@ -107,41 +107,41 @@ def test_form_follows_from_the_file_extension() -> None:
     ],
 )
 def test_asset_paths_are_refused(url: str) -> None:
-    assert reason(url) is DropReason.NOT_A_PAGE
+    assert find_drop_reason(url) is DropReason.NOT_A_PAGE
 
 
 @pytest.mark.parametrize("url", ["/a%00b", "/a\nb", "/%ff%fe", "/a%C0%AF", "/\ud800", "/a%7f", "/%C2%85"])
 def test_a_binary_path_is_refused(url: str) -> None:
-    assert reason(url) is DropReason.PATH_NOT_TEXT
+    assert find_drop_reason(url) is DropReason.PATH_NOT_TEXT
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "about:blank", "chrome-extension://abc/x", "javascript:void(0)"])
 def test_non_http_url_is_refused(url: str) -> None:
-    assert reason(url) is DropReason.NOT_HTTP
+    assert find_drop_reason(url) is DropReason.NOT_HTTP
 
 
 def test_path_longer_than_the_limit_is_refused() -> None:
-    assert path_of("/" + "a" * (MAX_PATH_BYTES - 1))
-    assert reason("/" + "a" * MAX_PATH_BYTES) is DropReason.PATH_TOO_LONG
-    assert reason("/" + "%41" * 5000) is DropReason.PATH_TOO_LONG
-    assert reason("/" + "é" * 1500) is DropReason.PATH_TOO_LONG
-    assert reason("") is DropReason.NO_PATH
+    assert clean_path("/" + "a" * (MAX_PATH_BYTES - 1))
+    assert find_drop_reason("/" + "a" * MAX_PATH_BYTES) is DropReason.PATH_TOO_LONG
+    assert find_drop_reason("/" + "%41" * 5000) is DropReason.PATH_TOO_LONG
+    assert find_drop_reason("/" + "é" * 1500) is DropReason.PATH_TOO_LONG
+    assert find_drop_reason("") is DropReason.NO_PATH
 
 
 def test_base_path_is_removed_and_other_paths_are_refused() -> None:
-    assert path_of("/docs/guide", "/docs") == "/guide"
-    assert path_of("/docs/", "/docs/") == "/"
-    assert path_of("/docs/index.html", "docs") == "/"
-    assert reason("/documents/guide", "/docs") is DropReason.OUTSIDE_BASE
-    assert reason("/", "/docs") is DropReason.OUTSIDE_BASE
+    assert clean_path("/docs/guide", "/docs") == "/guide"
+    assert clean_path("/docs/", "/docs/") == "/"
+    assert clean_path("/docs/index.html", "docs") == "/"
+    assert find_drop_reason("/documents/guide", "/docs") is DropReason.OUTSIDE_BASE
+    assert find_drop_reason("/", "/docs") is DropReason.OUTSIDE_BASE
 
 
 def test_named_query_parameters_are_kept_in_one_order() -> None:
     keep = frozenset({"lang", "v"})
-    assert path_of("/a?v=2&utm=x&lang=de", "", keep) == path_of("/a/?lang=de&v=2", "", keep) == "/a?lang=de&v=2"
-    assert path_of("/a?v=1+1&v=a%26b", "", keep) == "/a?v=1 1&v=a%26b"
-    assert path_of("/a?utm=x", "", keep) == "/a"
-    assert path_of("/a?v", "", keep) == "/a?v="
+    assert clean_path("/a?v=2&utm=x&lang=de", "", keep) == clean_path("/a/?lang=de&v=2", "", keep) == "/a?lang=de&v=2"
+    assert clean_path("/a?v=1+1&v=a%26b", "", keep) == "/a?v=1 1&v=a%26b"
+    assert clean_path("/a?utm=x", "", keep) == "/a"
+    assert clean_path("/a?v", "", keep) == "/a?v="
 
 
 URLS = st.one_of(

@@ -1,4 +1,4 @@
-"""The evaluation harness: figures against examples worked by hand, and whole runs with models that follow a script."""
+"""The evaluation harness: its figures against examples computed by hand, and complete runs with scripted models."""
 
 import json
 import re
@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.agent.cases import BUILT_IN, Case, CaseRefused, load
-from benchmarks.agent.metrics import Files, damaged, score
-from benchmarks.agent.mining import Found, Wanted, drafted, mine
-from benchmarks.agent.report import compare, render
-from benchmarks.agent.results import Result, Run, Sum, read, save
-from benchmarks.agent.running import Chosen, run_cases
-from benchmarks.agent.sources import Sources
+from benchmarks.agent.case_miner import MinedCase, MiningOptions, draft_prompt, mine_cases
+from benchmarks.agent.cases import BUILT_IN_CASES, EvaluationCase, InvalidCase, load_cases
+from benchmarks.agent.metrics import Files, count_damaged_bytes, score_result
+from benchmarks.agent.report import compare_runs, render_run
+from benchmarks.agent.results import Result, ResultTotals, Run, read_run, save_run
+from benchmarks.agent.runner import ModelChoice, run_cases
+from benchmarks.agent.sources import CaseSources
 from copydesk.jobs.workspace.text_edits import BOM
 from tests.support.model_server import ModelServer, call
-from tests.support.repositories import branches, commit, make_repository
+from tests.support.repositories import commit, list_branches, make_repository
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "benchmarks/agent/scripts"
@@ -41,14 +41,14 @@ def test_files_are_counted_as_right_wrong_or_missed() -> None:
     base = {"a": b"1\n", "b": b"1\n", "c": b"1\n", "d": b"1\n"}
     result = {**base, "a": b"2\n", "b": b"2\n", "new": b"1\n"}
     reference = {**base, "a": b"2\n", "c": b"2\n"}
-    found = score(base, result, reference)
+    found = score_result(base, result, reference)
     assert (found.right, found.wrong, found.missed) == (("a",), ("b", "new"), ("c",))
     assert (found.precision, found.recall, found.f1) == (1 / 3, 1 / 2, 2 / 5)
     assert not found.exact
 
 
 def test_deleting_a_page_instead_of_editing_it_is_wrong() -> None:
-    found = score({"a": b"1\n"}, {}, {"a": b"2\n"})
+    found = score_result({"a": b"1\n"}, {}, {"a": b"2\n"})
     assert (found.right, found.wrong, found.missed, found.f1) == ((), ("a",), ("a",), 0)
 
 
@@ -56,14 +56,14 @@ def test_lines_are_counted_by_their_diff() -> None:
     base = {"a": b"one\ntwo\nthree\nfour\n"}
     result = {"a": b"one\nTWO\nthree\n"}
     reference = {"a": b"one\nzwei\nthree\nfour\nfive\n"}
-    found = score(base, result, reference)
+    found = score_result(base, result, reference)
     assert found.lines_right == 1, "both removed two"
     assert found.lines_beyond == 2, "TWO was added, four removed"
     assert found.lines_missed == 2, "zwei and five"
 
 
 def test_a_line_written_twice_counts_twice() -> None:
-    found = score({"a": b""}, {"a": b"x\nx\nx\n"}, {"a": b"x\n"})
+    found = score_result({"a": b""}, {"a": b"x\nx\nx\n"}, {"a": b"x\n"})
     assert (found.lines_right, found.lines_beyond) == (1, 2)
 
 
@@ -97,12 +97,12 @@ def test_a_line_written_twice_counts_twice() -> None:
 def test_changed_bytes_without_changed_words_count_as_damaged(
     base: bytes | None, result: bytes | None, reference: bytes, bytes_damaged: int
 ) -> None:
-    assert damaged(base, result, reference) == bytes_damaged
+    assert count_damaged_bytes(base, result, reference) == bytes_damaged
 
 
 @given(PAGES, PAGES)
 def test_result_equal_to_the_reference_scores_perfectly(base: Files, reference: Files) -> None:
-    found = score(base, reference, reference)
+    found = score_result(base, reference, reference)
     assert found.exact
     assert (found.precision, found.recall, found.f1) == (1, 1, 1)
     assert (found.lines_beyond, found.lines_missed, found.bytes_damaged) == (0, 0, 0)
@@ -110,20 +110,20 @@ def test_result_equal_to_the_reference_scores_perfectly(base: Files, reference: 
 
 @given(PAGES)
 def test_empty_change_scores_perfectly_when_the_reference_is_empty(base: Files) -> None:
-    found = score(base, base, base)
+    found = score_result(base, base, base)
     assert (found.exact, found.f1, found.lines_right, found.bytes_damaged) == (True, 1, 0, 0)
 
 
 @given(PAGES, PAGES)
 def test_empty_change_has_no_wrong_lines_and_no_recall(base: Files, reference: Files) -> None:
-    found = score(base, base, reference)
+    found = score_result(base, base, reference)
     assert (found.precision, found.lines_right, found.lines_beyond, found.bytes_damaged) == (1, 0, 0, 0)
     assert (found.recall == 1) == found.exact == (base == reference)
 
 
 @given(PAGES, PAGES, PAGES)
 def test_swapping_result_and_reference_swaps_precision_and_recall(base: Files, one: Files, other: Files) -> None:
-    found, reverse = score(base, one, other), score(base, other, one)
+    found, reverse = score_result(base, one, other), score_result(base, other, one)
     assert (found.wrong, found.lines_beyond) == (reverse.missed, reverse.lines_missed)
     assert (found.precision, found.f1) == (reverse.recall, reverse.f1)
 
@@ -131,27 +131,29 @@ def test_swapping_result_and_reference_swaps_precision_and_recall(base: Files, o
 @given(PAGES, PAGES, PAGES)
 def test_unchanged_files_do_not_affect_the_score(base: Files, result: Files, reference: Files) -> None:
     same = {"same.md": b"as it was\r\n"}
-    assert score({**base, **same}, {**result, **same}, {**reference, **same}) == score(base, result, reference)
+    assert score_result({**base, **same}, {**result, **same}, {**reference, **same}) == score_result(
+        base, result, reference
+    )
 
 
 @given(st.lists(st.text("abc ", min_size=1, max_size=8), min_size=1, max_size=8, unique=True))
 def test_each_changed_line_ending_is_one_damaged_byte(lines: list[str]) -> None:
     unix = "".join(f"{line}\n" for line in lines).encode()
-    assert damaged(unix.replace(b"\n", b"\r\n"), unix, unix.replace(b"\n", b"\r\n")) == len(lines)
+    assert count_damaged_bytes(unix.replace(b"\n", b"\r\n"), unix, unix.replace(b"\n", b"\r\n")) == len(lines)
 
 
-def evaluated(script: str, *names: str) -> dict[str, Result]:
-    model = Chosen.of(f"script:{SCRIPTS / script}")
-    cases = model.able(load(BUILT_IN, names), all_of_them=bool(names))
+def evaluate_script(script: str, *names: str) -> dict[str, Result]:
+    model = ModelChoice.parse(f"script:{SCRIPTS / script}")
+    cases = model.select_cases(load_cases(BUILT_IN_CASES, names), all_of_them=bool(names))
     return {result.name: result for result in run_cases(cases, model, at_once=2)}
 
 
 @pytest.mark.drill
 def test_scripted_reference_model_solves_every_built_in_case() -> None:
-    results = evaluated("careful.yaml")
-    assert len(results) == len(load(BUILT_IN)) >= 12
+    results = evaluate_script("careful.yaml")
+    assert len(results) == len(load_cases(BUILT_IN_CASES)) >= 12
     assert [name for name, result in results.items() if not result.exact] == []
-    total = Sum.of(tuple(results.values()))
+    total = ResultTotals.from_results(tuple(results.values()))
     assert (total.f1, total.lines_beyond, total.lines_missed, total.bytes_damaged, total.failed) == (1, 0, 0, 0, 0)
     assert total.findings == 0
     usage = results["term-with-tricky-places"]
@@ -166,13 +168,13 @@ def test_documented_case_and_script_work_together(tmp_path: Path) -> None:
     cases, script = tmp_path / "cases.toml", tmp_path / "script.yaml"
     cases.write_text(shown["toml"], "utf-8")
     script.write_text(shown["yaml"], "utf-8")
-    [result] = run_cases(load(cases), Chosen.of(f"script:{script}"))
+    [result] = run_cases(load_cases(cases), ModelChoice.parse(f"script:{script}"))
     assert (result.exact, result.requests) == (True, 2)
 
 
 @pytest.mark.drill
 def test_model_that_changes_too_much_scores_lower() -> None:
-    results = evaluated("eager.yaml")
+    results = evaluate_script("eager.yaml")
     too_many = results["crlf-page"].score
     assert (too_many.wrong, too_many.precision, too_many.recall) == (("docs/linux.md",), 0.5, 1)
     assert (too_many.lines_beyond, too_many.lines_missed, too_many.bytes_damaged) == (2, 0, 0)
@@ -182,83 +184,85 @@ def test_model_that_changes_too_much_scores_lower() -> None:
     assert obeyed.wrong == obeyed.missed == ("docs/security.md",)
     assert results["wrong-command-on-several-pages"].score.missed == ("docs/rollback.md",)
     faults = results["rename-with-links"].findings
-    assert len(faults) == Sum.of(tuple(results.values())).findings >= 4
+    assert len(faults) == ResultTotals.from_results(tuple(results.values())).findings >= 4
     assert any(fault.startswith("docs/index.md:3:") for fault in faults)
 
 
 def test_model_that_rewrites_pages_scores_lower() -> None:
-    for name, result in evaluated("rewriter.yaml").items():
+    for name, result in evaluate_script("rewriter.yaml").items():
         assert not result.score.exact, name
         assert result.score.lines_beyond + result.score.lines_missed + result.score.bytes_damaged > 0, name
 
 
 def test_a_language_model_is_asked_over_http_as_in_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Case(name="a", prompt="Add docs/new.md", files={"docs/a.md": "# A\n"}, reference={"docs/new.md": "# New\n"})
+    case = EvaluationCase(
+        name="a", prompt="Add docs/new.md", files={"docs/a.md": "# A\n"}, reference={"docs/new.md": "# New\n"}
+    )
     written = call("write", {"path": "docs/new.md", "content": "# New\n"})
     with ModelServer([written, call("finish", {"title": "A page", "summary": "It is new."})]) as server:
         monkeypatch.setenv("COPYDESK_MODEL_URL", server.url)
-        [result] = run_cases([case], Chosen.of("openai-compatible:small"))
+        [result] = run_cases([case], ModelChoice.parse("openai-compatible:small"))
     assert (result.outcome, result.score.exact, result.requests) == ("completed", True, 2), result.message
     assert result.input_tokens > 0
     assert result.output_tokens > 0
 
 
-def history(folder: Path) -> tuple[Path, str, str]:
-    """A repository, a commit of it, and one that changes documentation and code below two folders."""
+def make_history(folder: Path) -> tuple[Path, str, str]:
+    """Makes a repository; returns a commit and a later one that changes documentation and code below two folders."""
     page = b"# Caf\xe9\r\n\r\nOld words.\r\n"
     path = make_repository(folder / "handbook.git", {"docs/a.md": page, "src/x.py": b"x = 1\n"})
-    base = branches(path)["main"]
+    base = list_branches(path)["main"]
     repository = pygit2.Repository(str(path))
     changed = {"docs/a.md": page.replace(b"Old", b"New"), "src/x.py": b"x = 2\n"}
     return path, base, commit(repository, changed, message="Say New, not Old, in the handbook")
 
 
 def test_case_from_history_runs_on_a_copy_without_other_commits(tmp_path: Path) -> None:
-    path, base, reference = history(tmp_path)
-    before = branches(path)
-    case = Case(
+    path, base, reference = make_history(tmp_path)
+    before = list_branches(path)
+    case = EvaluationCase(
         name="old", prompt="Replace “Old” with “New” on every page.", repository=str(path), base=base,
         reference=reference[:10], root="docs",
     )  # fmt: skip
-    [result] = run_cases([case], Chosen.of("mechanic"))
+    [result] = run_cases([case], ModelChoice.parse("mechanic"))
     assert (result.status, result.score.exact, result.score.right) == ("completed", True, ("docs/a.md",))
-    assert branches(path) == before
-    prepared = Sources(tmp_path).prepare(case, tmp_path / "copy.git")
+    assert list_branches(path) == before
+    prepared = CaseSources(tmp_path).prepare(case, tmp_path / "copy.git")
     copy = pygit2.Repository(str(prepared.path))
-    assert list(branches(prepared.path)) == ["main"]
-    assert copy[branches(prepared.path)["main"]].peel(pygit2.Commit).parent_ids == []
+    assert list(list_branches(prepared.path)) == ["main"]
+    assert copy[list_branches(prepared.path)["main"]].peel(pygit2.Commit).parent_ids == []
 
 
 def test_without_a_root_everything_the_reference_changed_counts(tmp_path: Path) -> None:
-    path, base, reference = history(tmp_path)
+    path, base, reference = make_history(tmp_path)
     prompt = "Replace “Old” with “New” on every page."
-    case = Case(name="old", prompt=prompt, repository=f"file://{path}", base=base, reference=reference)
-    [result] = run_cases([case], Chosen.of("mechanic"))
+    case = EvaluationCase(name="old", prompt=prompt, repository=f"file://{path}", base=base, reference=reference)
+    [result] = run_cases([case], ModelChoice.parse("mechanic"))
     assert (result.score.right, result.score.missed) == (("docs/a.md",), ("src/x.py",))
 
 
 def test_mining_proposes_only_documentation_changes(tmp_path: Path) -> None:
-    path, _, _ = history(tmp_path)
+    path, _, _ = make_history(tmp_path)
     repository = pygit2.Repository(str(path))
-    parent = branches(path)["main"]
+    parent = list_branches(path)["main"]
     good = commit(
         repository, {"docs/a.md": b"# A\n"}, message='docs(a): say "less" (#12)\n\nIt was long.\n\nMore: \\o/\n'
     )
     commit(repository, {"docs/b.md": b"b\n" * 500}, message="Add a very long page")
     commit(repository, {"docs/.hidden/c.md": b"c\n"}, message="Add a hidden page")
     commit(repository, {"docs/d.md": b"d\n"}, message="wip")
-    [found] = mine(repository, Wanted())
+    [found] = mine_cases(repository, MiningOptions())
     assert (found.base, found.reference, found.files) == (parent, good, 1)
     proposed = tmp_path / "cases.toml"
-    proposed.write_text(found.toml(str(path)), "utf-8")
-    [case] = load(proposed)
+    proposed.write_text(found.to_toml(str(path)), "utf-8")
+    [case] = load_cases(proposed)
     assert case.prompt == 'Say "less"\n\nIt was long.\n\nMore: \\o/'
     assert (case.name, case.base, case.reference) == (f"say-less-{good[:7]}", parent, good)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_any_prompt_survives_the_toml_round_trip(prompt: str) -> None:
-    proposed = Found("1" * 40, "2" * 40, prompt, files=1, lines=2).toml("C:\\new\\docs")
+    proposed = MinedCase("1" * 40, "2" * 40, prompt, files=1, lines=2).to_toml("C:\\new\\docs")
     [case] = tomllib.loads(proposed)["case"]
     assert (case["prompt"], case["repository"]) == (prompt, "C:\\new\\docs")
 
@@ -274,7 +278,7 @@ def test_any_prompt_survives_the_toml_round_trip(prompt: str) -> None:
     ],
 )
 def test_prompt_is_the_commit_message_without_prefixes_and_trailers(message: str, prompt: str) -> None:
-    assert drafted(message) == prompt
+    assert draft_prompt(message) == prompt
 
 
 MADE = '[[case]]\nname = "a"\nprompt = "Do"\n'
@@ -298,22 +302,22 @@ MADE = '[[case]]\nname = "a"\nprompt = "Do"\n'
 def test_invalid_case_file_is_refused_with_the_error(text: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "cases.toml"
     path.write_text(text, "utf-8")
-    with pytest.raises(CaseRefused, match=re.escape(told)):
-        load(path)
+    with pytest.raises(InvalidCase, match=re.escape(told)):
+        load_cases(path)
 
 
 def test_a_reference_that_does_not_fit_its_base_is_refused() -> None:
     values = {"name": "a", "prompt": "Do", "files": {"a.md": "one\n"}}
-    case = Case.model_validate({**values, "reference": {"a.md": {"replace": [["two", "three"]]}}})
-    with pytest.raises(CaseRefused, match=r"a\.md does not contain 'two'"):
-        run_cases([case], Chosen.of("mechanic"))
+    case = EvaluationCase.model_validate({**values, "reference": {"a.md": {"replace": [["two", "three"]]}}})
+    with pytest.raises(InvalidCase, match=r"a\.md does not contain 'two'"):
+        run_cases([case], ModelChoice.parse("mechanic"))
 
 
 def test_a_job_that_failed_is_never_exact() -> None:
-    made = {"name": "a", "score": score({}, {}, {})}
+    made = {"name": "a", "score": score_result({}, {}, {})}
     ended = [Result(**made, status=status) for status in ("completed", "failed")]
     assert [result.exact for result in ended] == [True, False]
-    assert Sum.of(tuple(ended)).exact == Sum.of(tuple(ended)).failed == 1
+    assert ResultTotals.from_results(tuple(ended)).exact == ResultTotals.from_results(tuple(ended)).failed == 1
 
 
 def test_runs_are_compared_on_their_common_cases(tmp_path: Path) -> None:
@@ -323,7 +327,7 @@ def test_runs_are_compared_on_their_common_cases(tmp_path: Path) -> None:
             Result(
                 name=name,
                 status="completed",
-                score=score(base, {"a": data}, reference),
+                score=score_result(base, {"a": data}, reference),
                 findings=("a:1: It is wrong.",),
             )
             for name, data in results.items()
@@ -331,18 +335,18 @@ def test_runs_are_compared_on_their_common_cases(tmp_path: Path) -> None:
         return Run(model=model, began="2026-01-31", copydesk="1", results=tuple(made))
 
     first, second = run("one", {"x": b"2\n", "y": b"3\n"}), run("two", {"x": b"3\n", "z": b"1\n"})
-    save(first, tmp_path / "one.json")
-    assert read(tmp_path / "one.json") == first
+    save_run(first, tmp_path / "one.json")
+    assert read_run(tmp_path / "one.json") == first
     kept = json.loads((tmp_path / "one.json").read_text())
     assert (kept["sum"]["f1"], kept["sum"]["findings"], kept["results"][0]["score"]["f1"]) == (1, 2, 1)
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in compare(first, second).splitlines()]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in compare_runs(first, second).splitlines()]
     assert ["exact", "1", "0", "-1"] in rows
     assert ["lines beyond", "0", "1", "+1"] in rows
     assert ["In one run only, and left out: y, z."] in rows
-    assert "| **in sum** | 2 of 2 completed | 1 of 2 " in render(first)
+    assert "| **in sum** | 2 of 2 completed | 1 of 2 " in render_run(first)
 
 
-def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def run_command(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "benchmarks.agent", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
@@ -350,17 +354,17 @@ def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.drill
 def test_command_runs_cases_and_reports_errors_in_one_sentence(tmp_path: Path) -> None:
-    path, base, _ = history(tmp_path)
+    path, base, _ = make_history(tmp_path)
     cases, out = tmp_path / "cases.toml", tmp_path / "out.json"
     written = f'[[case]]\nname = "old"\nprompt = "Do"\nrepository = "handbook.git"\nbase = "{base}"\nreference = '
     cases.write_text(f'{written}"main"\n', "utf-8")
     assert tomllib.loads(cases.read_text("utf-8"))["case"]
-    good = command("run", str(cases), "--json", str(out))
+    good = run_command("run", str(cases), "--json", str(out))
     assert good.returncode == 0, good.stderr
     assert "| old " in good.stdout
-    assert render(read(out)) == good.stdout
+    assert render_run(read_run(out)) == good.stdout
     cases.write_text(f'{written}"deadbeef"\n', "utf-8")
-    bad = command("run", str(cases))
+    bad = run_command("run", str(cases))
     assert (bad.returncode, bad.stdout) == (1, "")
     assert bad.stderr.startswith(f"There is no commit deadbeef in {path}")
     assert len(bad.stderr.splitlines()) == 1

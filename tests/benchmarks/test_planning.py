@@ -1,4 +1,4 @@
-"""The page on scale has what the planning prints."""
+"""The page on scale contains the output of the planning benchmark."""
 
 import sys
 from pathlib import Path

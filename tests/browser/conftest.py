@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser import chromium
-from tests.browser.site import Site, serve
+from tests.browser.site import BeaconSite, serve_beacon_site
 from tests.support.programs import require_node, skip_missing
 
 expect.set_options(timeout=60_000)
@@ -14,26 +14,26 @@ expect.set_options(timeout=60_000)
 
 @pytest.fixture(scope="module")
 def program() -> str:
-    program = chromium.find()
+    program = chromium.find_chromium()
     if program is None:
-        skip_missing("chromium", chromium.MISSING)
-    require_node()  # which Playwright itself runs on
+        skip_missing("chromium", chromium.INSTALL_HINT)
+    require_node()  # Playwright runs on it
     return program
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Site]:
-    with serve() as site:
+def served() -> Iterator[BeaconSite]:
+    with serve_beacon_site() as site:
         yield site
 
 
 @pytest.fixture(scope="module")
-def browser(program: str, served: Site) -> Iterator[Browser]:
-    """One per file: while Playwright runs, its thread has an event loop, which other tests must not meet."""
+def browser(program: str, served: BeaconSite) -> Iterator[Browser]:
+    """Starts one browser per file: Playwright runs an event loop in its thread, which would disturb other tests."""
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(
             executable_path=program,
-            args=[*chromium.FLAGS, names(served)],
+            args=[*chromium.FLAGS, host_resolver_rules(served)],
             ignore_default_args=["--disable-back-forward-cache"],
         )
         yield started
@@ -41,14 +41,14 @@ def browser(program: str, served: Site) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def site(served: Site) -> Site:
-    vars(served).update(vars(Site(port=served.port)))
+def site(served: BeaconSite) -> BeaconSite:
+    vars(served).update(vars(BeaconSite(port=served.port)))
     return served
 
 
 @pytest.fixture
-def page(browser: Browser, site: Site) -> Iterator[Page]:
-    """A tab of its own; whatever goes wrong in its scripts fails the test."""
+def page(browser: Browser, site: BeaconSite) -> Iterator[Page]:
+    """Opens a new tab; an error in its scripts fails the test."""
     with browser.new_context() as context:
         tab = context.new_page()
         faults: list[str] = []
@@ -57,5 +57,5 @@ def page(browser: Browser, site: Site) -> Iterator[Page]:
         assert faults == []
 
 
-def names(site: Site) -> str:
+def host_resolver_rules(site: BeaconSite) -> str:
     return f"--host-resolver-rules=MAP *.example.org 127.0.0.1:{site.port}"

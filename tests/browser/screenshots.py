@@ -1,4 +1,4 @@
-"""python -m tests.browser.screenshots: the pictures of the documentation, of a service that looks lived in."""
+"""python -m tests.browser.screenshots: takes the documentation's screenshots of a filled service."""
 
 import tempfile
 from pathlib import Path
@@ -7,8 +7,8 @@ from playwright.sync_api import sync_playwright
 
 from copydesk.web.dashboard.auth.cookies import cookie_name
 from tests.browser import chromium
-from tests.support.lived_in import FILES, live_in
-from tests.support.people import person
+from tests.support.filled_service import FILES, fill_service
+from tests.support.people import get_or_add_person
 from tests.support.repositories import make_repository
 from tests.support.service import serve
 
@@ -23,17 +23,19 @@ PAGES = {
 
 
 def main() -> None:
-    program = chromium.find()
+    program = chromium.find_chromium()
     if program is None:
-        raise SystemExit(chromium.MISSING)
+        raise SystemExit(chromium.INSTALL_HINT)
     TARGET.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
         repository = make_repository(folder / "lamplight.git", FILES)
         with serve(folder / "data", repository=repository) as service:
             service.desk.projects.change(service.project.id, {"name": "Lamplight"}, actor="admin@example.org")
-            jobs = live_in(service)
-            secret = service.desk.people.sessions.create(person(service), "192.0.2.7", "Mozilla/5.0 Firefox/144.0")
+            jobs = fill_service(service)
+            secret = service.desk.people.sessions.create(
+                get_or_add_person(service), "192.0.2.7", "Mozilla/5.0 Firefox/144.0"
+            )
             browser = playwright.chromium.launch(executable_path=program, args=list(chromium.FLAGS))
             for theme in ("light", "dark"):
                 context = browser.new_context(

@@ -1,4 +1,4 @@
-"""A small documentation site and a collector that writes down what it gets, on one port under two host names."""
+"""A small documentation site and a collector that records requests, on one port under two host names."""
 
 import json
 import threading
@@ -21,11 +21,11 @@ addEventListener("click", function (event) {
   if (event.target.href) { event.preventDefault(); history.pushState({}, "", event.target.href); }
 });
 </script>"""
-SETTLES = 0.15
+SETTLE_SECONDS = 0.15
 
 
 @dataclass(frozen=True)
-class Arrival:
+class CollectedRequest:
     path: str
     headers: Message
     body: dict[str, Any]
@@ -36,8 +36,8 @@ class Arrival:
 
 
 @dataclass
-class Site:
-    """What the pages of the next test look like, and what the collector has seen."""
+class BeaconSite:
+    """The content of the pages in the next test, and the requests to the collector."""
 
     port: int = 0
     options: str = ""
@@ -45,10 +45,10 @@ class Site:
     policy: str = ""
     collector: str = DESK
     site_id: str = "site_1"
-    arrivals: list[Arrival] = field(default_factory=list)
-    rendered_ahead: list[str] = field(default_factory=list)
-    asked_first: int = 0
-    """Requests that ask whether a request may be sent."""
+    arrivals: list[CollectedRequest] = field(default_factory=list)
+    prerender_requests: list[str] = field(default_factory=list)
+    preflight_requests: int = 0
+    """Number of CORS preflight requests."""
 
     @property
     def tag(self) -> str:
@@ -59,23 +59,25 @@ class Site:
         return f"<!doctype html><title>Docs</title><link rel=icon href=data:,>{self.head}{self.tag}{LINKS}"
 
     @property
-    def ways(self) -> dict[str, str]:
-        """From which page each was reached."""
+    def referrers(self) -> dict[str, str]:
+        """Returns the referrer of each view."""
         return {arrival.page: arrival.body["r"].removeprefix(DOCS) for arrival in self.arrivals}
 
     def pages(self, count: int) -> list[str]:
-        """The pages counted, by name, once there are so many and nothing more comes: what is sent at about the same
-        time arrives in any order."""
+        """Waits for `count` views and returns their pages, sorted by name.
+
+        Requests that are sent at about the same time arrive in any order.
+        """
         deadline = time.monotonic() + 60
         while len(self.arrivals) < count and time.monotonic() < deadline:
             time.sleep(0.01)
-        time.sleep(SETTLES)
+        time.sleep(SETTLE_SECONDS)
         return sorted(arrival.page for arrival in self.arrivals)
 
 
 @contextmanager
-def serve() -> Iterator[Site]:
-    site = Site()
+def serve_beacon_site() -> Iterator[BeaconSite]:
+    site = BeaconSite()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -85,16 +87,16 @@ def serve() -> Iterator[Site]:
                 self.answer(200, "text/javascript", BEACON.read_bytes())
                 return
             if "prerender" in self.headers.get("sec-purpose", ""):
-                site.rendered_ahead.append(self.path)
+                site.prerender_requests.append(self.path)
             self.answer(200, "text/html", site.html.encode())
 
         def do_OPTIONS(self) -> None:
-            site.asked_first += 1
+            site.preflight_requests += 1
             self.answer(204, "text/plain", b"")
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            site.arrivals.append(Arrival(self.path, self.headers, json.loads(body)))
+            site.arrivals.append(CollectedRequest(self.path, self.headers, json.loads(body)))
             self.answer(202, "application/json", b"{}")
 
         def answer(self, status: int, kind: str, body: bytes) -> None:
@@ -109,13 +111,13 @@ def serve() -> Iterator[Site]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Logs nothing."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            """Browsers drop connections as they like."""
+            """Ignores dropped connections, which are normal for browsers."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()

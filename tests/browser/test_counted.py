@@ -5,27 +5,30 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.site import DOCS, Site
+from tests.browser.site import DOCS, BeaconSite
 from tests.support.service import Service
 
 
 @pytest.fixture
-def page(browser: Browser, site: Site, service: Service) -> Iterator[Page]:
-    """On a site whose beacon comes from the service, as a person's browser: a headless one says that it is."""
+def page(browser: Browser, site: BeaconSite, service: Service) -> Iterator[Page]:
+    """Opens a page whose beacon comes from the service.
+
+    Hides that the browser is headless, so that it counts as a person.
+    """
     site.collector, site.site_id = service.url, service.project.site_id
     agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
     with browser.new_context(user_agent=agent) as context:
         yield context.new_page()
 
 
-def answered(page: Page, path: str) -> int:
+def open_page(page: Page, path: str) -> int:
     with page.expect_response("**/v1/collect/*") as answer:
         page.goto(f"{DOCS}{path}")
     return answer.value.status
 
 
 def test_browser_views_are_exported_as_human_visitors(page: Page, service: Service) -> None:
-    assert [answered(page, path) for path in ("/", "/guide/", "/guide/index.html", "/")] == [202] * 4
+    assert [open_page(page, path) for path in ("/", "/guide/", "/guide/index.html", "/")] == [202] * 4
     found = service.http.get(f"/v1/analytics/{service.project.id}/visitors").json()
     one = {"human": 1, "ai": 0, "total": 1}
     assert found == {"totals": one, "visitors": [{"path": "/", **one}, {"path": "/guide", **one}], "hasMore": False}
@@ -34,7 +37,7 @@ def test_browser_views_are_exported_as_human_visitors(page: Page, service: Servi
 
 
 def test_feedback_given_in_a_browser_is_listed(page: Page, service: Service) -> None:
-    answered(page, "/guide")
+    open_page(page, "/guide")
     with page.expect_response("**/v1/collect/*") as answer:
         page.evaluate("copydesk.feedback(false, 'Which port?')")
     assert answer.value.status == 202

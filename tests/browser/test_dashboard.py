@@ -8,20 +8,20 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.site import DOCS, ROUTER, Site
+from tests.browser.site import DOCS, ROUTER, BeaconSite
 from tests.support.programs import curl_command
-from tests.support.repositories import file_on, make_repository
+from tests.support.repositories import make_repository, read_file
 from tests.support.service import Service, serve
 
 PERSON = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
 PASSWORD = "correct horse battery"
 REFUSED = "responded with a status of 4"
-"""What Chromium notes when a form is shown again with its faults."""
+"""Chromium's message when a form is shown again with errors."""
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """With nobody in it yet, and a repository to be found."""
+    """Serves Copydesk without any accounts, with an existing repository."""
     folder = tmp_path_factory.mktemp("dashboard")
     repository = make_repository(folder / "docs.git", {"index.md": b"# Hello\n\nThe colour of things.\n"})
     with serve(folder / "data", repository=repository) as running:
@@ -36,7 +36,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture(scope="module")
 def page(context: BrowserContext, service: Service) -> Iterator[Page]:
-    """One person's tab for the whole walk. Whatever goes wrong in its scripts, or leaves the host, fails the test."""
+    """Opens one tab for the complete walk. An error in its scripts or a request to another host fails the test."""
     tab, faults = context.new_page(), list[str]()
     tab.on("pageerror", lambda error: faults.append(str(error)))
     tab.on(
@@ -47,26 +47,26 @@ def page(context: BrowserContext, service: Service) -> Iterator[Page]:
     assert faults == []
 
 
-def curl(*arguments: str) -> dict[str, object]:
+def run_curl(*arguments: str) -> dict[str, object]:
     command = [*curl_command(), "-sS", "--fail-with-body", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, object] = json.loads(done.stdout)
     return found
 
 
-def sent(url: str, key: str, body: object) -> dict[str, object]:
-    return curl(url, "-H", f"Authorization: Bearer {key}", "--json", json.dumps(body))
+def post_json(url: str, key: str, body: object) -> dict[str, object]:
+    return run_curl(url, "-H", f"Authorization: Bearer {key}", "--json", json.dumps(body))
 
 
-class Walk:
-    """What the earlier steps found, for the later ones."""
+class WalkState:
+    """Results of earlier steps for the later ones."""
 
     project = key = site = ""
 
 
 @pytest.fixture(scope="module")
-def walk() -> Walk:
-    return Walk()
+def walk() -> WalkState:
+    return WalkState()
 
 
 def test_first_link_creates_the_administrator(page: Page, service: Service) -> None:
@@ -79,7 +79,7 @@ def test_first_link_creates_the_administrator(page: Page, service: Service) -> N
     assert service.desk.people.create_first_admin_link() is None
 
 
-def test_project_is_created_once_its_repository_is_found(page: Page, service: Service, walk: Walk) -> None:
+def test_project_is_created_once_its_repository_is_found(page: Page, service: Service, walk: WalkState) -> None:
     page.goto(f"{service.url}/projects/new")
     page.get_by_label("Name").fill("Handbook")
     page.get_by_label("Repository", exact=False).first.fill(str(service.repository.parent / "missing.git"))
@@ -91,7 +91,7 @@ def test_project_is_created_once_its_repository_is_found(page: Page, service: Se
     walk.project = re.findall(r"proj_\w+", page.url)[0]
 
 
-def test_a_key_is_shown_once(page: Page, service: Service, walk: Walk) -> None:
+def test_a_key_is_shown_once(page: Page, service: Service, walk: WalkState) -> None:
     page.goto(f"{service.url}/projects/{walk.project}/keys")
     assert page.locator("#project-id").inner_text() == walk.project
     walk.site = page.locator("#site-id").inner_text()
@@ -104,9 +104,9 @@ def test_a_key_is_shown_once(page: Page, service: Service, walk: Walk) -> None:
     expect(page.get_by_role("rowheader", name="From the terminal")).to_be_visible()
 
 
-def test_a_job_is_followed_live_to_its_pull_request_and_merged(page: Page, service: Service, walk: Walk) -> None:
+def test_a_job_is_followed_live_to_its_pull_request_and_merged(page: Page, service: Service, walk: WalkState) -> None:
     prompt = "Replace colour with color on every page."
-    job = sent(f"{service.url}/v2/agent/{walk.project}/job", walk.key, {"prompt": prompt})
+    job = post_json(f"{service.url}/v2/agent/{walk.project}/job", walk.key, {"prompt": prompt})
     page.goto(f"{service.url}/projects/{walk.project}/jobs")
     page.get_by_role("link", name=prompt).click()
     expect(page).to_have_url(f"{service.url}/projects/{walk.project}/jobs/{job['id']}")
@@ -116,10 +116,10 @@ def test_a_job_is_followed_live_to_its_pull_request_and_merged(page: Page, servi
     page.get_by_role("link", name="Review the pull request").click()
     page.get_by_role("button", name="Merge").click()
     expect(page.locator(".state").first).to_have_text("merged")
-    assert file_on(service.repository, "main", "index.md") == b"# Hello\n\nThe color of things.\n"
+    assert read_file(service.repository, "main", "index.md") == b"# Hello\n\nThe color of things.\n"
 
 
-def test_running_job_updates_its_page_live(page: Page, service: Service, walk: Walk) -> None:
+def test_running_job_updates_its_page_live(page: Page, service: Service, walk: WalkState) -> None:
     page.goto(f"{service.url}/projects/{walk.project}/jobs")
     page.get_by_label("What should be done?").fill("Replace things with matters on every page.")
     page.get_by_role("button", name="Start job").click()
@@ -129,7 +129,7 @@ def test_running_job_updates_its_page_live(page: Page, service: Service, walk: W
 
 
 def test_dashboard_shows_the_same_counts_as_the_api(
-    page: Page, context: BrowserContext, service: Service, site: Site, walk: Walk
+    page: Page, context: BrowserContext, service: Service, site: BeaconSite, walk: WalkState
 ) -> None:
     site.collector, site.site_id, site.head = service.url, walk.site, ROUTER
     reader = context.new_page()
@@ -142,8 +142,10 @@ def test_dashboard_shows_the_same_counts_as_the_api(
     events = f"{service.url}/v1/analytics/{walk.project}/events"
     for path in ("/guide", "/faq"):
         told = {"path": path, "userAgent": "Mozilla/5.0 (compatible; ChatGPT-User/1.0)", "ip": "192.0.2.9"}
-        assert sent(events, walk.key, told)["accepted"] == 1
-    exported = curl(f"{service.url}/v1/analytics/{walk.project}/visitors", "-H", f"Authorization: Bearer {walk.key}")
+        assert post_json(events, walk.key, told)["accepted"] == 1
+    exported = run_curl(
+        f"{service.url}/v1/analytics/{walk.project}/visitors", "-H", f"Authorization: Bearer {walk.key}"
+    )
     assert exported["totals"] == {"human": 1, "ai": 1, "total": 2}
     page.goto(f"{service.url}/projects/{walk.project}/readership")
     rows = page.locator("table.pages tbody tr")

@@ -1,4 +1,4 @@
-"""Every page of the dashboard, in both themes and on a phone: accessible, quiet, light; the same without scripts."""
+"""Every page of the dashboard in both themes and on a phone: accessible, small, usable without scripts, no errors."""
 
 import re
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Response
 
 from copydesk.web.dashboard.auth.cookies import cookie_name
-from tests.support.drills import drills
-from tests.support.lived_in import FILES, live_in
-from tests.support.people import person
+from tests.support.drills import mark_drills
+from tests.support.filled_service import FILES, fill_service
+from tests.support.people import get_or_add_person
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -51,7 +51,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def places(service: Service) -> dict[str, str]:
-    jobs = live_in(service)
+    jobs = fill_service(service)
     return {
         "project": service.project.id,
         "job": jobs[0],
@@ -60,16 +60,16 @@ def places(service: Service) -> dict[str, str]:
     }
 
 
-def visiting(browser: Browser, service: Service, signed_in: bool = True, **options: object) -> BrowserContext:
+def new_context(browser: Browser, service: Service, signed_in: bool = True, **options: object) -> BrowserContext:
     context = browser.new_context(**options)  # type: ignore[arg-type]
     if signed_in:
-        secret = service.desk.people.sessions.create(person(service), "127.0.0.1", "a test")
+        secret = service.desk.people.sessions.create(get_or_add_person(service), "127.0.0.1", "a test")
         context.add_cookies([{"name": cookie_name(service.desk.settings), "value": secret, "url": service.url}])
     return context
 
 
-class Watched:
-    """A page, and what it asked for and complained about."""
+class WatchedPage:
+    """A page, with its requests and its errors."""
 
     def __init__(self, page: Page) -> None:
         self.page, self.faults, self.answers = page, list[str](), list[Response]()
@@ -77,7 +77,7 @@ class Watched:
         page.on("console", lambda said: self.faults.append(said.text) if said.type == "error" else None)
         page.on("response", lambda answer: self.answers.append(answer))
 
-    def transferred(self) -> int:
+    def count_transferred_bytes(self) -> int:
         return sum(
             sizes["responseBodySize"] + sizes["responseHeadersSize"]
             for sizes in (
@@ -86,7 +86,7 @@ class Watched:
         )
 
 
-def serious(page: Page, **options: object) -> list[str]:
+def find_accessibility_problems(page: Page, **options: object) -> list[str]:
     found = Axe().run(page, options=options).response["violations"]
     return [
         f"{each['id']}: {node['html'][:200]}"
@@ -96,13 +96,13 @@ def serious(page: Page, **options: object) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", drills([*PAGES, *OUTSIDE], but=TELLING))
+@pytest.mark.parametrize("name", mark_drills([*PAGES, *OUTSIDE], default=TELLING))
 def test_page_is_accessible_small_and_logs_no_errors(
     browser: Browser, service: Service, places: dict[str, str], name: str
 ) -> None:
     path = (PAGES | OUTSIDE)[name].format(**places)
-    with visiting(browser, service, name in PAGES, color_scheme="light") as context:
-        watched = Watched(context.new_page())
+    with new_context(browser, service, name in PAGES, color_scheme="light") as context:
+        watched = WatchedPage(context.new_page())
         page, answer = watched.page, watched.page.goto(service.url + path, wait_until="load")
         assert answer is not None
         if name == "not there":
@@ -110,33 +110,35 @@ def test_page_is_accessible_small_and_logs_no_errors(
             watched.faults = [fault for fault in watched.faults if "404" not in fault]
         else:
             assert answer.status == 200
-        assert serious(page) == []
+        assert find_accessibility_problems(page) == []
         page.set_viewport_size({"width": 360, "height": 780})
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, "it does not fit a phone"
         assert page.locator("h1").count() == 1
         assert watched.faults == []
         assert {urlsplit(each.url).netloc for each in watched.answers} == {urlsplit(service.url).netloc}
-        assert watched.transferred() < LARGEST
+        assert watched.count_transferred_bytes() < LARGEST
 
 
-@pytest.mark.parametrize("name", drills([*PAGES, *OUTSIDE], but=["readership", "job", "keys", "sign in"]))
+@pytest.mark.parametrize("name", mark_drills([*PAGES, *OUTSIDE], default=["readership", "job", "keys", "sign in"]))
 def test_page_has_enough_contrast_in_dark_mode(
     browser: Browser, service: Service, places: dict[str, str], name: str
 ) -> None:
-    with visiting(browser, service, name in PAGES, color_scheme="dark") as context:
+    with new_context(browser, service, name in PAGES, color_scheme="dark") as context:
         page = context.new_page()
         page.goto(service.url + (PAGES | OUTSIDE)[name].format(**places))
-        assert serious(page, runOnly=["color-contrast"]) == []
+        assert find_accessibility_problems(page, runOnly=["color-contrast"]) == []
 
 
-@pytest.mark.parametrize("name", drills([name for name in PAGES if name != "not there"], but=["job", "readership"]))
+@pytest.mark.parametrize(
+    "name", mark_drills([name for name in PAGES if name != "not there"], default=["job", "readership"])
+)
 def test_page_has_the_same_text_without_scripts(
     browser: Browser, service: Service, places: dict[str, str], name: str
 ) -> None:
     path = service.url + PAGES[name].format(**places)
     said = []
     for scripts in (True, False):
-        with visiting(browser, service, java_script_enabled=scripts) as context:
+        with new_context(browser, service, java_script_enabled=scripts) as context:
             page = context.new_page()
             page.goto(path)
             said.append(re.sub(r"\s+", " ", page.locator("h1").inner_text()))
@@ -145,7 +147,7 @@ def test_page_has_the_same_text_without_scripts(
 
 
 def test_chart_is_usable_by_keyboard(browser: Browser, service: Service, places: dict[str, str]) -> None:
-    with visiting(browser, service) as context:
+    with new_context(browser, service) as context:
         page = context.new_page()
         page.goto(service.url + PAGES["readership"].format(**places))
         page.locator(".point").first.focus()

@@ -1,4 +1,4 @@
-"""The command line: what is typed, what is printed, and how it exits."""
+"""The command line: its arguments, its output and its exit codes."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from copydesk.cli import app
 from copydesk.core.errors import RequestError
-from tests.support.repositories import branches, file_on, make_repository
+from tests.support.repositories import list_branches, make_repository, read_file
 from tests.support.service import Service
 
 Run = Callable[..., Result]
@@ -22,14 +22,14 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """copydesk … on a data folder of its own."""
+    """Runs copydesk … on a new data folder."""
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
 
 
 @pytest.fixture
 def against(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """copydesk … against a served Copydesk."""
+    """Runs copydesk … against a served Copydesk."""
     monkeypatch.setenv("COPYDESK_DATA", str(service.desk.settings.data))
     monkeypatch.setenv("COPYDESK_URL", service.url)
     monkeypatch.setenv("COPYDESK_API_KEY", service.key)
@@ -37,26 +37,26 @@ def against(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
     return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
 
 
-def printed(result: Result) -> Any:
+def parse_output(result: Result) -> Any:
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
 def test_project_and_key_are_created_without_a_server(run: Run, tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"}, branch="trunk")
-    project = printed(run("project", "create", "Docs", "--repo", str(repository), "--json"))
+    project = parse_output(run("project", "create", "Docs", "--repo", str(repository), "--json"))
     assert project["ref"] == "trunk", "the repository's own default branch"
     assert project["siteId"].startswith("site_")
     made = run("key", "create", "--project", project["projectId"], "--scope", "read", "--expires", "90d", "--json")
-    key = printed(made)
+    key = parse_output(made)
     assert key["key"].startswith("desk_")
     assert key["scopes"] == ["read"]
     listed = run("key", "list", "--project", project["projectId"], "--json")
-    assert [k["id"] for k in printed(listed)] == [key["id"]]
+    assert [k["id"] for k in parse_output(listed)] == [key["id"]]
     assert key["key"] not in listed.stdout
-    assert printed(run("key", "revoke", key["id"], "--json"))["revokedAt"] is not None
-    assert printed(run("project", "list", "--json")) == [
-        printed(run("project", "show", project["projectId"], "--json"))
+    assert parse_output(run("key", "revoke", key["id"], "--json"))["revokedAt"] is not None
+    assert parse_output(run("project", "list", "--json")) == [
+        parse_output(run("project", "show", project["projectId"], "--json"))
     ]
 
 
@@ -79,7 +79,7 @@ def test_project_with_unusable_repository_is_refused(run: Run, tmp_path: Path, o
     assert result.exit_code == 1
     assert result.exception is not None
     assert "secret" not in str(result.exception)
-    assert printed(run("project", "list", "--json")) == []
+    assert parse_output(run("project", "list", "--json")) == []
 
 
 def test_wrong_usage_exits_with_2(run: Run) -> None:
@@ -109,16 +109,18 @@ def test_a_refusal_is_one_line_on_standard_error_and_exit_code_1(tmp_path: Path)
 
 def test_a_job_from_creation_to_merge(against: Run, service: Service) -> None:
     made = against("job", "create", "Replace colour with color in docs/index.md", "--watch", "--json")
-    job = printed(made)
+    job = parse_output(made)
     assert (job["status"], job["filesChanged"][0]["path"]) == ("completed", "docs/index.md")
     assert "+The color of things." in against("job", "diff", job["id"]).stdout
-    assert printed(against("job", "get", job["id"], "--json")) == job
-    assert [j["id"] for j in printed(against("job", "list", "--status", "completed", "--json"))["jobs"]] == [job["id"]]
-    (pull,) = printed(against("pull", "list", "--json"))
+    assert parse_output(against("job", "get", job["id"], "--json")) == job
+    assert [j["id"] for j in parse_output(against("job", "list", "--status", "completed", "--json"))["jobs"]] == [
+        job["id"]
+    ]
+    (pull,) = parse_output(against("pull", "list", "--json"))
     assert pull["link"].endswith("/pulls/1")
-    assert printed(against("pull", "merge", "1", "--json"))["state"] == "merged"
-    assert file_on(service.repository, "main", "docs/index.md") == b"# Hello\n\nThe color of things.\n"
-    assert printed(against("job", "get", job["id"], "--json"))["status"] == "archived"
+    assert parse_output(against("pull", "merge", "1", "--json"))["state"] == "merged"
+    assert read_file(service.repository, "main", "docs/index.md") == b"# Hello\n\nThe color of things.\n"
+    assert parse_output(against("job", "get", job["id"], "--json"))["status"] == "archived"
 
 
 def test_watching_prints_plain_lines_when_piped(against: Run) -> None:
@@ -132,31 +134,31 @@ def test_watching_prints_plain_lines_when_piped(against: Run) -> None:
 
 
 def test_job_can_be_messaged_canceled_and_archived(against: Run, service: Service) -> None:
-    job = printed(against("job", "create", "Replace colour with color", "--watch", "--json"))
-    again = printed(against("job", "message", job["id"], "Replace Hello with Welcome", "--watch", "--json"))
+    job = parse_output(against("job", "create", "Replace colour with color", "--watch", "--json"))
+    again = parse_output(against("job", "message", job["id"], "Replace Hello with Welcome", "--watch", "--json"))
     assert again["prLink"] == job["prLink"]
-    assert set(branches(service.repository)) == {"main", job["branch"]}
-    assert printed(against("job", "archive", job["id"], "--json"))["status"] == "archived"
-    assert printed(against("job", "unarchive", job["id"], "--json"))["status"] == "completed"
+    assert set(list_branches(service.repository)) == {"main", job["branch"]}
+    assert parse_output(against("job", "archive", job["id"], "--json"))["status"] == "archived"
+    assert parse_output(against("job", "unarchive", job["id"], "--json"))["status"] == "completed"
     refused = against("job", "cancel", job["id"])
     assert refused.exit_code == 1
     assert "completed" in str(refused.exception)
 
 
 def test_a_prompt_is_read_from_standard_input(against: Run) -> None:
-    job = printed(against("job", "create", "-", "--json", input="Replace colour with color\n"))
+    job = parse_output(against("job", "create", "-", "--json", input="Replace colour with color\n"))
     assert job["prompt"] == "Replace colour with color\n"
 
 
 def test_closing_a_pull_request(against: Run, service: Service) -> None:
-    printed(against("job", "create", "Replace colour with color", "--watch", "--json"))
-    assert printed(against("pull", "close", "1", "--json"))["state"] == "closed"
+    parse_output(against("job", "create", "Replace colour with color", "--watch", "--json"))
+    assert parse_output(against("pull", "close", "1", "--json"))["state"] == "closed"
     assert isinstance(against("pull", "close", "1").exception, RequestError)
-    assert "color" not in str(file_on(service.repository, "main", "docs/index.md"))
+    assert "color" not in str(read_file(service.repository, "main", "docs/index.md"))
 
 
 def test_doctor_reports_problems(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert all(check["ok"] for check in printed(run("doctor", "--json")))
+    assert all(check["ok"] for check in parse_output(run("doctor", "--json")))
     monkeypatch.setenv("COPYDESK_MODEL", "openai-compatible:x")
     result = run("doctor")
     assert result.exit_code == 1
@@ -176,7 +178,7 @@ def test_the_demo_works(tmp_path: Path) -> None:
 
 
 def test_text_of_models_and_people_cannot_send_terminal_escapes(against: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    printed(against("job", "create", "Any", "--title", "Fix [/docs] links \x1b[31m\x1b]52;c;eA==\x07", "--json"))
+    parse_output(against("job", "create", "Any", "--title", "Fix [/docs] links \x1b[31m\x1b]52;c;eA==\x07", "--json"))
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
     result = against("job", "list")
@@ -188,5 +190,5 @@ def test_text_of_models_and_people_cannot_send_terminal_escapes(against: Run, mo
 
 
 def test_the_audit_log_is_shown(against: Run, service: Service) -> None:
-    (made, _) = (entry["action"] for entry in printed(against("project", "audit", service.project.id, "--json")))
+    (made, _) = (entry["action"] for entry in parse_output(against("project", "audit", service.project.id, "--json")))
     assert made == "key.created"

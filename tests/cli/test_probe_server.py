@@ -1,4 +1,4 @@
-"""The port for probes and metrics cannot be made to start threads without end."""
+"""The port for probes and metrics limits its threads."""
 
 import socket
 import threading
@@ -11,7 +11,7 @@ import pytest
 from copydesk.cli.probe_server import MAX_CONNECTIONS, ProbeServer
 
 
-class Echo(BaseHTTPRequestHandler):
+class EchoHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(204)
         self.end_headers()
@@ -20,7 +20,7 @@ class Echo(BaseHTTPRequestHandler):
 @pytest.fixture
 def port() -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
-    server = ProbeServer(listener, Echo)
+    server = ProbeServer(listener, EchoHandler)
     serving = threading.Thread(target=server.serve_forever, daemon=True)
     serving.start()
     yield listener.getsockname()[1]
@@ -28,7 +28,7 @@ def port() -> Iterator[int]:
     server.server_close()
 
 
-def ask(port: int) -> bytes:
+def request_probe(port: int) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
         return connection.recv(1000)
@@ -45,4 +45,4 @@ def test_connections_beyond_the_limit_are_closed_and_start_no_thread(port: int) 
     until = time.monotonic() + 60
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
-    assert b" 204 " in ask(port)
+    assert b" 204 " in request_probe(port)

@@ -1,4 +1,4 @@
-"""A process ends with the right status, having written everything, and without warnings of DuckDB's bindings."""
+"""A process ends with the right status and complete output, and without warnings of DuckDB's bindings."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk_lazily
-from tests.support.drills import drills
+from tests.support.drills import mark_drills
 
 ROOT = Path(__file__).parent.parent.parent
 LINE = '192.0.2.7 - - [01/Mar/2026:10:00:00 +0000] "GET /page{} HTTP/1.1" 200 100 "-" "Mozilla/5.0 Firefox/144.0"\n'
@@ -31,7 +31,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def run(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+def run_command(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "copydesk", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
@@ -48,7 +48,7 @@ def test_commands_that_use_duckdb_print_no_binding_warnings(environment: dict[st
         (("backup", str(tmp_path / "backup")), 0),
         (("analytics", "delete", "--yes"), 0),
     ):
-        done = run(environment, *arguments)
+        done = run_command(environment, *arguments)
         assert done.returncode == status, done.stderr
         assert "nanobind" not in done.stderr
 
@@ -67,13 +67,13 @@ print("written")
     assert (done.returncode, done.stdout, done.stderr) == (3, "written\n", "")
 
 
-@pytest.mark.parametrize("stop", drills((signal.SIGTERM, signal.SIGINT), but=(signal.SIGTERM,)))
+@pytest.mark.parametrize("stop", mark_drills((signal.SIGTERM, signal.SIGINT), default=(signal.SIGTERM,)))
 def test_stopped_server_prints_no_duckdb_binding_warnings(
     environment: dict[str, str], tmp_path: Path, stop: signal.Signals
 ) -> None:
     log = tmp_path / "access.log"
     log.write_text("".join(map(LINE.format, range(20))))
-    alone = run(environment, "analytics", "import", str(log))
+    alone = run_command(environment, "analytics", "import", str(log))
     assert alone.returncode == 0
     assert "nanobind" not in alone.stderr
     command = [sys.executable, "-m", "copydesk", "serve", "--port", "0"]
@@ -81,7 +81,8 @@ def test_stopped_server_prints_no_duckdb_binding_warnings(
         assert server.stderr is not None
         said = server.stderr.readline()
         assert re.search(r"Copydesk is running at http://", said), said + server.stderr.read()
-        imported = run(environment, "analytics", "import", str(log))  # the server opens DuckDB for another process
+        # the server opens DuckDB on behalf of this process
+        imported = run_command(environment, "analytics", "import", str(log))
         server.send_signal(stop)
         said = server.communicate(timeout=60)[1]
     assert imported.returncode == 0, imported.stderr
@@ -93,7 +94,7 @@ def test_stopped_server_prints_no_duckdb_binding_warnings(
     ("arguments", "status"), [("--version", 0), ("project list", 0), ("project show none", 1), ("project --wrong", 2)]
 )
 def test_exit_status_says_how_a_command_ended(environment: dict[str, str], arguments: str, status: int) -> None:
-    done = run(environment, *arguments.split())
+    done = run_command(environment, *arguments.split())
     assert done.returncode == status, done.stderr
     assert done.stdout or done.stderr
 

@@ -1,4 +1,4 @@
-"""Projects and secrets on the command line: what is set, what is refused, and what is never shown."""
+"""Projects and secrets on the command line: settings are stored or refused, and secrets are never shown."""
 
 import json
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk.cli import app
-from tests.jobs.publish.forges.extra_calls import FAKES
-from tests.support import migrated
+from tests.jobs.publish.forges.extra_calls import FAKE_FORGES
+from tests.support import migrated_databases
 from tests.support.repositories import make_repository
 
 Run = Callable[..., Result]
@@ -19,7 +19,7 @@ TOKEN = "token-of-the-documentation-team-0815"
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    migrated.new_sqlite(tmp_path / "data")
+    migrated_databases.new_sqlite(tmp_path / "data")
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
 
@@ -63,7 +63,7 @@ def test_a_secret_is_set_listed_and_removed_and_never_shown(run: Run, project: s
 def test_project_on_a_forge_is_created_once_its_token_has_the_needed_permissions(
     run: Run, tmp_path: Path, forge: str
 ) -> None:
-    with FAKES[forge](tmp_path / "forge", "acme/docs") as fake:
+    with FAKE_FORGES[forge](tmp_path / "forge", "acme/docs") as fake:
         fake.add_token(TOKEN)
         wanted = ("project", "create", "Docs", "--repo", fake.repository_url("acme/docs"), "--forge", forge)
         assert run(*wanted).exit_code == 1, "it is private"

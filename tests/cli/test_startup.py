@@ -1,4 +1,4 @@
-"""Commands import only what they need, and the list of commands says what the commands say of themselves."""
+"""Commands import only the modules that they need, and the list of commands matches the commands' own help."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from copydesk import cli
 from copydesk.cli.command_table import COMMANDS, load_command
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk, open_desk_lazily
-from tests.support.drills import drills
+from tests.support.drills import mark_drills
 
 ROOT = Path(__file__).parent.parent.parent
 IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.M)
@@ -29,7 +29,7 @@ NEEDED_BY_DATABASE = {"pydantic_settings", "sqlalchemy"}
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Gives the environment of a person whose database is up to date, and whose server does not run."""
+    """Returns the environment of a person with a current database and without a running server."""
     data = tmp_path_factory.mktemp("startup") / "data"
     desk = open_desk_lazily(Settings(data=data))
     project = desk.projects.create("Docs", repository=str(data), ref="main", actor="test")
@@ -44,8 +44,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-def imported_packages(arguments: str, environment: dict[str, str]) -> set[str]:
-    """Returns the top-level packages that a command imports in a process of its own."""
+def list_imported_packages(arguments: str, environment: dict[str, str]) -> set[str]:
+    """Returns the top-level packages that a command imports in a separate process."""
     command = [sys.executable, "-X", "importtime", "-m", "copydesk", *arguments.split()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     packages = {name.partition(".")[0] for name in IMPORTED.findall(done.stderr)}
@@ -68,23 +68,23 @@ ON_DATABASE = (
 )
 
 
-@pytest.mark.parametrize("arguments", drills(HELP, but=("--help", "project --help")))
+@pytest.mark.parametrize("arguments", mark_drills(HELP, default=("--help", "project --help")))
 def test_help_imports_no_part_of_the_service(arguments: str, environment: dict[str, str]) -> None:
-    assert imported_packages(arguments, environment) & EVERYTHING == set()
+    assert list_imported_packages(arguments, environment) & EVERYTHING == set()
 
 
 def test_version_does_not_import_pydantic(environment: dict[str, str]) -> None:
-    assert "pydantic" not in imported_packages("--version", environment)
+    assert "pydantic" not in list_imported_packages("--version", environment)
 
 
-@pytest.mark.parametrize("arguments", drills(ON_DATABASE, but=("project list", "pull list")))
+@pytest.mark.parametrize("arguments", mark_drills(ON_DATABASE, default=("project list", "pull list")))
 def test_commands_on_the_database_import_nothing_else(arguments: str, environment: dict[str, str]) -> None:
-    packages = imported_packages(arguments.format(project=environment["COPYDESK_PROJECT"]), environment)
+    packages = list_imported_packages(arguments.format(project=environment["COPYDESK_PROJECT"]), environment)
     assert packages & EVERYTHING == NEEDED_BY_DATABASE
 
 
 def test_commands_on_the_api_import_only_its_client(environment: dict[str, str]) -> None:
-    assert imported_packages("job list", environment) & EVERYTHING == {"httpx2"}
+    assert list_imported_packages("job list", environment) & EVERYTHING == {"httpx2"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

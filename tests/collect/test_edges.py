@@ -1,4 +1,4 @@
-"""The pieces for Cloudflare and Next.js, run by Node over real HTTP: what they tell, and that the site is as before."""
+"""The Cloudflare and Next.js integrations, run by Node over real HTTP: the events they send, and an unchanged site."""
 
 import json
 import os
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.collector import Collector, collecting
-from tests.support.pages import PAGES, VIEWS, site
+from tests.support.collector import FakeCollector, fake_collector
+from tests.support.pages import COUNTED_PATHS, PAGES, serve_pages
 from tests.support.programs import require_node
 
 PIECES = Path(__file__).parent.parent.parent / "docs/collect"
@@ -26,18 +26,18 @@ AGENT = {
 
 
 @pytest.fixture
-def collector() -> Iterator[Collector]:
-    with collecting() as running:
+def collector() -> Iterator[FakeCollector]:
+    with fake_collector() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def docs() -> Iterator[str]:
-    with site() as url:
+    with serve_pages() as url:
         yield url
 
 
-def visited(piece: Path, collector: Collector, *requests: dict[str, Any], beacon: bool = False) -> list[Any]:
+def run_edge_code(piece: Path, collector: FakeCollector, *requests: dict[str, Any], beacon: bool = False) -> list[Any]:
     environment = {
         "PATH": os.environ["PATH"],
         "COPYDESK_URL": collector.url,
@@ -52,13 +52,13 @@ def visited(piece: Path, collector: Collector, *requests: dict[str, Any], beacon
     return answers
 
 
-def get(url: str, **headers: str) -> dict[str, Any]:
+def make_request(url: str, **headers: str) -> dict[str, Any]:
     return {"url": url, "headers": AGENT | headers}
 
 
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
-def test_page_view_is_sent_with_all_visitor_fields(collector: Collector, docs: str, piece: Path) -> None:
-    visited(piece, collector, get(f"{docs}/guide/setup?a=1"))
+def test_page_view_is_sent_with_all_visitor_fields(collector: FakeCollector, docs: str, piece: Path) -> None:
+    run_edge_code(piece, collector, make_request(f"{docs}/guide/setup?a=1"))
     (request,) = collector.requests
     assert request.path == "/v1/analytics/proj_1/events"
     assert request.headers["Authorization"] == "Bearer desk_key"
@@ -76,50 +76,57 @@ def test_page_view_is_sent_with_all_visitor_fields(collector: Collector, docs: s
 
 
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
-def test_only_successful_page_views_are_sent(collector: Collector, docs: str, piece: Path) -> None:
-    requests = [get(docs + path) for path in (*PAGES, "/missing", "/twin")]
-    others = [get(f"{docs}/") | {"method": method} for method in ("HEAD", "POST")]
-    visited(piece, collector, *requests, *others)
+def test_only_successful_page_views_are_sent(collector: FakeCollector, docs: str, piece: Path) -> None:
+    requests = [make_request(docs + path) for path in (*PAGES, "/missing", "/twin")]
+    others = [make_request(f"{docs}/") | {"method": method} for method in ("HEAD", "POST")]
+    run_edge_code(piece, collector, *requests, *others)
     told = [event["url"].removeprefix(docs) for event in collector.events]
     expected = (
-        [*VIEWS, "/twin"] if piece == WORKER else [*(set(VIEWS) - {"/same"}), "/twin"]
-    )  # HEAD asks without a date
+        [*COUNTED_PATHS, "/twin"] if piece == WORKER else [*(set(COUNTED_PATHS) - {"/same"}), "/twin"]
+    )  # HEAD is sent without a date
     assert sorted(told) == sorted(expected)
     assert len({event["eventId"] for event in collector.events}) == len(expected)
 
 
-def test_worker_passes_every_response_through_unchanged(collector: Collector, docs: str) -> None:
-    answers = visited(WORKER, collector, *(get(docs + path) for path in (*PAGES, "/missing")))
+def test_worker_passes_every_response_through_unchanged(collector: FakeCollector, docs: str) -> None:
+    answers = run_edge_code(WORKER, collector, *(make_request(docs + path) for path in (*PAGES, "/missing")))
     expected = [[status, f"this is {path}" if status != 304 else ""] for path, (status, _) in PAGES.items()]
     assert answers == [*expected, [404, "this is /missing"]]
 
 
-def test_worker_skips_prefetches_and_browsers_with_the_beacon(collector: Collector, docs: str) -> None:
+def test_worker_skips_prefetches_and_browsers_with_the_beacon(collector: FakeCollector, docs: str) -> None:
     browser = {"sec-fetch-dest": "document", "sec-fetch-mode": "navigate"}
-    visited(WORKER, collector, get(f"{docs}/", **{"sec-purpose": "prefetch"}), get(f"{docs}/twin", **browser))
+    run_edge_code(
+        WORKER,
+        collector,
+        make_request(f"{docs}/", **{"sec-purpose": "prefetch"}),
+        make_request(f"{docs}/twin", **browser),
+    )
     assert [event["url"] for event in collector.events] == [f"{docs}/twin"]
-    visited(WORKER, collector, get(f"{docs}/", **browser), get(f"{docs}/llms.txt"), beacon=True)
+    run_edge_code(WORKER, collector, make_request(f"{docs}/", **browser), make_request(f"{docs}/llms.txt"), beacon=True)
     assert [event["url"] for event in collector.events[1:]] == [f"{docs}/llms.txt"]
 
 
-def test_nextjs_middleware_skips_browsers_with_the_beacon(collector: Collector, docs: str) -> None:
-    answers = visited(NEXTJS, collector, get(f"{docs}/", **{"sec-fetch-dest": "document"}), get(f"{docs}/"))
+def test_nextjs_middleware_skips_browsers_with_the_beacon(collector: FakeCollector, docs: str) -> None:
+    answers = run_edge_code(
+        NEXTJS, collector, make_request(f"{docs}/", **{"sec-fetch-dest": "document"}), make_request(f"{docs}/")
+    )
     assert answers == [None, None]
     assert len(collector.events) == 1
 
 
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
 @pytest.mark.parametrize("trouble", [503, 429, "cut"])
-def test_view_is_retried_with_the_same_id(collector: Collector, docs: str, piece: Path, trouble: int | str) -> None:
-    collector.troubles = [trouble]
-    visited(piece, collector, get(f"{docs}/"))
+def test_view_is_retried_with_the_same_id(collector: FakeCollector, docs: str, piece: Path, trouble: int | str) -> None:
+    collector.failures = [trouble]
+    run_edge_code(piece, collector, make_request(f"{docs}/"))
     first, second = collector.events
     assert first == second
 
 
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
 @pytest.mark.parametrize("trouble", [401, 307])
-def test_refused_view_is_not_retried(collector: Collector, docs: str, piece: Path, trouble: int) -> None:
-    collector.troubles = [trouble]
-    visited(piece, collector, get(f"{docs}/"))
+def test_refused_view_is_not_retried(collector: FakeCollector, docs: str, piece: Path, trouble: int) -> None:
+    collector.failures = [trouble]
+    run_edge_code(piece, collector, make_request(f"{docs}/"))
     assert len(collector.requests) == 1

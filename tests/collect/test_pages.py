@@ -1,4 +1,4 @@
-"""The pages about collecting name what there is: the beacon's attributes, the middleware's options, events' fields."""
+"""The pages about collecting list all beacon attributes, middleware options and event fields."""
 
 import inspect
 import json
@@ -16,7 +16,7 @@ PAGES = PACKAGE.parent / "docs/collect"
 SAMPLE = {"status": "200", "time_iso8601": "2026-01-31T09:30:00+00:00", "http_user_agent": 'one \\"two\\"'}
 
 
-def blocks(page: str, language: str) -> list[str]:
+def code_blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", (PAGES / page).read_text("utf-8"), re.M | re.S)
 
 
@@ -40,13 +40,13 @@ def test_every_option_of_the_middleware_is_documented_with_its_default() -> None
     ]
 
 
-@pytest.mark.parametrize("block", blocks("python.md", "python"))
+@pytest.mark.parametrize("block", code_blocks("python.md", "python"))
 def test_python_examples_compile(block: str) -> None:
     compile(block, "python.md", "exec")
 
 
 def test_documented_nginx_log_format_produces_valid_events() -> None:
-    (written,) = re.findall(r"log_format copydesk escape=json\n(.*?);\n", blocks("nginx.md", "nginx")[0], re.S)
+    (written,) = re.findall(r"log_format copydesk escape=json\n(.*?);\n", code_blocks("nginx.md", "nginx")[0], re.S)
     form = "".join(re.findall(r"'([^']*)'", written))
     event = json.loads(re.sub(r"\$(\w+)", lambda variable: SAMPLE.get(variable[1], f"the {variable[1]}"), form))
     assert set(event) <= EVENT_FIELDS

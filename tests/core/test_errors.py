@@ -1,4 +1,4 @@
-"""Every error that users see says what went wrong, however Python was started."""
+"""Every user-facing error has its message in every mode of Python."""
 
 import subprocess
 import sys

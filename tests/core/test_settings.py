@@ -1,4 +1,4 @@
-"""Settings are checked at start, and the message names the variable."""
+"""Settings are validated at start, and the message names the variable."""
 
 import pytest
 

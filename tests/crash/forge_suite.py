@@ -1,4 +1,4 @@
-"""The crash matrix on remote forges: one pull request, whatever dies and whenever."""
+"""The crash matrix on remote forges: one pull request, for every kill at every point."""
 
 import os
 import signal
@@ -8,35 +8,38 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.crash.harness import AFTER_FOLLOW_UP, KILLING, killing_git
-from tests.crash.remote import MOMENTS, OPENING, UPDATING, RemoteCase, new_remote_case
+from tests.crash.forge_case import CALL_MOMENTS, OPENING_CALLS, UPDATING_CALLS, ForgeCrashCase, open_forge_case
+from tests.crash.harness import FILES_AFTER_FOLLOW_UP, KILL_COMMANDS, write_killing_git
 
-POINTS = (
+KILL_POINTS = (
     *(f"pin:{moment}" for moment in ("middle", "acted", "recorded")),
     "commit:recorded",
     *(f"{step}:{moment}" for step in ("push", "open") for moment in ("before", "acted", "inside", "recorded")),
     "settle:inside",
 )
-FOLLOW_UP_POINTS = ("pin:recorded", "push:before", "push:acted", "open:before", "open:acted", "open:inside")
-PAIRS = ("push:acted, open:acted", "open:acted, open:acted", "open:acted, open:inside")
+FOLLOW_UP_KILL_POINTS = ("pin:recorded", "push:before", "push:acted", "open:before", "open:acted", "open:inside")
+KILL_POINT_PAIRS = ("push:acted, open:acted", "open:acted, open:acted", "open:acted, open:inside")
 
 
-def on_each_forge(points: Collection[str], *, but: Collection[str] = ()) -> list[Any]:
-    """All are run with --all, and these few by default."""
-    assert set(but) <= set(points)
+def for_each_forge(points: Collection[str], *, default: Collection[str] = ()) -> list[Any]:
+    """Parametrizes by forge and point: all with --all, few by default."""
+    assert set(default) <= set(points)
     return [
-        pytest.param(kind, point, marks=() if point in but else pytest.mark.drill)
-        for kind in OPENING
+        pytest.param(kind, point, marks=() if point in default else pytest.mark.drill)
+        for kind in OPENING_CALLS
         for point in points
     ]
 
 
-def with_each_call(
-    calls: dict[str, tuple[str, ...]], *, moments: Collection[str] = MOMENTS, but: Collection[tuple[str, str]] = ()
+def for_each_call(
+    calls: dict[str, tuple[str, ...]],
+    *,
+    moments: Collection[str] = CALL_MOMENTS,
+    default: Collection[tuple[str, str]] = (),
 ) -> list[Any]:
     return [
         pytest.param(
-            kind, n, moment, id=f"{kind}-{name}-{moment}", marks=() if (name, moment) in but else pytest.mark.drill
+            kind, n, moment, id=f"{kind}-{name}-{moment}", marks=() if (name, moment) in default else pytest.mark.drill
         )
         for kind, names in calls.items()
         for n, name in enumerate(names)
@@ -44,72 +47,74 @@ def with_each_call(
     ]
 
 
-class ForgeCrashes:
+class ForgeCrashSuite:
     database: ClassVar[str]
 
     @pytest.fixture
-    def case(self, kind: str, tmp_path: Path) -> Iterator[RemoteCase]:
-        with new_remote_case(kind, self.database, tmp_path) as case:
+    def case(self, kind: str, tmp_path: Path) -> Iterator[ForgeCrashCase]:
+        with open_forge_case(kind, self.database, tmp_path) as case:
             yield case
 
     @pytest.fixture
-    def followed_up(self, case: RemoteCase) -> RemoteCase:
+    def case_with_message(self, case: ForgeCrashCase) -> ForgeCrashCase:
         """A completed job with a message that no worker has seen yet."""
         case.recover()
         case.check_published()
         case.send_message()
         return case
 
-    @pytest.mark.parametrize(("kind", "point"), on_each_forge(POINTS, but=("open:acted",)))
-    def test_next_worker_finishes_the_job_of_a_killed_one(self, case: RemoteCase, point: str) -> None:
+    @pytest.mark.parametrize(("kind", "point"), for_each_forge(KILL_POINTS, default=("open:acted",)))
+    def test_next_worker_finishes_the_job_of_a_killed_one(self, case: ForgeCrashCase, point: str) -> None:
         case.crash(point)
         case.recover()
         case.check_published()
-        assert case.asked == {0: 1, 1: 1}
+        assert case.requests_by_turn == {0: 1, 1: 1}
 
-    @pytest.mark.parametrize(("kind", "call", "moment"), with_each_call(OPENING, but=[("open", "done")]))
-    def test_a_worker_killed_in_mid_call_opens_one_pull_request(self, case: RemoteCase, call: int, moment: str) -> None:
-        case.strike(call, moment)
+    @pytest.mark.parametrize(("kind", "call", "moment"), for_each_call(OPENING_CALLS, default=[("open", "done")]))
+    def test_a_worker_killed_in_mid_call_opens_one_pull_request(
+        self, case: ForgeCrashCase, call: int, moment: str
+    ) -> None:
+        case.kill_at_call(call, moment)
         case.crash()
         case.recover()
         case.check_published()
 
-    @pytest.mark.parametrize(("kind", "moment"), on_each_forge(KILLING))
-    def test_a_worker_killed_in_mid_push_opens_one_pull_request(self, case: RemoteCase, moment: str) -> None:
-        case.crash(git=killing_git(case, moment))
+    @pytest.mark.parametrize(("kind", "moment"), for_each_forge(KILL_COMMANDS))
+    def test_a_worker_killed_in_mid_push_opens_one_pull_request(self, case: ForgeCrashCase, moment: str) -> None:
+        case.crash(git=write_killing_git(case, moment))
         case.recover()
         if moment in ("during", "long before"):  # git outlives its worker
             case.wait_for_line("git ended")
         case.check_published()
 
-    @pytest.mark.parametrize(("kind", "point"), on_each_forge(FOLLOW_UP_POINTS))
-    def test_a_follow_up_updates_the_same_pull_request(self, followed_up: RemoteCase, point: str) -> None:
-        followed_up.crash(point)
-        followed_up.recover()
-        followed_up.check_published(commits=2, files=AFTER_FOLLOW_UP)
+    @pytest.mark.parametrize(("kind", "point"), for_each_forge(FOLLOW_UP_KILL_POINTS))
+    def test_a_follow_up_updates_the_same_pull_request(self, case_with_message: ForgeCrashCase, point: str) -> None:
+        case_with_message.crash(point)
+        case_with_message.recover()
+        case_with_message.check_published(commits=2, files=FILES_AFTER_FOLLOW_UP)
 
-    @pytest.mark.parametrize(("kind", "call", "moment"), with_each_call(UPDATING))
+    @pytest.mark.parametrize(("kind", "call", "moment"), for_each_call(UPDATING_CALLS))
     def test_a_follow_up_killed_in_mid_call_updates_the_same_pull_request(
-        self, followed_up: RemoteCase, call: int, moment: str
+        self, case_with_message: ForgeCrashCase, call: int, moment: str
     ) -> None:
-        followed_up.strike(call, moment)
-        followed_up.crash()
-        followed_up.recover()
-        followed_up.check_published(commits=2, files=AFTER_FOLLOW_UP)
+        case_with_message.kill_at_call(call, moment)
+        case_with_message.crash()
+        case_with_message.recover()
+        case_with_message.check_published(commits=2, files=FILES_AFTER_FOLLOW_UP)
 
-    @pytest.mark.parametrize(("kind", "points"), on_each_forge(PAIRS))
-    def test_a_third_worker_finishes_when_the_second_is_killed_as_well(self, case: RemoteCase, points: str) -> None:
+    @pytest.mark.parametrize(("kind", "points"), for_each_forge(KILL_POINT_PAIRS))
+    def test_a_third_worker_finishes_when_the_second_is_killed_as_well(self, case: ForgeCrashCase, points: str) -> None:
         for point in points.split(", "):
             case.crash(point)
         case.recover()
         case.check_published()
 
-    @pytest.mark.parametrize(("kind", "call", "moment"), with_each_call(OPENING, moments=("received",)))
+    @pytest.mark.parametrize(("kind", "call", "moment"), for_each_call(OPENING_CALLS, moments=("received",)))
     def test_worker_resumed_in_mid_call_opens_no_second_pull_request(
-        self, case: RemoteCase, call: int, moment: str
+        self, case: ForgeCrashCase, call: int, moment: str
     ) -> None:
-        """Its call reaches the forge when another worker has long published the job."""
-        released = case.hold(call, moment)
+        """The worker's call reaches the forge after another worker has published the job."""
+        released = case.pause_at_call(call, moment)
         paused = case.start()
         case.wait_for_line(f"held {call}")
         case.recover()
@@ -120,12 +125,12 @@ class ForgeCrashes:
         case.check_published()
 
     @pytest.mark.drill
-    @pytest.mark.parametrize("kind", OPENING)
-    def test_matrix_covers_every_forge_call(self, case: RemoteCase, kind: str) -> None:
-        case.listen()
+    @pytest.mark.parametrize("kind", OPENING_CALLS)
+    def test_matrix_covers_every_forge_call(self, case: ForgeCrashCase, kind: str) -> None:
+        case.record_calls()
         case.recover()
-        assert len(case.called) == len(OPENING[kind])
-        case.called.clear()
+        assert len(case.recorded_calls) == len(OPENING_CALLS[kind])
+        case.recorded_calls.clear()
         case.send_message()
         case.recover()
-        assert len(case.called) == len(UPDATING[kind])
+        assert len(case.recorded_calls) == len(UPDATING_CALLS[kind])

@@ -1,4 +1,4 @@
-"""One job of one project, its workers as processes of their own, and what must be true whatever becomes of them."""
+"""One job of one project, with its workers as separate processes, and the invariants after every crash."""
 
 import os
 import shutil
@@ -23,37 +23,42 @@ from copydesk.jobs.job import ACTIVE, COMPLETED, Job
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.tables import runs, steps
 from copydesk.jobs.workspace.workspace import short_hash
-from tests.crash.worker import Orders, work
-from tests.support import migrated
+from tests.crash.worker import WorkerOrders, run_worker
+from tests.support import migrated_databases
 from tests.support.leases import expire_leases
-from tests.support.processes import processes
-from tests.support.repositories import branches, make_repository
-from tests.support.scripted import calls, finish
+from tests.support.processes import forkserver
+from tests.support.repositories import list_branches, make_repository
+from tests.support.scripted_model import calls, finish
 
-PATIENCE = 180.0
-LONG_LEASE = 60.0
-"""Seconds that no worker outlasts between two heartbeats, however busy the machine is."""
-SHORT_LEASE = 1.0
-"""Seconds, for the tests that wait until a lease is over."""
+TIMEOUT_SECONDS = 180.0
+LONG_LEASE_SECONDS = 60.0
+"""Longer than any pause between two heartbeats, even on a busy machine."""
+SHORT_LEASE_SECONDS = 1.0
+"""For tests that wait until a lease expires."""
 
-BEFORE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}
-AFTER = {**BEFORE, "docs/index.md": b"# Hello\n\nThe color of things.\n", "docs/new.md": b"# New\n"}
-AFTER_FOLLOW_UP = {**AFTER, "docs/new.md": b"# Newer\n"}
+FILES_BEFORE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}
+FILES_AFTER = {**FILES_BEFORE, "docs/index.md": b"# Hello\n\nThe color of things.\n", "docs/new.md": b"# New\n"}
+FILES_AFTER_FOLLOW_UP = {**FILES_AFTER, "docs/new.md": b"# Newer\n"}
 
 
-def edit(path: str, data: bytes, old: str, new: str) -> tuple[str, dict[str, Any]]:
+def edit_call(path: str, data: bytes, old: str, new: str) -> tuple[str, dict[str, Any]]:
     return "edit", {"path": path, "hash": short_hash(data), "replacements": [{"old": old, "new": new}]}
 
 
 TWO_CALLS = (
-    edit("docs/index.md", BEFORE["docs/index.md"], "colour", "color"),
+    edit_call("docs/index.md", FILES_BEFORE["docs/index.md"], "colour", "color"),
     ("write", {"path": "docs/new.md", "content": "# New\n"}),
 )
-SCRIPT = (calls(*TWO_CALLS), finish(), calls(edit("docs/new.md", AFTER["docs/new.md"], "New", "Newer")), finish())
+SCRIPT = (
+    calls(*TWO_CALLS),
+    finish(),
+    calls(edit_call("docs/new.md", FILES_AFTER["docs/new.md"], "New", "Newer")),
+    finish(),
+)
 
 
 @dataclass
-class Case:
+class CrashCase:
     folder: Path
     desk: Desk
     settings: dict[str, Any]
@@ -75,7 +80,7 @@ class Case:
 
     @property
     def head(self) -> str | None:
-        return branches(self.repository).get(self.branch)
+        return list_branches(self.repository).get(self.branch)
 
     def create(self) -> None:
         self.job_id = self.desk.jobs.create(self.project, NewJob("Spell color so.", model=self.model)).job.id
@@ -91,23 +96,23 @@ class Case:
         slow: float = 0,
         **settings: Any,
     ) -> ForkServerProcess:
-        """A worker that is sent this signal at that point, or meets that git, or is unharmed."""
+        """Starts a worker that is sent this signal at that point, uses this git, or runs unharmed."""
         path = None if git is None else f"{git}:{os.environ['PATH']}"
-        orders = Orders({**self.settings, **settings}, self.diary_file, self.script, point, sent, path, slow)
-        worker = processes.Process(target=work, args=(orders,), daemon=True)
+        orders = WorkerOrders({**self.settings, **settings}, self.diary_file, self.script, point, sent, path, slow)
+        worker = forkserver.Process(target=run_worker, args=(orders,), daemon=True)
         worker.start()
         self.workers.append(worker)
         return worker
 
     def crash(self, point: str | None = None, git: Path | None = None, **settings: Any) -> None:
-        """Starts a worker and waits until it is killed; fails when it was not."""
+        """Starts a worker and waits until it is killed; fails if it was not."""
         expire_leases(self.desk.database)
         worker = self.start(point, git=git, **settings)
-        worker.join(PATIENCE)
+        worker.join(TIMEOUT_SECONDS)
         assert worker.exitcode == -signal.SIGKILL, "the worker did not come to the point where it is killed"
 
     def recover(self, **settings: Any) -> None:
-        """Lets an unharmed worker end the job."""
+        """Lets an unharmed worker finish the job."""
         expire_leases(self.desk.database)
         worker = self.start(**settings)
         self.wait_for_end()
@@ -129,33 +134,33 @@ class Case:
         return self.diary_file.read_text().splitlines() if self.diary_file.exists() else []
 
     @property
-    def asked(self) -> Counter[int]:
-        """How often the model was asked for each reply of the conversation, counted from 0."""
+    def requests_by_turn(self) -> Counter[int]:
+        """Counts the model requests for each reply of the conversation, starting at 0."""
         return Counter(int(line.removeprefix("asked ")) for line in self.diary if line.startswith("asked "))
 
     @property
-    def answered(self) -> int:
-        """How many replies are in the journal."""
-        wanted = select(steps.c.name).join(runs, runs.c.id == steps.c.run_id).where(runs.c.job_id == self.job_id)
+    def count_recorded_replies(self) -> int:
+        """Counts the replies in the journal."""
+        query = select(steps.c.name).join(runs, runs.c.id == steps.c.run_id).where(runs.c.job_id == self.job_id)
         with self.desk.database.read() as tx:
-            return sum(name.endswith("-reply") for name in tx.execute(wanted).scalars())
+            return sum(name.endswith("-reply") for name in tx.execute(query).scalars())
 
-    def check_published(self, commits: int = 1, files: dict[str, bytes] = AFTER) -> None:
-        """The job is completed, with one pull request for one branch, which holds exactly its work."""
+    def check_published(self, commits: int = 1, files: dict[str, bytes] = FILES_AFTER) -> None:
+        """Asserts that the job is completed, with one pull request for one branch with exactly its changes."""
         job = self.job
         assert (job.status, job.reason) == (COMPLETED, None), (job.status, job.reason, job.message)
-        head = self.proposed(commits)
-        assert branches(self.repository) == {"main": self.main, self.branch: head}
+        head = self.check_pull_request(commits)
+        assert list_branches(self.repository) == {"main": self.main, self.branch: head}
         assert job.head == head
         repository = pygit2.Repository(str(self.repository))
         above = [str(commit.id) for commit in repository.walk(head)]
         assert above.index(self.main) == commits
-        assert _files(repository, head) == files
+        assert _read_files(repository, head) == files
         _, events = self.desk.jobs.list_events(self.project.id, self.job_id)
         assert [event.seq for event in events] == list(range(1, job.last_event + 1))
 
-    def proposed(self, _runs: int) -> str:
-        """The head of the one pull request, which is as so many runs have made it."""
+    def check_pull_request(self, _runs: int) -> str:
+        """Returns the head of the single pull request; subclasses check its text for this number of runs."""
         (pull,) = self.desk.pulls.list_for_project(self.project.id)
         assert self.job.pr_link == pull.link(self.desk.settings.base_url)
         return pull.head
@@ -168,38 +173,44 @@ class Case:
 
 
 @contextmanager
-def new_desk(database: str, folder: Path, **settings: Any) -> Iterator[tuple[Desk, dict[str, Any]]]:
-    """On a fresh database of this kind, with the settings that its workers need as well."""
-    url = migrated.new_database(database, folder)
-    chosen = {"data": folder / "data", "database_url": url, "lease_seconds": LONG_LEASE, "max_attempts": 5, **settings}
-    desk = open_desk(Settings(**chosen))
+def open_new_desk(database: str, folder: Path, **settings: Any) -> Iterator[tuple[Desk, dict[str, Any]]]:
+    """Opens a desk on a new database of this kind, and returns it with the settings of its workers."""
+    url = migrated_databases.new_database(database, folder)
+    desk_settings = {
+        "data": folder / "data",
+        "database_url": url,
+        "lease_seconds": LONG_LEASE_SECONDS,
+        "max_attempts": 5,
+        **settings,
+    }
+    desk = open_desk(Settings(**desk_settings))
     try:
-        yield desk, chosen
+        yield desk, desk_settings
     finally:
         desk.close()
 
 
 @contextmanager
-def new_case(database: str, folder: Path, **settings: Any) -> Iterator[Case]:
-    """A project with its repository."""
-    with new_desk(database, folder, **settings) as (desk, chosen):
-        repository = make_repository(folder / "docs.git", BEFORE)
+def open_case(database: str, folder: Path, **settings: Any) -> Iterator[CrashCase]:
+    """Opens a project with its repository."""
+    with open_new_desk(database, folder, **settings) as (desk, desk_settings):
+        repository = make_repository(folder / "docs.git", FILES_BEFORE)
         project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
-        case = Case(folder, desk, chosen, project, repository, branches(repository)["main"])
+        case = CrashCase(folder, desk, desk_settings, project, repository, list_branches(repository)["main"])
         try:
             yield case
         finally:
             case.close()
 
 
-def wait_until(happened: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+def wait_until(happened: Callable[[], bool], description: str, seconds: float = TIMEOUT_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not happened():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        assert time.monotonic() < deadline, f"waited in vain for {description}"
         time.sleep(0.02)
 
 
-GIT = """#!/bin/sh
+GIT_WRAPPER = """#!/bin/sh
 # Stands before git on the worker's PATH. Whatever else is asked of it, it is git.
 worker=$PPID
 case " $* " in
@@ -207,7 +218,7 @@ case " $* " in
 *) exec {git} "$@" ;;
 esac
 """
-KILLING = {
+KILL_COMMANDS = {
     "before": 'kill -9 "$worker"',
     "during": '{git} "$@" & kill -9 "$worker"; wait $!; echo "git ended" >>{diary}',
     "after": '{git} "$@"; kill -9 "$worker"',
@@ -215,16 +226,16 @@ KILLING = {
 }
 
 
-def killing_git(case: Case, moment: str) -> Path:
-    """A folder with a git that kills its worker when it is told to push."""
+def write_killing_git(case: CrashCase, moment: str) -> Path:
+    """Writes a folder with a git that kills its worker at a push."""
     folder, words = case.folder / "bin", {"git": shutil.which("git"), "diary": case.diary_file}
     folder.mkdir()
-    (folder / "git").write_text(GIT.format(killing=KILLING[moment].format(**words), **words))
+    (folder / "git").write_text(GIT_WRAPPER.format(killing=KILL_COMMANDS[moment].format(**words), **words))
     (folder / "git").chmod(0o755)
     return folder
 
 
-def _files(repository: pygit2.Repository, commit: str) -> dict[str, bytes]:
+def _read_files(repository: pygit2.Repository, commit: str) -> dict[str, bytes]:
     index = pygit2.Index()
     index.read_tree(repository[commit].peel(pygit2.Tree))
     return {entry.path: repository[entry.id].peel(pygit2.Blob).data for entry in index}

@@ -1,14 +1,14 @@
-"""The crash matrix on remote forges, on SQLite; in the drill on PostgreSQL too."""
+"""The crash matrix on remote forges, on SQLite; as drills on PostgreSQL too."""
 
 import pytest
 
-from tests.crash.forge_suite import ForgeCrashes
+from tests.crash.forge_suite import ForgeCrashSuite
 
 
-class TestSqlite(ForgeCrashes):
+class TestSqlite(ForgeCrashSuite):
     database = "sqlite"
 
 
 @pytest.mark.drill
-class TestPostgres(ForgeCrashes):
+class TestPostgres(ForgeCrashSuite):
     database = "postgres"

@@ -1,7 +1,7 @@
 """The crash matrix on PostgreSQL."""
 
-from tests.crash.suite import Crashes
+from tests.crash.suite import CrashSuite
 
 
-class TestPostgres(Crashes):
+class TestPostgres(CrashSuite):
     database = "postgres"

@@ -1,7 +1,7 @@
 """The crash matrix on SQLite."""
 
-from tests.crash.suite import Crashes
+from tests.crash.suite import CrashSuite
 
 
-class TestSqlite(Crashes):
+class TestSqlite(CrashSuite):
     database = "sqlite"

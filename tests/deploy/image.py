@@ -1,4 +1,4 @@
-"""The Dockerfile as a list of steps, and what of this repository is sent along with it."""
+"""The Dockerfile as a list of steps, and the files of this repository in its build context."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ DOCKERFILE = ROOT / "deploy/Dockerfile"
 
 
 @dataclass(frozen=True)
-class Step:
+class DockerfileStep:
     stage: int
     name: str
     value: str
@@ -25,55 +25,55 @@ class Step:
 
     @property
     def words(self) -> list[str]:
-        """What is copied, and where to."""
+        """Returns the sources and the target of a copy."""
         return [word for word in self.value.split() if not word.startswith("--")]
 
     @property
     def command(self) -> list[str]:
-        """The exec form; the shell form, which gets in the way of signals, is no JSON."""
+        """Returns the exec form. The shell form, which blocks signals, is not JSON and fails here."""
         command: list[str] = json.loads(self.value[self.value.index("[") :])
         return command
 
 
 @cache
-def steps() -> tuple[Step, ...]:
-    stage, found = -1, []
+def parse_steps() -> tuple[DockerfileStep, ...]:
+    stage, parsed_steps = -1, []
     with DOCKERFILE.open("rb") as file:
         for read in DockerfileParser(fileobj=file).structure:
             stage += read["instruction"] == "FROM"
             if read["instruction"] != "COMMENT":
-                found.append(Step(stage, read["instruction"], read["value"]))
-    return tuple(found)
+                parsed_steps.append(DockerfileStep(stage, read["instruction"], read["value"]))
+    return tuple(parsed_steps)
 
 
-def only(name: str) -> Step:
-    """The one such step of the last stage."""
-    (found,) = (step for step in steps() if step.name == name and step.stage == steps()[-1].stage)
-    return found
+def find_step(name: str) -> DockerfileStep:
+    """Finds the single step with this name in the last stage."""
+    (matching_step,) = (step for step in parse_steps() if step.name == name and step.stage == parse_steps()[-1].stage)
+    return matching_step
 
 
-def is_sent(path: str) -> bool:
-    """As .dockerignore says: of all the lines that match a path or a folder of it, the last one counts."""
+def is_in_build_context(path: str) -> bool:
+    """Applies .dockerignore: of all lines that match a path or a parent folder, the last one counts."""
     parts = path.split("/")
     places = ["/".join(parts[: length + 1]) for length in range(len(parts))]
-    sent = True
+    is_included = True
     for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines():
         pattern = line.removeprefix("!")
-        if line and not line.startswith("#") and any(_matches(place, pattern) for place in places):
-            sent = line.startswith("!")
-    return sent
+        if line and not line.startswith("#") and any(_matches_pattern(place, pattern) for place in places):
+            is_included = line.startswith("!")
+    return is_included
 
 
-def _matches(place: str, pattern: str) -> bool:
+def _matches_pattern(place: str, pattern: str) -> bool:
     if pattern.startswith("**/"):
         return fnmatchcase(place.rpartition("/")[2], pattern.removeprefix("**/"))
     return place.count("/") == pattern.count("/") and fnmatchcase(place, pattern)
 
 
-def copied(step: Step) -> Iterator[Path]:
-    """The files of this repository that a COPY brings in."""
+def list_copied_files(step: DockerfileStep) -> Iterator[Path]:
+    """Lists the files of this repository that a COPY includes."""
     for source in step.words[:-1]:
         place = ROOT / source
         for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            if not file.is_dir() and is_sent(file.relative_to(ROOT).as_posix()):
+            if not file.is_dir() and is_in_build_context(file.relative_to(ROOT).as_posix()):
                 yield file

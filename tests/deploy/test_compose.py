@@ -1,4 +1,4 @@
-"""The compose file: read by a parser that knows the specification, its variables filled in, held against our rules."""
+"""The compose file: parsed by a library that knows the specification, with variables, checked against our rules."""
 
 import re
 from datetime import timedelta
@@ -26,7 +26,7 @@ LOGS_OF_CLICKHOUSE = {
         "processors_profile", "query", "query_metric", "query_thread", "query_views", "text", "trace",
     )
 }  # fmt: skip
-"""The tables that its own configuration has written to as long as it runs."""
+"""System tables that ClickHouse's own configuration writes to permanently."""
 FILLED_IN = {
     "POSTGRES_PASSWORD": "for-postgres",
     "CLICKHOUSE_PASSWORD": "for-clickhouse",
@@ -35,35 +35,35 @@ FILLED_IN = {
 }
 
 
-class Missing(Exception):
-    """A variable that has to be given is not."""
+class MissingVariable(Exception):
+    """A required variable is not set."""
 
 
-def render(given: dict[str, str]) -> dict[str, Any]:
-    """As Compose does it: read, what is shared merged, then the variables of each text filled in, then checked."""
+def render_compose(given: dict[str, str]) -> dict[str, Any]:
+    """Renders like Compose: parses, merges shared parts, substitutes variables, validates."""
 
     def value(found: re.Match[str]) -> str:
         if said := given.get(found["name"]):
             return said
         if found["kind"] == "?":
-            raise Missing(f"{found['name']} {found['rest']}")
+            raise MissingVariable(f"{found['name']} {found['rest']}")
         return found["rest"] or ""
 
-    def filled(part: Any) -> Any:
+    def fill_variables(part: Any) -> Any:
         if isinstance(part, dict):
-            return {name: filled(each) for name, each in part.items()}
+            return {name: fill_variables(each) for name, each in part.items()}
         if isinstance(part, list):
-            return [filled(each) for each in part]
+            return [fill_variables(each) for each in part]
         return VARIABLE.sub(value, part) if isinstance(part, str) else part
 
-    from compose_spec import PyCompose  # slow to load
+    from compose_spec import PyCompose  # slow to import
 
-    read = PyCompose.from_yaml(yaml.safe_dump(filled(yaml.safe_load(COMPOSE))))
+    read = PyCompose.from_yaml(yaml.safe_dump(fill_variables(yaml.safe_load(COMPOSE))))
     read.validate()
     return dict(read.to_dict())
 
 
-SERVICES = render(FILLED_IN)["services"]
+SERVICES = render_compose(FILLED_IN)["services"]
 OURS = ("app", "worker")
 
 
@@ -73,8 +73,8 @@ def test_compose_file_has_four_services() -> None:
 
 @pytest.mark.parametrize("name", FILLED_IN)
 def test_settings_without_a_safe_default_are_required(name: str) -> None:
-    with pytest.raises(Missing, match=name):
-        render({**FILLED_IN, name: ""})
+    with pytest.raises(MissingVariable, match=name):
+        render_compose({**FILLED_IN, name: ""})
 
 
 def test_example_env_file_has_every_variable_and_no_secret() -> None:
@@ -125,16 +125,16 @@ def test_every_service_has_limits_restart_policy_and_pinned_image(part: str) -> 
     assert limits["cpus"]
     assert service["restart"] == "unless-stopped"
     assert re.search(r":\d", service["image"])
-    assert service.get("healthcheck") or part == "app"  # the image's own is the app's
+    assert service.get("healthcheck") or part == "app"  # the app uses the image's own health check
 
 
 @pytest.mark.parametrize("part", OURS)
 def test_stop_grace_period_allows_draining(part: str) -> None:
     drain = float(SERVICES[part]["environment"]["COPYDESK_DRAIN_SECONDS"])
-    assert seconds(SERVICES[part]["stop_grace_period"]) > drain + GRACE_SECONDS + STOP_TIMEOUT_SECONDS
+    assert parse_duration(SERVICES[part]["stop_grace_period"]) > drain + GRACE_SECONDS + STOP_TIMEOUT_SECONDS
 
 
-def seconds(duration: str) -> float:
+def parse_duration(duration: str) -> float:
     found = re.fullmatch(r"(?:(\d+)m)?(?:(\d+)s)?", duration)
     assert found is not None, duration
     return timedelta(minutes=int(found[1] or 0), seconds=int(found[2] or 0)).total_seconds()

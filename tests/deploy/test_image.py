@@ -1,4 +1,4 @@
-"""The Dockerfile: linted, its sources at hand, its steps walked as far as that goes without Docker."""
+"""The Dockerfile: linted, its sources exist, and its steps are checked as far as possible without Docker."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ import yaml
 from copydesk import __version__
 from copydesk.cli.commands.doctor import MIN_GIT_VERSION
 from tests.deploy.chart import CHART
-from tests.deploy.image import DOCKERFILE, ROOT, copied, is_sent, only, steps
+from tests.deploy.image import DOCKERFILE, ROOT, find_step, is_in_build_context, list_copied_files, parse_steps
 from tests.support.programs import find_program
 from tests.support.service import serve
 
@@ -30,12 +30,12 @@ def test_dockerfile_lint_passes() -> None:
 
 
 def test_copied_files_exist_and_are_in_the_build_context() -> None:
-    sources = [step for step in steps() if step.name == "COPY" and not step.options]
+    sources = [step for step in parse_steps() if step.name == "COPY" and not step.options]
     assert len(sources) == 5
     for step in sources:
         for source in step.words[:-1]:
             assert (ROOT / source).exists(), source
-        assert list(copied(step)), step.value
+        assert list(list_copied_files(step)), step.value
 
 
 @pytest.mark.parametrize(
@@ -44,30 +44,30 @@ def test_copied_files_exist_and_are_in_the_build_context() -> None:
      "copydesk/__pycache__/desk.cpython-313.pyc", "tests/conftest.py", "docs/api.md", "README.md.orig"],
 )  # fmt: skip
 def test_build_context_excludes_everything_else(path: str) -> None:
-    assert not is_sent(path)
-    assert is_sent("copydesk/core/db/migrations/versions/x.py")
+    assert not is_in_build_context(path)
+    assert is_in_build_context("copydesk/core/db/migrations/versions/x.py")
 
 
 def test_image_runs_as_a_fixed_non_root_user() -> None:
-    assert only("USER").value == "10001:10001"
-    (making,) = (step.value for step in steps() if step.name == "RUN" and "useradd" in step.value)
+    assert find_step("USER").value == "10001:10001"
+    (making,) = (step.value for step in parse_steps() if step.name == "RUN" and "useradd" in step.value)
     assert "--uid 10001" in making
     assert "--gid 10001" in making
     assert "runAsUser: 10001" in (CHART / "templates/_pod.tpl").read_text("utf-8")
 
 
 def test_signals_reach_the_service() -> None:
-    assert only("ENTRYPOINT").command == ["tini", "--", "copydesk"]
-    assert only("CMD").command == ["serve", "--host", "0.0.0.0"]
+    assert find_step("ENTRYPOINT").command == ["tini", "--", "copydesk"]
+    assert find_step("CMD").command == ["serve", "--host", "0.0.0.0"]
 
 
 def test_no_secret_is_built_in() -> None:
-    given = [step.value for step in steps() if step.name in ("ARG", "ENV", "LABEL")]
+    given = [step.value for step in parse_steps() if step.name in ("ARG", "ENV", "LABEL")]
     assert [value for value in given if SECRET.search(value)] == []
 
 
 def test_versions_in_dockerfile_and_project_agree() -> None:
-    arguments = dict(step.value.split("=") for step in steps() if step.name == "ARG")
+    arguments = dict(step.value.split("=") for step in parse_steps() if step.name == "ARG")
     assert arguments["VERSION"] == __version__
     assert arguments["PYTHON_VERSION"] == "3.13"
     assert PROJECT["project"]["requires-python"] == ">=3.11"
@@ -86,7 +86,7 @@ def test_locked_packages_cover_every_extra() -> None:
 
 
 def test_health_check_fails_without_an_answer(tmp_path: Path) -> None:
-    words = only("HEALTHCHECK").command
+    words = find_step("HEALTHCHECK").command
     assert words[:4] == ["python", "-IS", "/opt/copydesk/probe.py", "127.0.0.1"]
 
     def probe(port: str, path: str) -> int:

@@ -1,4 +1,4 @@
-"""The Dockerfile's own steps, carried out in a scratch folder: what they install starts, answers and stops."""
+"""The Dockerfile's steps, executed in a scratch folder: the installed program starts, responds and stops."""
 
 import os
 import shutil
@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from copydesk import __version__
-from tests.deploy.image import ROOT, Step, copied, only, steps
+from tests.deploy.image import ROOT, DockerfileStep, find_step, list_copied_files, parse_steps
 
 HOME = "/opt/copydesk"
 
 
-def carry_out(step: Step, scratch: Path) -> None:
-    """A step of the build; the image's home is a folder of the scratch folder."""
+def execute_step(step: DockerfileStep, scratch: Path) -> None:
+    """Executes a build step; the image's home is inside the scratch folder."""
     build = scratch / "build"
     if step.name == "COPY":
-        for file in copied(step):
+        for file in list_copied_files(step):
             target = build / file.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target)
@@ -41,8 +41,8 @@ def free_port() -> str:
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scratch = tmp_path_factory.mktemp("scratch")
     (scratch / "build").mkdir()
-    for step in (step for step in steps() if step.stage == 0):
-        carry_out(step, scratch)
+    for step in (step for step in parse_steps() if step.stage == 0):
+        execute_step(step, scratch)
     return scratch
 
 
@@ -57,7 +57,7 @@ def test_image_contents_start_answer_and_drain(scratch: Path, tmp_path: Path, co
         "COPYDESK_DATA": str(tmp_path / "data"),
         "COPYDESK_METRICS_PORT": port,
     }
-    entry = only("ENTRYPOINT").command[2:]  # without tini, which is Debian's
+    entry = find_step("ENTRYPOINT").command[2:]  # without tini, which Debian provides
     told = subprocess.run([*entry, "--version"], env=environment, capture_output=True, text=True, check=True)
     assert __version__ in told.stdout
 
@@ -65,7 +65,9 @@ def test_image_contents_start_answer_and_drain(scratch: Path, tmp_path: Path, co
     options = ["--port", port] if command == "serve" else []
     running = subprocess.Popen([*entry, command, *options], env=environment, cwd=tmp_path)
     try:
-        probe = [word.replace(HOME, str(ROOT / "deploy")).replace("8080", port) for word in only("HEALTHCHECK").command]
+        probe = [
+            word.replace(HOME, str(ROOT / "deploy")).replace("8080", port) for word in find_step("HEALTHCHECK").command
+        ]
         until = time.monotonic() + 60
         while subprocess.run(probe, env=environment, capture_output=True).returncode != 0:
             assert running.poll() is None

@@ -1,4 +1,4 @@
-"""What docs/deploy.md shows to be copied: values, a Job, the commands of a move."""
+"""The examples of docs/deploy.md for copying: values, a Job, the commands of a move."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
-from tests.deploy.chart import deployment, of_kind, render
+from tests.deploy.chart import find_deployment, manifests_of_kind, render
 from tests.fixtures.freeze import KEY
 from tests.support import clickhouse
 from tests.support.postgres import new_database
@@ -25,26 +25,26 @@ from tests.support.releases import thaw_analytics, thaw_database
 PAGE = (Path(__file__).parents[2] / "docs/deploy.md").read_text("utf-8")
 
 
-def shown(name: str) -> dict[str, Any]:
+def load_documented_manifest(name: str) -> dict[str, Any]:
     (text,) = re.findall(rf"^```yaml\n# {name}\n(.*?)^```$", PAGE, re.M | re.S)
     return dict(yaml.safe_load(text))
 
 
 @pytest.mark.parametrize("version", ["1.27", "1.37"])
 def test_kubernetes_knows_every_field_of_the_job(version: str) -> None:
-    kubernetes_validate.validate(shown("job.yaml"), version, strict=True)
+    kubernetes_validate.validate(load_documented_manifest("job.yaml"), version, strict=True)
 
 
 def test_documented_job_has_the_confinement_and_settings_of_the_chart() -> None:
-    manifests = render(shown("values.yaml"))
-    theirs = deployment(manifests, "worker")["spec"]["template"]["spec"]
-    job = shown("job.yaml")["spec"]["template"]["spec"]
+    manifests = render(load_documented_manifest("values.yaml"))
+    theirs = find_deployment(manifests, "worker")["spec"]["template"]["spec"]
+    job = load_documented_manifest("job.yaml")["spec"]["template"]["spec"]
     (container,), (other,) = job["containers"], theirs["containers"]
     assert job["automountServiceAccountToken"] is theirs["automountServiceAccountToken"]
     assert job["securityContext"].items() <= theirs["securityContext"].items()
     for field in ("image", "securityContext"):
         assert container[field] == other[field]
-    (settings,) = of_kind(manifests, "ConfigMap")
+    (settings,) = manifests_of_kind(manifests, "ConfigMap")
     assert container["envFrom"] == [
         {"configMapRef": {"name": settings["metadata"]["name"]}},
         {"secretRef": {"name": "desk"}},

@@ -1,4 +1,4 @@
-"""Several servers and workers, each a process of its own, on one PostgreSQL, as on several machines."""
+"""Several servers and workers as separate processes on one PostgreSQL, as on several machines."""
 
 import base64
 import secrets
@@ -13,17 +13,17 @@ import httpx2 as httpx
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from tests.crash.harness import BEFORE, SCRIPT, wait_until
-from tests.support.model_server import ModelServer, call, hang, together
-from tests.support.processes import Command, Orders, Served, environment, free_port
+from tests.crash.harness import FILES_BEFORE, SCRIPT, wait_until
+from tests.support.model_server import ModelServer, call, call_several, hang
+from tests.support.processes import CommandSpec, RunningCommand, RunningServer, free_port, settings_environment
 from tests.support.repositories import make_repository
 
-LEASE = 2.0
-SCRIPTED = "openai-compatible:scripted"
+LEASE_SECONDS = 2.0
+SCRIPTED_MODEL = "openai-compatible:scripted"
 
 
 @dataclass
-class Site:
+class FleetProject:
     """A project with its repository and its key."""
 
     project: Project
@@ -44,43 +44,43 @@ class Site:
 
 @dataclass
 class Fleet:
-    """`desk` looks at the database from beside, past whatever is wrong between it and the processes."""
+    """`desk` reads the database directly, without the faults between it and the processes."""
 
     folder: Path
     desk: Desk
     settings: dict[str, Any]
-    sites: list[Site] = field(default_factory=list)
-    servers: list[Served] = field(default_factory=list)
-    workers: list[Command] = field(default_factory=list)
+    sites: list[FleetProject] = field(default_factory=list)
+    servers: list[RunningServer] = field(default_factory=list)
+    workers: list[RunningCommand] = field(default_factory=list)
 
-    def add_site(self, name: str = "docs") -> Site:
-        repository = make_repository(self.folder / f"{name}.git", BEFORE)
+    def add_project(self, name: str = "docs") -> FleetProject:
+        repository = make_repository(self.folder / f"{name}.git", FILES_BEFORE)
         project = self.desk.projects.create(name.title(), repository=str(repository), ref="main", actor="test")
-        site = Site(project, repository, self.desk.keys.create(project.id, actor="test")[1])
+        site = FleetProject(project, repository, self.desk.keys.create(project.id, actor="test")[1])
         self.sites.append(site)
         return site
 
-    def serve(self, *, clock_ahead: float = 0) -> Served:
-        """The servers share a machine, and so the folder of the embedded analytics store."""
+    def start_server(self, *, clock_ahead: float = 0) -> RunningServer:
+        """Starts a server. The servers share a machine, and so the folder of the embedded analytics store."""
         port = free_port()
         command = ("serve", "--no-worker", "--port", str(port))
         log = self.folder / f"serve-{len(self.servers)}.log"
-        server = Served(Orders(command, environment(self.settings), log, clock_ahead), port)
+        server = RunningServer(CommandSpec(command, settings_environment(self.settings), log, clock_ahead), port)
         self.servers.append(server)
         server.wait_until_ready()
         return server
 
-    def work(self, *, data: Path | None = None, clock_ahead: float = 0) -> Command:
-        """Each on a machine of its own: what another one has fetched or committed, it lacks."""
+    def start_worker(self, *, data: Path | None = None, clock_ahead: float = 0) -> RunningCommand:
+        """Starts a worker on its own machine: it lacks the mirrors and commits of the others."""
         number = len(self.workers)
         settings = {**self.settings, "data": data or self.folder / f"worker-{number}"}
         log = self.folder / f"work-{number}.log"
-        worker = Command(Orders(("work",), environment(settings), log, clock_ahead))
+        worker = RunningCommand(CommandSpec(("work",), settings_environment(settings), log, clock_ahead))
         self.workers.append(worker)
-        wait_until(lambda: "is waiting for jobs" in worker.said, "the worker to start")
+        wait_until(lambda: "is waiting for jobs" in worker.output, "the worker to start")
         return worker
 
-    def client(self, site: Site) -> httpx.Client:
+    def client(self, site: FleetProject) -> httpx.Client:
         return httpx.Client(base_url=self.servers[0].url, headers=site.headers, timeout=30)
 
     def close(self) -> None:
@@ -89,23 +89,23 @@ class Fleet:
 
 
 @contextmanager
-def new_fleet(
+def start_fleet(
     folder: Path, database: str, *, seen_as: str = "", model: ModelServer | None = None, **settings: Any
 ) -> Iterator[Fleet]:
-    """On this database, which its processes may see at another address."""
-    chosen: dict[str, Any] = {
+    """Starts a fleet on this database, which its processes may reach at another address."""
+    fleet_settings: dict[str, Any] = {
         "data": folder / "data",
         "database_url": seen_as or database,
         "secret_key": base64.b64encode(secrets.token_bytes(32)).decode(),
         "base_url": "http://copydesk.example.org",
-        "lease_seconds": LEASE,
+        "lease_seconds": LEASE_SECONDS,
         "jobs_per_hour": 100_000,
         "max_attempts": 100,
         **settings,
     }
     if model is not None:
-        chosen |= {"models": (SCRIPTED,), "model_url": model.url}
-    fleet = Fleet(folder, open_desk(Settings(**{**chosen, "database_url": database})), chosen)
+        fleet_settings |= {"models": (SCRIPTED_MODEL,), "model_url": model.url}
+    fleet = Fleet(folder, open_desk(Settings(**{**fleet_settings, "database_url": database})), fleet_settings)
     try:
         yield fleet
     finally:
@@ -113,7 +113,10 @@ def new_fleet(
         fleet.desk.close()
 
 
-def slow_model(seconds: float) -> ModelServer:
-    """Takes its time for each of the two replies of a job."""
-    replies = [together(*(call(made.name, dict(made.arguments)) for made in reply.calls)) for reply in SCRIPT[:2]]
+def serve_slow_model(seconds: float) -> ModelServer:
+    """Serves a model that takes this long for each of the two replies of a job."""
+    replies = [
+        call_several(*(call(tool_call.name, dict(tool_call.arguments)) for tool_call in reply.calls))
+        for reply in SCRIPT[:2]
+    ]
     return ModelServer([hang(seconds, then=reply) for reply in replies], by_turn=True)

@@ -1,4 +1,4 @@
-"""Lines to PostgreSQL that fall silent are given up in time, and others take their place."""
+"""PostgreSQL connections that hang are closed in time, and replaced."""
 
 import time
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from copydesk.web.operations.readiness import Readiness
 from tests.crash.harness import wait_until
-from tests.support.postgres import line_to, new_database, through
-from tests.support.tcp_proxy import Proxy, proxied
+from tests.support.postgres import connect_to_server, new_database, url_through_port
+from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 
 SHORT = 1.0
 
@@ -32,25 +32,25 @@ def url() -> str:
 
 
 @pytest.fixture
-def proxy(url: str) -> Iterator[Proxy]:
-    with proxied(partial(line_to, url)) as proxy:
+def proxy(url: str) -> Iterator[TcpProxy]:
+    with tcp_proxy(partial(connect_to_server, url)) as proxy:
         yield proxy
 
 
 @pytest.fixture
-def database(url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """Behind the proxy, and of little patience."""
+def database(url: str, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """A database behind the proxy, with short timeouts."""
     monkeypatch.setattr(TimedConnection, "reply_timeout", SHORT)
     monkeypatch.setattr(postgres, "PING_SECONDS", SHORT)
     monkeypatch.setattr(postgres, "CONNECT_SECONDS", 2)
     monkeypatch.setattr(signals, "CHECK_SECONDS", SHORT)
     monkeypatch.setattr(signals, "LISTENER_TIMEOUT_SECONDS", SHORT)
-    database = Database(through(url, proxy.port))
+    database = Database(url_through_port(url, proxy.port))
     yield database
     database.close()
 
 
-def test_unanswered_statement_raises_store_down(database: Database, proxy: Proxy) -> None:
+def test_unanswered_statement_raises_store_down(database: Database, proxy: TcpProxy) -> None:
     with pytest.raises(StoreUnavailable), database.write() as tx:
         proxy.is_silent = True
         began = time.monotonic()
@@ -61,7 +61,7 @@ def test_unanswered_statement_raises_store_down(database: Database, proxy: Proxy
         assert tx.execute(text("select 2")).scalar() == 2
 
 
-def test_silently_broken_connection_is_replaced_before_use(database: Database, proxy: Proxy) -> None:
+def test_silently_broken_connection_is_replaced_before_use(database: Database, proxy: TcpProxy) -> None:
     with database.read() as tx:
         tx.execute(text("select 1"))
     proxy.forget()
@@ -70,7 +70,7 @@ def test_silently_broken_connection_is_replaced_before_use(database: Database, p
 
 
 @pytest.mark.drill
-def test_silent_server_opens_the_circuit_breaker(database: Database, proxy: Proxy) -> None:
+def test_silent_server_opens_the_circuit_breaker(database: Database, proxy: TcpProxy) -> None:
     proxy.is_silent = True
     with pytest.raises(StoreUnavailable), database.read():
         pass
@@ -80,10 +80,10 @@ def test_silent_server_opens_the_circuit_breaker(database: Database, proxy: Prox
             pass
     assert time.monotonic() - began < 1
     proxy.is_silent = False
-    wait_until(lambda: _answers(database), "the server to be asked again", 10)
+    wait_until(lambda: _is_answering(database), "the server to be asked again", 10)
 
 
-def test_signals_arrive_again_after_their_connection_broke(database: Database, proxy: Proxy, url: str) -> None:
+def test_signals_arrive_again_after_their_connection_broke(database: Database, proxy: TcpProxy, url: str) -> None:
     migrate(database)
     sender = Database(url)
 
@@ -101,7 +101,7 @@ def test_signals_arrive_again_after_their_connection_broke(database: Database, p
 
 
 def test_read_only_server_is_left_for_the_new_primary(url: str, tmp_path: Path) -> None:
-    """As after a fail-over, when a line was made while the name still meant the old primary."""
+    """As after a failover, if a connection was opened while the name still pointed to the old primary."""
     desk = open_desk(Settings(data=tmp_path, database_url=url))
     try:
         with desk.database.engine.connect() as line:
@@ -131,7 +131,7 @@ def test_server_with_a_read_only_database_is_not_ready(url: str, tmp_path: Path)
 def test_new_connection_that_does_not_answer_raises_store_down(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As behind a pooler that takes logins while its server is away."""
+    """As behind a pooler that accepts logins while its server is unavailable."""
 
     def away(_line: object) -> bool:
         raise psycopg.OperationalError("the server is away")
@@ -141,7 +141,7 @@ def test_new_connection_that_does_not_answer_raises_store_down(
         for _ in range(2):
             with pytest.raises(StoreUnavailable), database.read():
                 pass
-    assert _answers(database)
+    assert _is_answering(database)
 
 
 def test_migration_has_no_statement_timeout(database: Database) -> None:
@@ -149,7 +149,7 @@ def test_migration_has_no_statement_timeout(database: Database) -> None:
         tx.execute(text("select pg_sleep(:seconds)"), {"seconds": SHORT + 0.5})
 
 
-def _answers(database: Database) -> bool:
+def _is_answering(database: Database) -> bool:
     with suppress(StoreUnavailable), database.read() as tx:
         return tx.execute(text("select 1")).scalar() == 1
     return False

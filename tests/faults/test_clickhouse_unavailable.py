@@ -1,4 +1,4 @@
-"""ClickHouse goes away: events are refused until it is back, and jobs take no notice."""
+"""ClickHouse becomes unavailable: events are refused until it returns, and jobs are not affected."""
 
 import time
 from collections.abc import Callable
@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.drill import SCALE, tell
-from tests.faults.final_state import reckon
-from tests.faults.fleet import new_fleet, slow_model
+from tests.faults.drill_output import DRILL_SCALE, print_line
+from tests.faults.final_state import check_final_state
+from tests.faults.fleet import serve_slow_model, start_fleet
 from tests.faults.traffic import Traffic
-from tests.support.clickhouse import ClickHouse, clickhouse_server
+from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.postgres import new_database
 
-AWAY: dict[str, tuple[Callable[[ClickHouse], None], Callable[[ClickHouse], None]]] = {
-    "killed": (ClickHouse.kill, ClickHouse.start),
-    "silent": (ClickHouse.pause, ClickHouse.resume),
+AWAY: dict[str, tuple[Callable[[ClickHouseServer], None], Callable[[ClickHouseServer], None]]] = {
+    "killed": (ClickHouseServer.kill, ClickHouseServer.start),
+    "silent": (ClickHouseServer.pause, ClickHouseServer.resume),
 }
 ANSWERED_WITHIN = 25.0
-"""Seconds: its patience with ClickHouse, and that of the batch before."""
+"""Seconds: the service's timeout for ClickHouse, plus that of the previous batch."""
 
 
 @pytest.mark.drill
@@ -27,26 +27,28 @@ def test_clickhouse_outage_loses_no_event_and_delays_no_job(tmp_path: Path, how:
     leave, come_back = AWAY[how]
     with (
         clickhouse_server() as clickhouse,
-        slow_model(0.2) as model,
-        new_fleet(tmp_path, new_database(), model=model, analytics_url=clickhouse.new_database()) as fleet,
+        serve_slow_model(0.2) as model,
+        start_fleet(tmp_path, new_database(), model=model, analytics_url=clickhouse.new_database()) as fleet,
     ):
-        fleet.add_site()
+        fleet.add_project()
         for _ in range(2):
-            fleet.serve()
-            fleet.work()
+            fleet.start_server()
+            fleet.start_worker()
         traffic = Traffic(fleet, jobs_per_second=2, events_per_second=8, scripted=True)
-        with traffic.flowing(clients=4) as account:
+        with traffic.run(clients=4) as account:
             time.sleep(3)
             leave(clickhouse)
             time.sleep(2)
             events, jobs, refused = len(account.events), len(account.jobs), account.answers["503"]
-            time.sleep(60 * SCALE)
-            tell(f"while away: {len(account.jobs) - jobs} jobs and {len(account.events) - events} events accepted")
+            time.sleep(60 * DRILL_SCALE)
+            print_line(
+                f"while away: {len(account.jobs) - jobs} jobs and {len(account.events) - events} events accepted"
+            )
             assert len(account.events) == events, "an event was accepted that nobody could keep"
             assert account.answers["503"] > refused or how == "silent"
-            assert len(account.jobs) - jobs > 30 * SCALE, "jobs were held up"
+            assert len(account.jobs) - jobs > 30 * DRILL_SCALE, "jobs were held up"
             come_back(clickhouse)
             time.sleep(5)
             assert len(account.events) > events, "it does not recover by itself"
-        reckon(fleet, account)
+        check_final_state(fleet, account)
         assert account.slowest < ANSWERED_WITHIN

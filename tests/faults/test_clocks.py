@@ -1,4 +1,4 @@
-"""Clocks that are an hour off: those of servers and workers, and the database's own, set forward or back."""
+"""Clocks that are an hour off: of servers and workers, and the database's clock, set forward or back."""
 
 import time
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from copydesk.jobs.execution.queue import Queue, QueueLimits
 from copydesk.jobs.job import ACTIVE, FAILED, JobOutcome
 from copydesk.jobs.service import NewJob
 from tests.conftest import DATABASES
-from tests.faults.drill import SCALE
-from tests.faults.final_state import reckon
-from tests.faults.fleet import LEASE, new_fleet, slow_model
+from tests.faults.drill_output import DRILL_SCALE
+from tests.faults.final_state import check_final_state
+from tests.faults.fleet import LEASE_SECONDS, serve_slow_model, start_fleet
 from tests.faults.traffic import Traffic
-from tests.support.drills import drills
+from tests.support.drills import mark_drills
 from tests.support.postgres import new_database
 
 AHEAD, BEHIND = 3600.0, -3600.0
@@ -30,28 +30,28 @@ DIRECTIONS = pytest.mark.parametrize("step", [HOUR, -HOUR], ids=["forward", "bac
 
 @pytest.mark.drill
 def test_clock_skew_of_an_hour_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    """And hand over as soon as others: a worker is killed, and those that are left differ by two hours."""
-    with slow_model(0.3) as model, new_fleet(tmp_path, new_database(), model=model) as fleet:
+    """A worker is killed, and the others, which differ by two hours, take over without delay."""
+    with serve_slow_model(0.3) as model, start_fleet(tmp_path, new_database(), model=model) as fleet:
         for name in ("docs", "guide"):
-            fleet.add_site(name)
+            fleet.add_project(name)
         for wrong in (AHEAD, BEHIND):
-            fleet.serve(clock_ahead=wrong)
-            fleet.work(clock_ahead=wrong)
-        fleet.work()
+            fleet.start_server(clock_ahead=wrong)
+            fleet.start_worker(clock_ahead=wrong)
+        fleet.start_worker()
         traffic = Traffic(fleet, jobs_per_second=4, events_per_second=6, scripted=True)
-        with traffic.flowing() as account:
+        with traffic.run() as account:
             for worker in fleet.workers:
-                time.sleep(1 + 6 * SCALE)
+                time.sleep(1 + 6 * DRILL_SCALE)
                 worker.kill()
-                time.sleep(LEASE * 2)
+                time.sleep(LEASE_SECONDS * 2)
                 worker.start()
-        reckon(fleet, account)
+        check_final_state(fleet, account)
         with fleet.desk.database.read() as tx:
             made = tx.execute(text("select created_at from jobs")).scalars().all()
         assert max(made) - min(made) > 1.9 * HOUR, "the clocks were right"
 
 
-@pytest.fixture(params=drills(DATABASES, but=("postgres",)))
+@pytest.fixture(params=mark_drills(DATABASES, default=("postgres",)))
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     url = new_database() if request.param == "postgres" else ""
     desk = open_desk(Settings(data=tmp_path / "data", database_url=url))
@@ -62,7 +62,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
 @DIRECTIONS
 def test_dead_workers_run_is_taken_over_after_a_clock_change(desk: Desk, step: int) -> None:
     queue = Queue(desk.database, BOUNDS)
-    _create(desk)
+    _create_job(desk)
     first = queue.claim("first")
     assert first is not None
     assert queue.claim("second") is None
@@ -76,7 +76,7 @@ def test_dead_workers_run_is_taken_over_after_a_clock_change(desk: Desk, step: i
 @DIRECTIONS
 def test_live_worker_keeps_its_run_after_a_clock_change(desk: Desk, step: int) -> None:
     queue = Queue(desk.database, BOUNDS)
-    _create(desk)
+    _create_job(desk)
     claim = queue.claim("first")
     assert claim is not None
     _set_clock(desk, step)
@@ -102,8 +102,8 @@ def test_rate_limit_ends_after_the_clock_was_set_back(desk: Desk) -> None:
 
 
 def test_message_from_a_server_with_a_slow_clock_is_processed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even where the run that it came during has failed: that answers only what was said before it began."""
-    project, job = _create(desk)
+    """Processed even if the run during which it arrived has failed: that run answers only earlier messages."""
+    project, job = _create_job(desk)
     claim = Queue(desk.database, BOUNDS).claim("first")
     assert claim is not None
     now = time.time_ns()
@@ -114,13 +114,13 @@ def test_message_from_a_server_with_a_slow_clock_is_processed(desk: Desk, monkey
     assert desk.jobs.get(project, job).status is ACTIVE
 
 
-def _create(desk: Desk) -> tuple[str, str]:
+def _create_job(desk: Desk) -> tuple[str, str]:
     project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
     return project.id, desk.jobs.create(project, NewJob("Spell it so.")).job.id
 
 
 def _set_clock(desk: Desk, step: int) -> None:
-    """To set the clock forward makes everything older, and nothing else."""
+    """Shifts stored times: setting the clock forward makes everything older, and changes nothing else."""
     with desk.database.write() as tx:
         tx.execute(
             text("update runs set lease_until = lease_until - :step, started_at = started_at - :step"), {"step": step}

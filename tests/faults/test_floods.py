@@ -1,4 +1,4 @@
-"""Floods of requests against a real server: it goes on answering others, within bounded memory."""
+"""Floods of requests against a real server: it still serves others, with limited memory."""
 
 import gzip
 import threading
@@ -12,24 +12,24 @@ import pytest
 
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk_lazily
-from tests.faults.drill import tell
+from tests.faults.drill_output import print_line
 from tests.support.cpu_budget import measure_slowness
-from tests.support.processes import Orders, Served, environment, free_port
+from tests.support.processes import CommandSpec, RunningServer, free_port, settings_environment
 from tests.support.repositories import make_repository
-from tests.support.sockets import chunk, connect, read_one_answer, send_all, status_of
+from tests.support.sockets import connect, encode_chunk, read_one_response, response_status, send_all
 
 MEBIBYTE = 1024 * 1024
 PIECE = b"a" * (256 * 1024)
 ANOTHER_ADDRESS = "127.0.0.2"
 PROBES = 12
 MOST_CPU_SECONDS = 1.0
-"""Of the server's, while /healthz waits for its answer. Wall time would measure how busy the machine is."""
+"""CPU seconds of the server while /healthz waits. Wall time would measure how busy the machine is."""
 MOST_GROWTH = 400 * MEBIBYTE
 
 
 @dataclass
-class Target:
-    server: Served
+class FloodTarget:
+    server: RunningServer
     project: str
     key: str
     job: str
@@ -53,7 +53,7 @@ class Target:
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FloodTarget]:
     folder, port = tmp_path_factory.mktemp("floods"), free_port()
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
     desk = open_desk_lazily(Settings(data=folder / "data"))
@@ -61,13 +61,17 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     key = desk.keys.create(project.id, actor="test")[1]
     desk.close()
     options = {"data": folder / "data", "jobs_per_hour": 100_000}
-    server = Served(Orders(("serve", "--no-worker", "--port", str(port)), environment(options), folder / "log"), port)
+    server = RunningServer(
+        CommandSpec(("serve", "--no-worker", "--port", str(port)), settings_environment(options), folder / "log"), port
+    )
     try:
         server.wait_until_ready()
-        found = Target(server, project.id, key, "")
-        created = ask(found, found.request(f"/v2/agent/{project.id}/job", *json_of('{"prompt": "Any"}', found.bearer)))
+        found = FloodTarget(server, project.id, key, "")
+        created = send_request(
+            found, found.request(f"/v2/agent/{project.id}/job", *json_headers('{"prompt": "Any"}', found.bearer))
+        )
         found.job = created.partition(b'"id":"')[2].partition(b'"')[0].decode()
-        with ExitStack() as held:  # what is made at the first use is made now
+        with ExitStack() as held:  # creates everything that is created on first use
             open_streams(found, held, 3)
         yield found
         server.stop()
@@ -75,35 +79,35 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
         server.close()
 
 
-def json_of(body: str, *headers: str) -> tuple[str, ...]:
+def json_headers(body: str, *headers: str) -> tuple[str, ...]:
     """Returns headers that end with a body."""
     return (*headers, "Content-Type: application/json", f"Content-Length: {len(body)}", "", body)
 
 
-def ask(target: Target, request: bytes, source: str = "127.0.0.1") -> bytes:
+def send_request(target: FloodTarget, request: bytes, source: str = "127.0.0.1") -> bytes:
     with connect(target.server.url, source) as connection:
         connection.sendall(request)
-        return read_one_answer(connection)
+        return read_one_response(connection)
 
 
-Attack = Callable[[Target, ExitStack], None]
-"""Performs one round; what the stack holds stays open until the end."""
+Attack = Callable[[FloodTarget, ExitStack], None]
+"""Performs one round; connections in the stack stay open until the end."""
 
 
-def send_endless_bodies(target: Target, held: ExitStack) -> None:
+def send_endless_bodies(target: FloodTarget, held: ExitStack) -> None:
     for path in ("/sign-in", "/webhooks/x", "/v1/collect/site_x"):
         connection = held.enter_context(connect(target.server.url))
         connection.sendall(target.request(path, "Transfer-Encoding: Chunked"))
-        send_all(connection, (chunk(PIECE) for _ in range(1600)))
+        send_all(connection, (encode_chunk(PIECE) for _ in range(1600)))
 
 
-def send_endless_headers(target: Target, held: ExitStack) -> None:
+def send_endless_headers(target: FloodTarget, held: ExitStack) -> None:
     connection = held.enter_context(connect(target.server.url))
     connection.sendall(b"GET /healthz HTTP/1.1\r\nX-Long: ")
     send_all(connection, [PIECE] * 400)
 
 
-def hold_bodies(target: Target, held: ExitStack) -> None:
+def hold_bodies(target: FloodTarget, held: ExitStack) -> None:
     events = f"/v1/analytics/{target.project}/events"
     for path, size, headers in (("/nothing", MEBIBYTE, ()), (events, 5 * MEBIBYTE, (target.bearer,))):
         for _ in range(100):
@@ -112,22 +116,25 @@ def hold_bodies(target: Target, held: ExitStack) -> None:
             send_all(connection, [b"a" * (size - 1)])
 
 
-def hold_heads(target: Target, held: ExitStack) -> None:
+def hold_heads(target: FloodTarget, held: ExitStack) -> None:
     for _ in range(300):
         connection = held.enter_context(connect(target.server.url))
         send_all(connection, [b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 60_000])
 
 
-def open_streams(target: Target, held: ExitStack, count: int = 1000) -> None:
+def open_streams(target: FloodTarget, held: ExitStack, count: int = 1000) -> None:
     path = f"/v2/agent/{target.project}/job/{target.job}/events"
     for _ in range(count):
         connection = held.enter_context(connect(target.server.url))
         send_all(connection, [target.request(path, target.bearer, method="GET")])
     for _ in range(20):
-        ask(target, target.request(f"/v2/agent/{target.project}/job", *json_of('{"prompt": "More"}', target.bearer)))
+        send_request(
+            target,
+            target.request(f"/v2/agent/{target.project}/job", *json_headers('{"prompt": "More"}', target.bearer)),
+        )
 
 
-def send_tiny_events(target: Target, held: ExitStack) -> None:
+def send_tiny_events(target: FloodTarget, held: ExitStack) -> None:
     body = gzip.compress(b"[" + b"{}," * 3_400_000 + b"{}]", 1)
     headers = (
         target.bearer,
@@ -138,17 +145,17 @@ def send_tiny_events(target: Target, held: ExitStack) -> None:
     for _ in range(4):
         connection = held.enter_context(connect(target.server.url))
         connection.sendall(target.request(f"/v1/analytics/{target.project}/events", *headers) + body)
-        read_one_answer(connection)
+        read_one_response(connection)
 
 
-def send_tiny_chunks(target: Target, held: ExitStack) -> None:
+def send_tiny_chunks(target: FloodTarget, held: ExitStack) -> None:
     for _ in range(5):
         connection = held.enter_context(connect(target.server.url))
         connection.sendall(target.request("/nothing", "Transfer-Encoding: chunked"))
-        send_all(connection, [chunk(b"a") * 40_000] * 4)
+        send_all(connection, [encode_chunk(b"a") * 40_000] * 4)
 
 
-def send_ahead(target: Target, held: ExitStack) -> None:
+def send_ahead(target: FloodTarget, held: ExitStack) -> None:
     connection = held.enter_context(connect(target.server.url))
     send_all(connection, [target.request("/healthz", method="GET") * 5_000] * 20)
 
@@ -167,7 +174,7 @@ ATTACKS: list[Attack] = [
 
 @pytest.mark.drill
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-def test_other_clients_are_served_during_an_attack(target: Target, attack: Attack) -> None:
+def test_other_clients_are_served_during_an_attack(target: FloodTarget, attack: Attack) -> None:
     over, rounds = threading.Event(), 0
 
     def go_on() -> None:
@@ -186,16 +193,16 @@ def test_other_clients_are_served_during_an_attack(target: Target, attack: Attac
     try:
         while len(spent) < PROBES or not rounds:
             began = target.cpu_seconds
-            answer = ask(target, target.request("/healthz", method="GET"), ANOTHER_ADDRESS)
+            answer = send_request(target, target.request("/healthz", method="GET"), ANOTHER_ADDRESS)
             spent.append(target.cpu_seconds - began)
             most = max(most, target.memory)
-            assert status_of(answer) == 200
+            assert response_status(answer) == 200
             assert any(attacker.is_alive() for attacker in attackers), "the attack still goes on"
             over.wait(0.1)
     finally:
         over.set()
         for attacker in attackers:
             attacker.join(timeout=120)
-    tell(f"{attack.__name__}: at most {max(spent):.2f} s of CPU for /healthz, {(most - before) >> 20} MiB more")
+    print_line(f"{attack.__name__}: at most {max(spent):.2f} s of CPU for /healthz, {(most - before) >> 20} MiB more")
     assert max(spent) <= MOST_CPU_SECONDS * measure_slowness()
     assert most - before < MOST_GROWTH

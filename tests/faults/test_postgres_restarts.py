@@ -1,4 +1,4 @@
-"""PostgreSQL goes away in mid-stream and comes back with what it holds."""
+"""PostgreSQL stops under load and starts again with its data."""
 
 import threading
 import time
@@ -12,12 +12,12 @@ import pytest
 
 from copydesk.jobs.job import ACTIVE
 from tests.crash.harness import wait_until
-from tests.faults.drill import SCALE, tell
-from tests.faults.final_state import check_logs, reckon
-from tests.faults.fleet import SCRIPTED, Site, new_fleet, slow_model
+from tests.faults.drill_output import DRILL_SCALE, print_line
+from tests.faults.final_state import check_final_state, check_logs
+from tests.faults.fleet import SCRIPTED_MODEL, FleetProject, serve_slow_model, start_fleet
 from tests.faults.traffic import PROMPT, Traffic
-from tests.support.postgres import new_database, own_server
-from tests.support.processes import Served
+from tests.support.postgres import dedicated_server, new_database
+from tests.support.processes import RunningServer
 
 HOW: tuple[Literal["fast", "immediate"], ...] = ("fast", "immediate")
 
@@ -25,38 +25,38 @@ HOW: tuple[Literal["fast", "immediate"], ...] = ("fast", "immediate")
 @pytest.mark.drill
 def test_nothing_is_lost_or_done_twice_while_postgresql_restarts(tmp_path: Path) -> None:
     with (
-        own_server() as server,
-        slow_model(0.3) as model,
-        new_fleet(tmp_path, new_database(server.url), model=model) as fleet,
+        dedicated_server() as server,
+        serve_slow_model(0.3) as model,
+        start_fleet(tmp_path, new_database(server.url), model=model) as fleet,
     ):
         for name in ("docs", "guide"):
-            fleet.add_site(name)
+            fleet.add_project(name)
         for _ in range(2):
-            fleet.serve()
-            fleet.work()
+            fleet.start_server()
+            fleet.start_worker()
         traffic = Traffic(fleet, jobs_per_second=4, events_per_second=10, scripted=True)
-        with traffic.flowing() as account:
-            for turn in range(max(2, round(8 * SCALE))):
+        with traffic.run() as account:
+            for turn in range(max(2, round(8 * DRILL_SCALE))):
                 time.sleep(6)
                 server.stop(HOW[turn % 2])
                 time.sleep(4)
                 server.start()
         assert account.answers["503"], "nobody noticed"
-        reckon(fleet, account)
+        check_final_state(fleet, account)
 
 
 @pytest.mark.drill
 def test_event_stream_has_every_event_once_across_postgresql_restarts(tmp_path: Path) -> None:
-    """Where a stream ends, whoever listens comes back with the number of the last event, as browsers do."""
+    """When a stream ends, the client reconnects with the number of the last event, as browsers do."""
     with (
-        own_server() as server,
-        slow_model(2.5) as model,
-        new_fleet(tmp_path, new_database(server.url), model=model) as fleet,
+        dedicated_server() as server,
+        serve_slow_model(2.5) as model,
+        start_fleet(tmp_path, new_database(server.url), model=model) as fleet,
     ):
-        site = fleet.add_site()
-        api, _ = fleet.serve(), fleet.work()
+        site = fleet.add_project()
+        api, _ = fleet.start_server(), fleet.start_worker()
         with fleet.client(site) as client:
-            job = client.post(site.at(), json={"prompt": PROMPT, "model": SCRIPTED}).json()["id"]
+            job = client.post(site.at(), json={"prompt": PROMPT, "model": SCRIPTED_MODEL}).json()["id"]
 
         def restart() -> None:
             time.sleep(2)
@@ -70,15 +70,15 @@ def test_event_stream_has_every_event_once_across_postgresql_restarts(tmp_path: 
         streams = 0
         while fleet.desk.jobs.get(site.project.id, job).status is ACTIVE or not streams:
             streams += 1
-            heard.extend(_numbers(api, site, job, after=heard[-1] if heard else 0))
+            heard.extend(_event_numbers(api, site, job, after=heard[-1] if heard else 0))
             restarting.join()
-        tell(f"{len(heard)} events over {streams} streams")
+        print_line(f"{len(heard)} events over {streams} streams")
         assert heard == list(range(1, fleet.desk.jobs.get(site.project.id, job).last_event + 1))
         check_logs(fleet)
 
 
-def _numbers(api: Served, site: Site, job: str, after: int) -> Iterator[int]:
-    """Of the events that one stream brings."""
+def _event_numbers(api: RunningServer, site: FleetProject, job: str, after: int) -> Iterator[int]:
+    """Returns the numbers of the events in one stream."""
     headers = {**site.headers, "Last-Event-ID": str(after)}
     with (
         suppress(httpx.TransportError),
@@ -92,12 +92,12 @@ def _numbers(api: Served, site: Site, job: str, after: int) -> Iterator[int]:
 @pytest.mark.drill
 def test_worker_stops_cleanly_while_postgresql_is_unavailable(tmp_path: Path) -> None:
     with (
-        own_server() as server,
-        slow_model(60) as model,
-        new_fleet(tmp_path, new_database(server.url), model=model) as fleet,
+        dedicated_server() as server,
+        serve_slow_model(60) as model,
+        start_fleet(tmp_path, new_database(server.url), model=model) as fleet,
     ):
-        site = fleet.add_site()
-        api, worker = fleet.serve(), fleet.work()
+        site = fleet.add_project()
+        api, worker = fleet.start_server(), fleet.start_worker()
         with fleet.client(site) as client:
             client.post(site.at(), json={"prompt": "Spell it so.", "model": "openai-compatible:scripted"})
         wait_until(lambda: bool(model.requests), "the job to be under way")

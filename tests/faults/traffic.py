@@ -1,4 +1,4 @@
-"""Clients that send jobs and events, try again as good clients do, and keep account of what was accepted."""
+"""Clients that send jobs and events, retry as good clients do, and record the accepted work."""
 
 import itertools
 import threading
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 import httpx2 as httpx
 
-from tests.faults.fleet import SCRIPTED, Fleet, Site
+from tests.faults.fleet import SCRIPTED_MODEL, Fleet, FleetProject
 
 PROMPT = 'Replace "colour" with "color".'
-NAPS = (0.1, 0.3, 0.6, 1.0)
+RETRY_PAUSES_SECONDS = (0.1, 0.3, 0.6, 1.0)
 
 
 @dataclass
-class Account:
-    """What was promised to the clients, and whatever else they were told."""
+class AcceptedWork:
+    """The work that the servers accepted, and all other responses."""
 
     jobs: dict[str, str] = field(default_factory=dict)
     """Idempotency key → job."""
@@ -28,13 +28,13 @@ class Account:
     slowest: float = 0.0
 
     def __str__(self) -> str:
-        told = ", ".join(f"{answer}: {count}" for answer, count in sorted(self.answers.items()))
-        return f"{len(self.jobs)} jobs and {len(self.events)} events accepted ({told}; slowest {self.slowest:.1f} s)"
+        answers = ", ".join(f"{answer}: {count}" for answer, count in sorted(self.answers.items()))
+        return f"{len(self.jobs)} jobs and {len(self.events)} events accepted ({answers}; slowest {self.slowest:.1f} s)"
 
 
 class Traffic:
     def __init__(self, fleet: Fleet, *, jobs_per_second: float, events_per_second: float, scripted: bool) -> None:
-        self.fleet, self.account = fleet, Account()
+        self.fleet, self.account = fleet, AcceptedWork()
         self._scripted = scripted
         self._rates = {self._send_job: jobs_per_second, self._send_event: events_per_second}
         self._stopping = threading.Event()
@@ -43,10 +43,10 @@ class Traffic:
         self._failures: list[BaseException] = []
 
     @contextmanager
-    def flowing(self, clients: int = 2) -> Iterator[Account]:
-        """While the body runs, and then until every request that was begun has been accepted."""
+    def run(self, clients: int = 2) -> Iterator[AcceptedWork]:
+        """Sends while the block runs, and then until every started request is accepted."""
         threads = [
-            threading.Thread(target=self._go_on, args=(send, clients / rate), daemon=True)
+            threading.Thread(target=self._send_repeatedly, args=(send, clients / rate), daemon=True)
             for send, rate in self._rates.items()
             if rate
             for _ in range(clients)
@@ -62,7 +62,7 @@ class Traffic:
         assert not self._failures, self._failures
         assert not any(thread.is_alive() for thread in threads), "a client never got its answer"
 
-    def _go_on(self, send: object, pause: float) -> None:
+    def _send_repeatedly(self, send: object, pause: float) -> None:
         assert callable(send)
         try:
             while not self._stopping.wait(pause):
@@ -73,9 +73,9 @@ class Traffic:
     def _send_job(self, turn: int) -> None:
         site = self._site(turn)
         key = uuid.uuid4().hex
-        model = SCRIPTED if self._scripted and turn % 3 else "mechanic"
+        model = SCRIPTED_MODEL if self._scripted and turn % 3 else "mechanic"
         headers = {**site.headers, "Idempotency-Key": key}
-        answer = self._until_accepted(turn, site.at(), {"prompt": PROMPT, "model": model}, headers, (200, 201))
+        answer = self._retry_until_accepted(turn, site.at(), {"prompt": PROMPT, "model": model}, headers, (200, 201))
         with self._lock:
             assert key not in self.account.jobs
             self.account.jobs[key] = answer.json()["id"]
@@ -84,34 +84,34 @@ class Traffic:
         site = self._site(turn)
         event = uuid.uuid4().hex
         body = {"path": "/guide", "eventId": event, "visitorId": event}
-        answer = self._until_accepted(turn, site.events, body, site.headers, (202,)).json()
+        answer = self._retry_until_accepted(turn, site.events, body, site.headers, (202,)).json()
         assert answer["accepted"] + answer["duplicates"] == 1, answer
         with self._lock:
             self.account.events.append(event)
 
-    def _site(self, turn: int) -> Site:
+    def _site(self, turn: int) -> FleetProject:
         return self.fleet.sites[turn % len(self.fleet.sites)]
 
-    def _until_accepted(
+    def _retry_until_accepted(
         self, turn: int, path: str, body: dict[str, str], headers: dict[str, str], accepted: Sequence[int]
     ) -> httpx.Response:
-        """Tries one server after the other, and says what became of each try."""
+        """Tries one server after another, and records the result of each attempt."""
         for tried in itertools.count():
             server = self.fleet.servers[(turn + tried) % len(self.fleet.servers)]
             began = time.monotonic()
             try:
                 answer = httpx.post(server.url + path, json=body, headers=headers, timeout=30)
             except httpx.TransportError as error:
-                self._note(type(error).__name__, began)
+                self._record_answer(type(error).__name__, began)
             else:
-                self._note(str(answer.status_code), began)
+                self._record_answer(str(answer.status_code), began)
                 if answer.status_code in accepted:
                     return answer
                 assert answer.status_code == 503, (answer.status_code, answer.text)
-            time.sleep(NAPS[min(tried, len(NAPS) - 1)])
+            time.sleep(RETRY_PAUSES_SECONDS[min(tried, len(RETRY_PAUSES_SECONDS) - 1)])
         raise AssertionError
 
-    def _note(self, answer: str, began: float) -> None:
+    def _record_answer(self, answer: str, began: float) -> None:
         with self._lock:
             self.account.answers[answer] += 1
             self.account.slowest = max(self.account.slowest, time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""A worker in this process, on a project of a fake forge, for tests of what goes wrong between the two."""
+"""A worker in this process, on a project of a fake forge, for tests of failures between the two."""
 
 import threading
 import time
@@ -15,19 +15,19 @@ from copydesk.jobs.execution.worker import AttemptExecutor
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.workspace.workspace import Workspace
-from tests.support.scripted import ScriptedModel, Turn
+from tests.support.scripted_model import ScriptedModel, Turn
 
-PATIENCE = 180.0
+TIMEOUT_SECONDS = 180.0
 
 
 @dataclass
-class Bench:
+class JobBench:
     fake: Any
     desk: Desk
     project: Project
     model: ScriptedModel
-    left: threading.Event
-    """Set when a run is over, whatever way it ended."""
+    raised_errors: threading.Event
+    """Set when a run is over, in any way."""
 
     @property
     def pull(self) -> Any:
@@ -37,27 +37,27 @@ class Bench:
     def start(self, prompt: str = "Spell color so.", **options: Any) -> str:
         return self.desk.jobs.create(self.project, NewJob(prompt, **options)).job.id
 
-    def done(self, prompt: str = "Spell color so.", **options: Any) -> Job:
-        return self.end_of(self.start(prompt, **options))
+    def run_job(self, prompt: str = "Spell color so.", **options: Any) -> Job:
+        return self.wait_for_end(self.start(prompt, **options))
 
-    def followed_up(self, job: Job, prompt: str = "Name the other one too.") -> Job:
+    def run_follow_up(self, job: Job, prompt: str = "Name the other one too.") -> Job:
         self.desk.jobs.add_message(self.project, job.id, prompt)
-        return self.end_of(job.id)
+        return self.wait_for_end(job.id)
 
     def get(self, job_id: str) -> Job:
         return self.desk.jobs.get(self.project.id, job_id)
 
-    def end_of(self, job_id: str) -> Job:
+    def wait_for_end(self, job_id: str) -> Job:
         wait_until(lambda: self.get(job_id).status is not ACTIVE)
         return self.get(job_id)
 
     def events(self, job_id: str, kind: str) -> list[Any]:
-        """What the events of this kind say."""
+        """Returns the data of the events of this kind."""
         return [event.data for event in self.desk.jobs.list_events(self.project.id, job_id)[1] if event.kind == kind]
 
 
 @contextmanager
-def bench_on(
+def start_bench(
     fake: Any,
     desk: Desk,
     project: Project,
@@ -65,29 +65,29 @@ def bench_on(
     model: Model | None = None,
     haste: float = 1.0,
     minutes: float = 30,
-) -> Iterator[Bench]:
-    """`haste` divides the pauses that the workflow makes; `minutes` is what a job may take."""
+) -> Iterator[JobBench]:
+    """Starts a worker. `haste` divides the pauses of the workflow; `minutes` is the time limit of a job."""
     scripted, left = ScriptedModel(script), threading.Event()
     worker = desk.create_worker(lambda _name: model or scripted)
-    worker.executor, worker.job_seconds = _Watched(worker.executor, haste, left), minutes * 60
+    worker.executor, worker.job_seconds = _WatchedExecutor(worker.executor, haste, left), minutes * 60
     running = threading.Thread(target=worker.run, daemon=True)
     running.start()
     try:
-        yield Bench(fake, desk, project, scripted, left)
+        yield JobBench(fake, desk, project, scripted, left)
     finally:
         worker.stop()
         running.join()
 
 
 @dataclass
-class _Watched:
+class _WatchedExecutor:
     inner: AttemptExecutor
     haste: float
     left: threading.Event
 
     def execute(self, attempt: Attempt) -> None:
         self.left.clear()
-        self.inner.execute(_Hasty(attempt, self.haste))  # type: ignore[arg-type]
+        self.inner.execute(_HastyAttempt(attempt, self.haste))  # type: ignore[arg-type]
         self.left.set()
 
     def run_maintenance(self) -> None:
@@ -98,8 +98,8 @@ class _Watched:
 
 
 @dataclass
-class _Hasty:
-    """An attempt whose pauses are shorter than it was told."""
+class _HastyAttempt:
+    """An attempt with shortened pauses."""
 
     inner: Attempt
     haste: float
@@ -111,8 +111,8 @@ class _Hasty:
         return getattr(self.inner, name)
 
 
-def meanwhile(act: Callable[[], object], turn: Turn) -> Turn:
-    """The turn, and what somebody does while the model thinks about it."""
+def act_during_turn(act: Callable[[], object], turn: Turn) -> Turn:
+    """Returns a turn that runs `act` while the model works on it."""
 
     def both(conversation: Conversation, workspace: Workspace) -> Reply:
         act()
@@ -121,8 +121,8 @@ def meanwhile(act: Callable[[], object], turn: Turn) -> Turn:
     return both
 
 
-def wait_until(happened: Callable[[], bool], seconds: float = PATIENCE) -> float:
-    """How long it took."""
+def wait_until(happened: Callable[[], bool], seconds: float = TIMEOUT_SECONDS) -> float:
+    """Waits and returns the seconds that it took."""
     began = time.monotonic()
     while not happened():
         assert time.monotonic() - began < seconds, "waited in vain"

@@ -1,4 +1,4 @@
-"""Workspaces on real git repositories, made from a dict of files."""
+"""Workspaces on real git repositories, built from a dict of files."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ MakeWorkspace = Callable[[Files], Workspace]
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> MakeWorkspace:
-    """workspace({"docs/a.md": b"…"}) is a workspace over a commit with these files, in a bare repository."""
+    """workspace({"docs/a.md": b"…"}) returns a workspace over a commit with these files, in a bare repository."""
     repository = pygit2.init_repository(str(tmp_path_factory.mktemp("repository")), bare=True)
 
     def make(files: Files) -> Workspace:

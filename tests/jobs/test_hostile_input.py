@@ -1,4 +1,4 @@
-"""Hostile input, with the attack itself: paths, trees, repositories, branch names, addresses, tokens, and a flood."""
+"""Hostile input, with real attacks: paths, trees, repositories, branch names, addresses, tokens, and a flood."""
 
 import base64
 import os
@@ -27,9 +27,9 @@ from copydesk.jobs.publish.git.public_addresses import pin_public_host
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check_publishable, refuse_protected
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
-from tests.support.git_http import GitHttp
-from tests.support.repositories import AUTHOR, branches, file_on, make_repository
-from tests.support.scripted import ScriptedModel, edit, finish
+from tests.support.git_http import GitHttpServer
+from tests.support.repositories import AUTHOR, list_branches, make_repository, read_file
+from tests.support.scripted_model import ScriptedModel, edit, finish
 from tests.support.service import Service, serve
 
 PAGE = b"# Hello\n\nThe colour of things.\n"
@@ -57,7 +57,7 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(repository, str(commit))
 
 
-def use(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
+def use_tool(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
     return Toolbox(workspace).call(ToolCall(id="1", name=name, arguments=arguments))
 
 
@@ -76,7 +76,7 @@ def test_unsafe_path_is_refused_by_tools_and_publishing(tree: Tree, path: str, a
         *[("write", {"path": path, "content": "x", "hash": h}) for h in hashes],
     ]
     for name, arguments in attacks:
-        result = use(workspace, name, **arguments)
+        result = use_tool(workspace, name, **arguments)
         assert not result.ok, f"{name} took {path!r}: {result.text}"
         assert workspace.changes() == {}
     for data in (b"x", None):
@@ -93,8 +93,8 @@ def test_unsafe_path_is_refused_by_tools_and_publishing(tree: Tree, path: str, a
 )  # fmt: skip
 def test_protected_files_are_refused_by_tools_and_publishing(tree: Tree, path: str) -> None:
     workspace = Workspace(tree, refuse_protected)
-    assert not use(workspace, "write", path=path, content="x").ok
-    assert not use(workspace, "move", path="docs/page.md", to=path).ok
+    assert not use_tool(workspace, "write", path=path, content="x").ok
+    assert not use_tool(workspace, "move", path="docs/page.md", to=path).ok
     assert workspace.changes() == {}
     with pytest.raises(PublishRefused):
         check_publishable(tree, {path: b"x"})
@@ -116,7 +116,7 @@ def test_symlink_or_submodule_is_not_read_changed_or_replaced(tree: Tree, path: 
         ("move", {"path": path, "to": "docs/new.md"}),
         ("move", {"path": "docs/page.md", "to": path}),
     ):
-        assert not use(workspace, name, **arguments).ok, name
+        assert not use_tool(workspace, name, **arguments).ok, name
         assert workspace.changes() == {}
     for data in (b"x", None):
         with pytest.raises(PublishRefused):
@@ -126,9 +126,9 @@ def test_symlink_or_submodule_is_not_read_changed_or_replaced(tree: Tree, path: 
 @pytest.mark.parametrize("path", ["docs/outside/passwd", "docs/outside/new.md", "docs/twin.md/x", "theme/docs/page.md"])
 def test_nothing_is_written_through_a_symlink_or_submodule(tree: Tree, path: str) -> None:
     workspace = Workspace(tree)
-    assert not use(workspace, "read", path=path).ok
-    assert not use(workspace, "write", path=path, content="x").ok
-    assert not use(workspace, "move", path="docs/page.md", to=path).ok
+    assert not use_tool(workspace, "read", path=path).ok
+    assert not use_tool(workspace, "write", path=path, content="x").ok
+    assert not use_tool(workspace, "move", path="docs/page.md", to=path).ok
     assert workspace.changes() == {}
     with pytest.raises(PublishRefused):
         check_publishable(tree, {path: b"x"})
@@ -137,15 +137,15 @@ def test_nothing_is_written_through_a_symlink_or_submodule(tree: Tree, path: str
 def test_names_that_differ_only_by_case_are_refused(tree: Tree) -> None:
     workspace = Workspace(tree)
     for path in ("docs/PAGE.md", "Docs/page.md", "DOCS/Page.MD"):
-        assert not use(workspace, "write", path=path, content="x").ok, path
+        assert not use_tool(workspace, "write", path=path, content="x").ok, path
 
 
 HOOKS = ("pre-receive", "update", "post-receive", "post-update", "reference-transaction", "pre-auto-gc", "proc-receive",
          "push-to-checkout", "post-checkout", "pre-push", "fsmonitor-watchman", "post-index-change")  # fmt: skip
 
 
-def booby_trapped(path: Path, trap: Path) -> Path:
-    """A repository whose every hook, command and filter would leave a mark in the folder `trap`."""
+def make_trapped_repository(path: Path, trap: Path) -> Path:
+    """Makes a repository whose hooks, commands and filters would leave marks in the folder `trap`."""
     make_repository(path, {"docs/index.md": PAGE, ".gitattributes": b"* filter=evil diff=evil merge=evil\n"})
     trap.mkdir()
     elsewhere = path / "elsewhere"
@@ -166,23 +166,23 @@ def booby_trapped(path: Path, trap: Path) -> Path:
         "gpg.program", "remote.origin.uploadpack", "remote.origin.receivepack", "alias.upload-pack",
         "alias.receive-pack",
     ):  # fmt: skip
-        git("-C", str(path), "config", name, f"touch {trap}/{name}; false")
+        run_git("-C", str(path), "config", name, f"touch {trap}/{name}; false")
     for name, value in (
         ("core.hooksPath", str(elsewhere)), ("filter.evil.required", "false"),
         ("receive.autogc", "true"), ("gc.auto", "1"), ("gc.autoDetach", "false"), ("protocol.ext.allow", "always"),
         ("url.ext::sh -c touch% /x.insteadOf", str(path)), ("include.path", str(path / "more")),
     ):  # fmt: skip
-        git("-C", str(path), "config", name, value)
+        run_git("-C", str(path), "config", name, value)
     (path / "more").write_text(f"[core]\n\tfsmonitor = touch {trap}/included\n\thooksPath = {elsewhere}\n")
     return path
 
 
-def git(*arguments: str) -> str:
+def run_git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout
 
 
-def a_job(service: Service, **project: Any) -> Job:
-    """A job of a new project, through to its end."""
+def run_job(service: Service, **project: Any) -> Job:
+    """Runs a job of a new project to its end."""
     made = service.desk.projects.create("Hostile", ref="main", actor="test", **project)
     key = service.desk.keys.create(made.id, actor="test")[1]
     with Client(service.url, key, made.id) as client:
@@ -194,7 +194,7 @@ def a_job(service: Service, **project: Any) -> Job:
 
 @pytest.fixture(scope="module")
 def scripted_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One for all of them; every attack has a project of its own."""
+    """Serves one Copydesk for all attacks; each has its own project."""
     folder = tmp_path_factory.mktemp("hostile")
     repository = make_repository(folder / "docs.git", {"docs/index.md": PAGE})
     model = ScriptedModel([edit("docs/index.md", "colour", "color"), finish()])
@@ -212,23 +212,23 @@ def test_hooks_and_configuration_of_a_repository_run_nothing(
     scripted_service: Service, tmp_path: Path, scheme: str
 ) -> None:
     trap = tmp_path / "trap"
-    repository = booby_trapped(tmp_path / "evil.git", trap)
-    job = a_job(scripted_service, repository=f"{scheme}{repository}")
+    repository = make_trapped_repository(tmp_path / "evil.git", trap)
+    job = run_job(scripted_service, repository=f"{scheme}{repository}")
     assert (job["status"], job["reason"]) == ("completed", None), job["message"]
-    assert file_on(repository, job["branch"], "docs/index.md") == PAGE.replace(b"colour", b"color")
+    assert read_file(repository, job["branch"], "docs/index.md") == PAGE.replace(b"colour", b"color")
     pulls, project = scripted_service.desk.pulls, scripted_service.desk.projects.all()[-1]
     pulls.merge(
         pulls.get_pull(project.id, 1), Mirror.for_project(scripted_service.desk.settings.mirrors_folder, project)
     )
-    assert file_on(repository, "main", "docs/index.md") == PAGE.replace(b"colour", b"color")
+    assert read_file(repository, "main", "docs/index.md") == PAGE.replace(b"colour", b"color")
     assert [mark.name for mark in trap.iterdir()] == []
 
 
 def test_control_plain_git_triggers_the_trap(tmp_path: Path) -> None:
     trap, clone = tmp_path / "trap", tmp_path / "clone"
-    repository = booby_trapped(tmp_path / "evil.git", trap)
-    git("clone", "--quiet", str(repository), str(clone))
-    git("-C", str(clone), "push", "--quiet", str(repository), "HEAD:refs/heads/x")
+    repository = make_trapped_repository(tmp_path / "evil.git", trap)
+    run_git("clone", "--quiet", str(repository), str(clone))
+    run_git("-C", str(clone), "push", "--quiet", str(repository), "HEAD:refs/heads/x")
     assert {"elsewhere-pre-receive", "elsewhere-update", "elsewhere-reference-transaction"} <= {
         mark.name for mark in trap.iterdir()
     }
@@ -275,7 +275,7 @@ def test_an_address_with_a_secret_or_a_command_is_refused(scripted_service: Serv
 def test_git_wrapper_refuses_unsafe_addresses(tmp_path: Path, address: str) -> None:
     make_repository(tmp_path / "mirror.git", {"x": b"x"})
     mark = tmp_path / "mark"
-    with GitHttp(tmp_path) as far:
+    with GitHttpServer(tmp_path) as far:
         with pytest.raises(RepositoryFailed):
             Git(address.format(mark=mark, port=far.port)).fetch(tmp_path / "mirror.git", ["+refs/heads/main:refs/x"])
         assert far.requests == []
@@ -283,16 +283,16 @@ def test_git_wrapper_refuses_unsafe_addresses(tmp_path: Path, address: str) -> N
 
 
 def test_private_addresses_are_refused_if_the_project_forbids_them(scripted_service: Service, tmp_path: Path) -> None:
-    with GitHttp(tmp_path) as far:
+    with GitHttpServer(tmp_path) as far:
         for host in ("127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "[::1]",
                      "[::ffff:127.0.0.1]", "[::]", "LOCALHOST", "localhost."):  # fmt: skip
             url = f"http://{host}:{far.port}/docs.git"
-            job = a_job(scripted_service, repository=url, allow_private=False)
+            job = run_job(scripted_service, repository=url, allow_private=False)
             assert (job["status"], job["reason"]) == ("failed", "repository_error"), host
         assert far.requests == []
-    job = a_job(scripted_service, repository=str(scripted_service.repository), allow_private=False)
+    job = run_job(scripted_service, repository=str(scripted_service.repository), allow_private=False)
     assert (job["status"], job["reason"]) == ("failed", "repository_error")
-    job = a_job(scripted_service, repository=f"file://{scripted_service.repository}", allow_private=False)
+    job = run_job(scripted_service, repository=f"file://{scripted_service.repository}", allow_private=False)
     assert (job["status"], job["reason"]) == ("failed", "repository_error")
 
 
@@ -311,7 +311,7 @@ def test_git_connects_to_the_checked_ip_address() -> None:
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
 def test_a_checked_address_is_not_reached_through_a_proxy(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    """A proxy would resolve the name again, and a name server may answer it with a private address."""
+    """A proxy would resolve the name again, and a name server may then return a private address."""
     with recording_listener() as (proxy_port, sent_to_proxy), recording_listener() as (port, sent_to_host):
         monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy_port}")
         pinned = Git(f"https://docs.example:{port}/docs.git", pinned_address=f"docs.example:{port}:127.0.0.1")
@@ -346,8 +346,11 @@ def recording_listener() -> Iterator[tuple[int, list[bytes]]]:
 
 def test_a_redirect_is_not_followed(scripted_service: Service, tmp_path: Path) -> None:
     make_repository(tmp_path / "far" / "docs.git", {"docs/index.md": PAGE})
-    with GitHttp(tmp_path / "far") as inside, GitHttp(tmp_path / "far", redirect=inside.url("")[:-1]) as front:
-        job = a_job(scripted_service, repository=front.url("docs.git"))
+    with (
+        GitHttpServer(tmp_path / "far") as inside,
+        GitHttpServer(tmp_path / "far", redirect=inside.url("")[:-1]) as front,
+    ):
+        job = run_job(scripted_service, repository=front.url("docs.git"))
         assert (job["status"], job["reason"]) == ("failed", "repository_error")
         assert front.requests
         assert inside.requests == []
@@ -360,14 +363,14 @@ BASIC = base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
 def test_job_over_http_never_shows_its_token(
     scripted_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = wrapped_git(tmp_path, monkeypatch)
+    seen = wrap_git(tmp_path, monkeypatch)
     monkeypatch.setenv("DOCS_TOKEN", TOKEN)
     repository = make_repository(tmp_path / "far" / "docs.git", {"docs/index.md": PAGE})
-    with GitHttp(tmp_path / "far", token=TOKEN) as far:
-        job = a_job(scripted_service, repository=far.url("docs.git"), token_env="DOCS_TOKEN")
+    with GitHttpServer(tmp_path / "far", token=TOKEN) as far:
+        job = run_job(scripted_service, repository=far.url("docs.git"), token_env="DOCS_TOKEN")
         assert (job["status"], job["reason"]) == ("completed", None), job["message"]
-        assert set(branches(repository)) == {"main", job["branch"]}
-        assert file_on(repository, job["branch"], "docs/index.md") == PAGE.replace(b"colour", b"color")
+        assert set(list_branches(repository)) == {"main", job["branch"]}
+        assert read_file(repository, job["branch"], "docs/index.md") == PAGE.replace(b"colour", b"color")
         assert job["source"]["repository"] == far.url("docs.git")
         assert not [asked for asked in far.requests if TOKEN in asked]
     commands = seen.read_text()
@@ -375,7 +378,7 @@ def test_job_over_http_never_shows_its_token(
     assert "push" in commands
     for secret in (TOKEN, BASIC, "x-access-token"):
         assert secret not in commands
-        assert_nowhere(secret, scripted_service.desk.settings.data)
+        assert_secret_absent(secret, scripted_service.desk.settings.data)
 
 
 def test_wrong_token_is_reported_without_showing_it(
@@ -383,22 +386,22 @@ def test_wrong_token_is_reported_without_showing_it(
 ) -> None:
     monkeypatch.setenv("DOCS_TOKEN", "wrong-" + TOKEN)
     make_repository(tmp_path / "far" / "docs.git", {"docs/index.md": PAGE})
-    with GitHttp(tmp_path / "far", token="right") as far:
-        job = a_job(scripted_service, repository=far.url("docs.git"), token_env="DOCS_TOKEN")
+    with GitHttpServer(tmp_path / "far", token="right") as far:
+        job = run_job(scripted_service, repository=far.url("docs.git"), token_env="DOCS_TOKEN")
     assert (job["status"], job["reason"]) == ("failed", "repository_error")
     assert "uthentication failed" in (job["message"] or "")
-    assert_nowhere(TOKEN, scripted_service.desk.settings.data)
+    assert_secret_absent(TOKEN, scripted_service.desk.settings.data)
 
 
 def test_missing_token_error_names_its_environment_variable(scripted_service: Service, tmp_path: Path) -> None:
-    job = a_job(scripted_service, repository="http://127.0.0.1:1/docs.git", token_env="NO_SUCH_TOKEN")
+    job = run_job(scripted_service, repository="http://127.0.0.1:1/docs.git", token_env="NO_SUCH_TOKEN")
     assert (job["reason"], "NO_SUCH_TOKEN" in (job["message"] or "")) == ("repository_error", True)
 
 
 def test_git_gets_only_the_token_from_the_environment(
     scripted_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrapped_git(tmp_path, monkeypatch)
+    wrap_git(tmp_path, monkeypatch)
     for name in (
         "OPENAI_API_KEY",
         "AWS_SECRET_ACCESS_KEY",
@@ -407,14 +410,14 @@ def test_git_gets_only_the_token_from_the_environment(
         "GIT_CONFIG_PARAMETERS",
     ):
         monkeypatch.setenv(name, f"from-outside-{name}")
-    job = a_job(scripted_service, repository=str(scripted_service.repository))
+    job = run_job(scripted_service, repository=str(scripted_service.repository))
     assert job["status"] == "completed", job["message"]
     assert "from-outside" not in (tmp_path / "environments").read_text()
 
 
-def wrapped_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Puts a git before git that notes its arguments and its environment; the file of the arguments."""
-    real, programs = git("--exec-path").strip(), folder / "programs"
+def wrap_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Installs a wrapper of git that records its arguments and environment; returns the file of the arguments."""
+    real, programs = run_git("--exec-path").strip(), folder / "programs"
     programs.mkdir()
     wrapper = programs / "git"
     wrapper.write_text(
@@ -425,7 +428,7 @@ def wrapped_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "arguments"
 
 
-def assert_nowhere(secret: str, folder: Path) -> None:
+def assert_secret_absent(secret: str, folder: Path) -> None:
     for file in folder.rglob("*"):
         assert not file.is_file() or secret.encode() not in file.read_bytes(), file
 
@@ -443,13 +446,13 @@ def test_many_concurrent_jobs_are_all_accepted_and_all_end(tmp_path: Path, count
         assert len(made) == count
         while waiting := service.client.list_jobs(status="active", limit=1)["jobs"]:
             service.client.wait(waiting[0]["id"])
-        ended = {job["id"]: job for job in every_job(service)}
+        ended = {job["id"]: job for job in list_all_jobs(service)}
         assert {job_id: job["prompt"] for job_id, job in ended.items()} == made
         assert {(job["status"], job["reason"]) for job in ended.values()} == {("completed", "no_changes")}
-        assert len(model.asked) == count, "each was asked once"
+        assert len(model.requests) == count, "each was asked once"
 
 
-def every_job(service: Service) -> Iterator[Job]:
+def list_all_jobs(service: Service) -> Iterator[Job]:
     cursor: str | None = None
     while True:
         page = service.client.list_jobs(limit=100, cursor=cursor)

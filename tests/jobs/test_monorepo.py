@@ -1,4 +1,4 @@
-"""Documentation in a folder of a larger repository: all of it may be read, and only that folder is changed."""
+"""Documentation in a folder of a larger repository: all of it is readable, and only that folder is writable."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +11,10 @@ from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.conversation import Conversation, ToolResults
 from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.job import COMPLETED
-from tests.jobs.bench import bench_on
-from tests.jobs.publish.forges.stage import fake_forge, on_branch, project_on
-from tests.support.repositories import branches
-from tests.support.scripted import calls, edit, finish
+from tests.jobs.bench import start_bench
+from tests.jobs.publish.forges.stage import create_project, fake_forge, read_file_on_branch
+from tests.support.repositories import list_branches
+from tests.support.scripted_model import calls, edit, finish
 
 FILES = {
     "site/docs/index.md": b"# Hello\n\nThe colour of things.\n",
@@ -37,12 +37,12 @@ def fake(tmp_path: Path) -> Iterator[Any]:
         yield fake
 
 
-def results(conversation: Conversation) -> list[str]:
+def result_texts(conversation: Conversation) -> list[str]:
     return [result.text for entry in conversation if isinstance(entry, ToolResults) for result in entry.results]
 
 
-def changed(fake: Any, branch: str) -> set[str]:
-    return {path for path, data in FILES.items() if on_branch(fake, branch, path) != data}
+def changed_paths(fake: Any, branch: str) -> set[str]:
+    return {path for path, data in FILES.items() if read_file_on_branch(fake, branch, path) != data}
 
 
 def test_model_reads_everywhere_but_changes_only_the_documentation(desk: Desk, fake: Any) -> None:
@@ -52,21 +52,21 @@ def test_model_reads_everywhere_but_changes_only_the_documentation(desk: Desk, f
         edit("site/docs/index.md", "colour", "color"),
         finish("Spell color so"),
     )
-    with bench_on(fake, desk, project_on(desk, "gitea", fake, root="site/docs"), *script) as bench:
-        job = bench.done()
-        read, written, edited, *_ = results(bench.model.asked[-1])
+    with start_bench(fake, desk, create_project(desk, "gitea", fake, root="site/docs"), *script) as bench:
+        job = bench.run_job()
+        read, written, edited, *_ = result_texts(bench.model.requests[-1])
         assert job.status is COMPLETED, job.message
     assert "A colour." in read
     assert "site/docs" in written
     assert "site/docs" in edited
-    assert changed(fake, job.branch) == {"site/docs/index.md"}
-    assert on_branch(fake, job.branch, "src/new.md") is None
+    assert changed_paths(fake, job.branch) == {"site/docs/index.md"}
+    assert read_file_on_branch(fake, job.branch, "src/new.md") is None
 
 
 def test_checks_stay_within_the_documentation(desk: Desk, fake: Any) -> None:
     script = (edit("site/docs/index.md", "colour", "color"), finish("Spell color so"))
-    with bench_on(fake, desk, project_on(desk, "gitea", fake, root="site/docs"), *script) as bench:
-        job = bench.done()
+    with start_bench(fake, desk, create_project(desk, "gitea", fake, root="site/docs"), *script) as bench:
+        job = bench.run_job()
         assert job.status is COMPLETED, job.message
         assert job.checks
         assert sum(entry.get("old", 0) for entry in job.checks) == 0
@@ -74,8 +74,8 @@ def test_checks_stay_within_the_documentation(desk: Desk, fake: Any) -> None:
 
 
 def test_the_mechanic_stays_within_the_documentation(desk: Desk, fake: Any) -> None:
-    with bench_on(fake, desk, project_on(desk, "gitea", fake, root="site/docs"), model=Mechanic()) as bench:
-        job = bench.done("Replace colour with color.")
+    with start_bench(fake, desk, create_project(desk, "gitea", fake, root="site/docs"), model=Mechanic()) as bench:
+        job = bench.run_job("Replace colour with color.")
         assert job.status is COMPLETED, job.message
-    assert changed(fake, job.branch) == {"site/docs/index.md"}
-    assert branches(fake.repository.folder).keys() == {"main", job.branch}
+    assert changed_paths(fake, job.branch) == {"site/docs/index.md"}
+    assert list_branches(fake.repository.folder).keys() == {"main", job.branch}

@@ -1,4 +1,4 @@
-"""Repositories that are small on disk and larger than any memory once they are read."""
+"""Repositories that are small on disk and expand beyond any memory when they are read."""
 
 import hashlib
 import struct
@@ -16,62 +16,62 @@ MakeTree = Callable[[pygit2.Repository], pygit2.Oid]
 TREE, BLOB = b"40000", b"100644"
 
 
-def raw_tree(repository: pygit2.Repository, *entries: tuple[bytes, bytes, pygit2.Oid]) -> pygit2.Oid:
-    """A tree that no check of libgit2 or git has looked at."""
+def write_raw_tree(repository: pygit2.Repository, *entries: tuple[bytes, bytes, pygit2.Oid]) -> pygit2.Oid:
+    """Writes a tree without any validation by libgit2 or git."""
     data = b"".join(mode + b" " + name + b"\0" + oid.raw for mode, name, oid in entries)
     return repository.odb.write(ObjectType.TREE, data)
 
 
-def same_folders(levels: int = 40, width: int = 10, *, leaf: bool = True, name: bytes = b"d%d") -> MakeTree:
-    """width ** levels paths."""
+def repeat_folders(levels: int = 40, width: int = 10, *, leaf: bool = True, name: bytes = b"d%d") -> MakeTree:
+    """Builds a tree with width ** levels paths."""
 
     def make(repository: pygit2.Repository) -> pygit2.Oid:
         files = [(BLOB, b"page.md", repository.create_blob(b"# Page\n"))] if leaf else []
-        tree = raw_tree(repository, *files)
+        tree = write_raw_tree(repository, *files)
         for _ in range(levels):
-            tree = raw_tree(repository, *((TREE, name % number, tree) for number in range(width)))
+            tree = write_raw_tree(repository, *((TREE, name % number, tree) for number in range(width)))
         return tree
 
     return make
 
 
-def nested(levels: int) -> MakeTree:
+def nest_folders(levels: int) -> MakeTree:
     def make(repository: pygit2.Repository) -> pygit2.Oid:
-        tree = raw_tree(repository, (BLOB, b"page.md", repository.create_blob(b"# Page\n")))
+        tree = write_raw_tree(repository, (BLOB, b"page.md", repository.create_blob(b"# Page\n")))
         for _ in range(levels):
-            tree = raw_tree(repository, (TREE, b"d", tree))
+            tree = write_raw_tree(repository, (TREE, b"d", tree))
         return tree
 
     return make
 
 
-def many_in_one_folder(count: int) -> MakeTree:
+def fill_one_folder(count: int) -> MakeTree:
     def make(repository: pygit2.Repository) -> pygit2.Oid:
         blob = repository.create_blob(b"x")
-        return raw_tree(repository, *((BLOB, b"%08d" % number, blob) for number in range(count)))
+        return write_raw_tree(repository, *((BLOB, b"%08d" % number, blob) for number in range(count)))
 
     return make
 
 
-def named(name: bytes, inside: MakeTree | None = None) -> MakeTree:
+def name_entry(name: bytes, inside: MakeTree | None = None) -> MakeTree:
     def make(repository: pygit2.Repository) -> pygit2.Oid:
         if inside is None:
-            return raw_tree(repository, (BLOB, name, repository.create_blob(b"x")))
-        return raw_tree(repository, (TREE, name, inside(repository)))
+            return write_raw_tree(repository, (BLOB, name, repository.create_blob(b"x")))
+        return write_raw_tree(repository, (TREE, name, inside(repository)))
 
     return make
 
 
 def commit_tree(repository: pygit2.Repository, make: MakeTree, branch: str = "main") -> str:
-    """Commits the tree on the branch; its parent is the branch's head, where there is one."""
+    """Commits the tree on the branch; its parent is the branch's head, if there is one."""
     ref = f"refs/heads/{branch}"
     parents = [repository.lookup_reference(ref).target] if ref in repository.references else []
     words = [b"tree %s" % str(make(repository)).encode(), *(b"parent %s" % str(p).encode() for p in parents)]
     who = f"{AUTHOR.name} <{AUTHOR.email}> {AUTHOR.time} +0000".encode()
     data = b"\n".join([*words, b"author " + who, b"committer " + who, b"", b"Bomb\n"])
-    made = repository.odb.write(ObjectType.COMMIT, data)
-    repository.references.create(ref, made, force=True)
-    return str(made)
+    commit_id = repository.odb.write(ObjectType.COMMIT, data)
+    repository.references.create(ref, commit_id, force=True)
+    return str(commit_id)
 
 
 def make_bomb(path: Path, make: MakeTree) -> Path:
@@ -81,17 +81,17 @@ def make_bomb(path: Path, make: MakeTree) -> Path:
 
 
 def write_growing_delta(path: Path, copies: int) -> int:
-    """Adds a file `grown` to main whose delta is a few bytes and which is `copies` MiB; answers the pack's size."""
+    """Adds a file `grown` of `copies` MiB to main, stored as a delta of a few bytes; returns the pack's size."""
     base = bytes(1 << 20)
-    ops = b"\xf0\x00\x00\x10" * copies  # copies the first MiB of the base, again and again
-    delta = _size_of_delta(len(base)) + _size_of_delta(copies << 20) + ops
+    ops = b"\xf0\x00\x00\x10" * copies  # copies the first MiB of the base repeatedly
+    delta = _encode_delta_size(len(base)) + _encode_delta_size(copies << 20) + ops
     base_oid = hashlib.sha1(b"blob %d\0" % len(base) + base, usedforsecurity=False).digest()
     grown = hashlib.sha1(b"blob %d\0" % (copies << 20), usedforsecurity=False)
     for _ in range(copies):
         grown.update(base)
     body = struct.pack(">4sII", b"PACK", 2, 2)
-    body += _head(3, len(base)) + zlib.compress(base)
-    body += _head(7, len(delta)) + base_oid + zlib.compress(delta)
+    body += _encode_pack_header(3, len(base)) + zlib.compress(base)
+    body += _encode_pack_header(7, len(delta)) + base_oid + zlib.compress(delta)
     pack = body + hashlib.sha1(body, usedforsecurity=False).digest()
     subprocess.run(["git", "-C", str(path), "index-pack", "--stdin"], input=pack, check=True, capture_output=True)
     repository = pygit2.Repository(str(path))
@@ -102,18 +102,18 @@ def write_growing_delta(path: Path, copies: int) -> int:
     return len(pack)
 
 
-def _head(kind: int, size: int) -> bytes:
+def _encode_pack_header(kind: int, size: int) -> bytes:
     byte, size = kind << 4 | size & 15, size >> 4
-    found = bytearray()
+    encoded = bytearray()
     while size:
-        found.append(byte | 0x80)
+        encoded.append(byte | 0x80)
         byte, size = size & 0x7F, size >> 7
-    return bytes([*found, byte])
+    return bytes([*encoded, byte])
 
 
-def _size_of_delta(size: int) -> bytes:
-    found = bytearray()
+def _encode_delta_size(size: int) -> bytes:
+    encoded = bytearray()
     while size >> 7:
-        found.append(size & 0x7F | 0x80)
+        encoded.append(size & 0x7F | 0x80)
         size >>= 7
-    return bytes([*found, size])
+    return bytes([*encoded, size])

@@ -1,4 +1,4 @@
-"""The real ClickHouse engine behind its HTTP interface: one process for each process of a test run, new and empty."""
+"""The real ClickHouse engine behind its HTTP interface: one new, empty server for each process of a test run."""
 
 import atexit
 import http.client
@@ -20,11 +20,11 @@ PASSWORD = "open-sesame"
 ROOT = Path(__file__).parents[2]
 
 
-class ClickHouse:
-    """A server that can be killed and started again on what it had written."""
+class ClickHouseServer:
+    """A server that can be killed and started again on its data."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        """Options are those of the engine, such as config-file=…."""
+        """Creates a server. Options are those of the engine, such as config-file=…."""
         self.folder, self._options = folder, options
         self.port = _free_port()
         self._process: subprocess.Popen[str] | None = None
@@ -39,13 +39,13 @@ class ClickHouse:
         assert self._process.stdout.readline() == "ready\n"
 
     def kill(self) -> None:
-        """As when the machine takes it: no chance to finish anything."""
-        self._end(signal.SIGKILL)
+        """Kills the process without a chance to finish anything."""
+        self._end_process(signal.SIGKILL)
 
     def stop(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
-            self._end()
+            self._end_process()
 
     def pause(self) -> None:
         assert self._process is not None
@@ -59,13 +59,13 @@ class ClickHouse:
         return f"clickhouse://default:{password}@127.0.0.1:{self.port}/{database}{options}"
 
     def new_database(self) -> str:
-        """The address of a fresh, empty database."""
+        """Creates an empty database and returns its URL."""
         name = f"test_{uuid.uuid4().hex}"
-        self.ask(f"create database {name}")
+        self.run_query(f"create database {name}")
         return self.url(name)
 
-    def ask(self, query: str, **settings: str) -> str:
-        """By plain HTTP, past any client."""
+    def run_query(self, query: str, **settings: str) -> str:
+        """Runs a query by plain HTTP, without a client library."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         token = b64encode(f"default:{PASSWORD}".encode()).decode()
         connection.request("POST", f"/?{urlencode(settings)}", query.encode(), {"Authorization": f"Basic {token}"})
@@ -75,12 +75,12 @@ class ClickHouse:
         assert answer.status == 200, text
         return text
 
-    def _end(self, sent: signal.Signals | None = None) -> None:
+    def _end_process(self, signal_number: signal.Signals | None = None) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        if sent is not None:
-            process.send_signal(sent)
+        if signal_number is not None:
+            process.send_signal(signal_number)
         process.wait(30)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -88,10 +88,10 @@ class ClickHouse:
 
 
 @contextmanager
-def clickhouse_server(*options: str) -> Iterator[ClickHouse]:
-    """One of its own, to be killed and started at will."""
+def clickhouse_server(*options: str) -> Iterator[ClickHouseServer]:
+    """Starts a dedicated server, which a test may kill and restart."""
     folder = Path(tempfile.mkdtemp(prefix="copydesk-clickhouse-"))
-    server = ClickHouse(folder, *options)
+    server = ClickHouseServer(folder, *options)
     server.start()
     try:
         yield server
@@ -101,7 +101,7 @@ def clickhouse_server(*options: str) -> Iterator[ClickHouse]:
 
 
 @cache
-def _server() -> ClickHouse:
+def _start_shared_server() -> ClickHouseServer:
     opened = clickhouse_server()
     server = opened.__enter__()
     atexit.register(opened.__exit__, None, None, None)
@@ -109,15 +109,15 @@ def _server() -> ClickHouse:
 
 
 def new_database() -> str:
-    """The address of a fresh, empty database on the server that the whole run shares."""
-    return _server().new_database()
+    """Creates an empty database on the server that the complete run shares, and returns its URL."""
+    return _start_shared_server().new_database()
 
 
-def ask(query: str) -> str:
-    return _server().ask(query)
+def run_query(query: str) -> str:
+    return _start_shared_server().run_query(query)
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,6 +1,6 @@
-"""ClickHouse's HTTP interface over its engine in this process, as far as a client of ours uses it.
+"""ClickHouse's HTTP interface over its engine in this process, as far as our client uses it.
 
-Started by tests.support.clickhouse; it ends with whoever holds the other end of its standard input.
+tests.support.clickhouse starts it; it ends when the other end of its standard input closes.
 """
 
 import gzip
@@ -23,18 +23,18 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-NO_SETTINGS = {
+NON_SETTING_PARAMETERS = {
     "query", "database", "user", "password", "session_id", "session_timeout", "session_check", "query_id", "quota_key",
     "compress", "decompress", "wait_end_of_query", "buffer_size", "client_protocol_version", "default_format", "role",
     "send_progress_in_http_headers", "http_headers_progress_interval_ms", "enable_http_compression",
     "cancel_http_readonly_queries_on_client_close",
 }  # fmt: skip
-"""Parameters that the HTTP interface keeps to itself, or that have no meaning here."""
-INSERT = re.compile(rb"(?is)\s*(insert\s+into\s+.*?)\sformat\s+(\w+)\s?(.*)")
-LONGEST_FIELD, LONGEST_URL = 131_072, 8_192
-"""In a field ClickHouse takes no more; in an address it would, but load balancers before it do not."""
-STATUSES = {"60": 404, "81": 404, "516": 403, "164": 403, "62": 400}
-PACKED = {
+"""Parameters that only the HTTP interface reads, or that have no meaning here."""
+INSERT_PATTERN = re.compile(rb"(?is)\s*(insert\s+into\s+.*?)\sformat\s+(\w+)\s?(.*)")
+MAX_FIELD_BYTES, MAX_URL_BYTES = 131_072, 8_192
+"""ClickHouse's limit for a field, and the usual limit of load balancers for an address."""
+HTTP_STATUS_BY_ERROR_CODE = {"60": 404, "81": 404, "516": 403, "164": 403, "62": 400}
+COMPRESSIONS = {
     "lz4": (lz4.frame.compress, lz4.frame.decompress),
     "zstd": (zstd.compress, zstd.decompress),
     "gzip": (gzip.compress, gzip.decompress),
@@ -44,8 +44,8 @@ PACKED = {
 Session: Any = Untyped
 
 
-class Refused(Exception):
-    """Carries an answer as ClickHouse words it."""
+class QueryFailed(Exception):
+    """An error response in ClickHouse's format."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -56,33 +56,35 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if urlsplit(self.path).path == "/ping":
-            self._answer(200, b"Ok.\n")
+            self._send_response(200, b"Ok.\n")
         else:
             self.do_POST()
 
     def do_POST(self) -> None:
-        body = self._body()
+        body = self._read_body()
         try:
             self._authorize()
-            if len(self.path) > LONGEST_URL:
-                raise Refused("Code: 1000. DB::Exception: URI Too Long. (POCO_EXCEPTION)")
-            result, headers = self._run(body)
+            if len(self.path) > MAX_URL_BYTES:
+                raise QueryFailed("Code: 1000. DB::Exception: URI Too Long. (POCO_EXCEPTION)")
+            result, headers = self._run_query(body)
         except Exception as error:
             text = str(error)
-            code = found[1] if (found := re.search(r"Code: (\d+)", text)) else "1002"
-            self._answer(STATUSES.get(code, 500), text.encode(), {"X-ClickHouse-Exception-Code": code})
+            code = match[1] if (match := re.search(r"Code: (\d+)", text)) else "1002"
+            self._send_response(
+                HTTP_STATUS_BY_ERROR_CODE.get(code, 500), text.encode(), {"X-ClickHouse-Exception-Code": code}
+            )
         else:
-            self._answer(200, result, headers)
+            self._send_response(200, result, headers)
 
     def _authorize(self) -> None:
-        kind, _, given = self.headers.get("Authorization", "").partition(" ")
-        user, _, password = b64decode(given).decode().partition(":") if kind == "Basic" else ("default", "", "")
+        kind, _, credentials = self.headers.get("Authorization", "").partition(" ")
+        user, _, password = b64decode(credentials).decode().partition(":") if kind == "Basic" else ("default", "", "")
         if (user, password) != ("default", self.password):
-            raise Refused(f"Code: 516. DB::Exception: {user}: Authentication failed. (AUTHENTICATION_FAILED)")
+            raise QueryFailed(f"Code: 516. DB::Exception: {user}: Authentication failed. (AUTHENTICATION_FAILED)")
 
-    def _run(self, body: bytes) -> tuple[bytes, dict[str, str]]:
-        asked = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
-        query = asked.get("query", "").encode()
+    def _run_query(self, body: bytes) -> tuple[bytes, dict[str, str]]:
+        parameters = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
+        query = parameters.get("query", "").encode()
         kind = self.headers.get("Content-Type", "")
         if kind.startswith("multipart/form-data"):
             form: Any = BytesParser().parsebytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body)
@@ -91,26 +93,32 @@ class Handler(BaseHTTPRequestHandler):
                 if name == "query":
                     query = value
                 else:
-                    asked[name] = value.decode()
+                    parameters[name] = value.decode()
             body = b""
-        if any(len(value) > LONGEST_FIELD for name, value in asked.items() if name != "query"):
-            raise Refused("Code: 1000. DB::Exception: Field value too long. (POCO_EXCEPTION)")
+        if any(len(value) > MAX_FIELD_BYTES for name, value in parameters.items() if name != "query"):
+            raise QueryFailed("Code: 1000. DB::Exception: Field value too long. (POCO_EXCEPTION)")
         query = query + b"\n" + body if query and body else query or body
         with Session(self.folder) as session:
-            if database := asked.get("database"):
+            if database := parameters.get("database"):
                 session.query(f"USE `{database}`")
-            if settings := {k: v for k, v in asked.items() if k not in NO_SETTINGS and not k.startswith("param_")}:
-                session.query("SET " + ", ".join(f"{name} = {quoted(value)}" for name, value in settings.items()))
-            given = {name.removeprefix("param_"): value for name, value in asked.items() if name.startswith("param_")}
-            found = INSERT.fullmatch(query)
-            if found and not re.match(rb"(?i)\s*select|\s*with", found[3][:10]) and found[2].lower() != b"values":
-                result, written = b"", insert(session, *found.groups())
+            if settings := {
+                k: v for k, v in parameters.items() if k not in NON_SETTING_PARAMETERS and not k.startswith("param_")
+            }:
+                session.query(
+                    "SET " + ", ".join(f"{name} = {quote_identifier(value)}" for name, value in settings.items())
+                )
+            query_parameters = {
+                name.removeprefix("param_"): value for name, value in parameters.items() if name.startswith("param_")
+            }
+            match = INSERT_PATTERN.fullmatch(query)
+            if match and not re.match(rb"(?i)\s*select|\s*with", match[3][:10]) and match[2].lower() != b"values":
+                result, rows_written = b"", insert_rows(session, *match.groups())
             else:
-                answer: Any = session.query(query.decode(), "TabSeparated", params=given)
-                result, written = answer.bytes() or b"", answer.rows_written()
-        return result, {"X-ClickHouse-Summary": json.dumps({"written_rows": str(written)})}
+                answer: Any = session.query(query.decode(), "TabSeparated", params=query_parameters)
+                result, rows_written = answer.bytes() or b"", answer.rows_written()
+        return result, {"X-ClickHouse-Summary": json.dumps({"written_rows": str(rows_written)})}
 
-    def _body(self) -> bytes:
+    def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "") == "chunked":
             parts = []
             while size := int(self.rfile.readline(), 16):
@@ -121,13 +129,13 @@ class Handler(BaseHTTPRequestHandler):
         else:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         packing = self.headers.get("Content-Encoding", "")
-        return bytes(PACKED[packing][1](body)) if packing in PACKED else body
+        return bytes(COMPRESSIONS[packing][1](body)) if packing in COMPRESSIONS else body
 
-    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+    def _send_response(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         accepted = [name.strip() for name in self.headers.get("Accept-Encoding", "").split(",")]
-        packing = next((name for name in accepted if name in PACKED), None)
+        packing = next((name for name in accepted if name in COMPRESSIONS), None)
         if "enable_http_compression=1" in self.path and packing and body:
-            body = PACKED[packing][0](body)
+            body = COMPRESSIONS[packing][0](body)
             headers = {**(headers or {}), "Content-Encoding": packing}
         self.send_response(status)
         for name, value in (headers or {}).items():
@@ -140,21 +148,21 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def insert(session: Any, statement: bytes, kind: bytes, data: bytes) -> int:
-    """Rows that came with the statement, in whatever format."""
+def insert_rows(session: Any, statement: bytes, kind: bytes, data: bytes) -> int:
+    """Inserts rows that came with the statement, in any format."""
     inserter = session._conn.send_insert(statement.decode(), kind.decode())
     if data:
         inserter.append(data)
     return int(inserter.finish().rows_written)
 
 
-def quoted(value: str) -> str:
+def quote_identifier(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def main(folder: str, port: str, password: str) -> None:
     Handler.folder, Handler.password = folder, password
-    engine = Session(folder)  # held open: the engine lives as long as one session does
+    engine = Session(folder)  # kept open: the engine lives as long as one session
     ThreadingHTTPServer.request_queue_size = 128
     server = ThreadingHTTPServer(("127.0.0.1", int(port)), Handler)
     server.daemon_threads = True

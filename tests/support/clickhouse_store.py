@@ -1,4 +1,4 @@
-"""A store on ClickHouse in a folder, as the embedded one is: with a main database of its own there."""
+"""A ClickHouse store in a folder, like the embedded store, with its own main database there."""
 
 from pathlib import Path
 
@@ -6,51 +6,51 @@ from copydesk.analytics.stores.clickhouse import ClickHouseStore
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse_url
 from copydesk.core.db.database import Database
-from tests.support import migrated
-from tests.support.clickhouse import ask, new_database
+from tests.support import migrated_databases
+from tests.support.clickhouse import new_database, run_query
 
-FILE = "clickhouse.url"
+URL_FILE_NAME = "clickhouse.url"
 _clusters: dict[str, Cluster] = {}
 _folders: dict[str, Path] = {}
-"""Databases of ClickHouse by their address, and whose they are: making one takes longer than most tests do."""
+"""ClickHouse databases by URL, with the folder that uses each: creating one takes longer than most tests."""
 
 
-class OnClickHouse(ClickHouseStore):
-    """The folder remembers which database of ClickHouse is its; a copy that lies there is loaded into a new one."""
+class FolderClickHouseStore(ClickHouseStore):
+    """A store whose folder records its ClickHouse database; loads a backup in that folder into a new database."""
 
-    def __init__(self, folder: Path, copied: Path | None = None, main: str = "sqlite") -> None:
-        named = folder / FILE
-        is_new = not named.exists()
+    def __init__(self, folder: Path, backup: Path | None = None, main: str = "sqlite") -> None:
+        url_file = folder / URL_FILE_NAME
+        is_new = not url_file.exists()
         if is_new:
-            named.write_text(_fresh(folder))
+            url_file.write_text(_take_empty_database(folder))
         self.main = main_database(folder, main)
-        super().__init__(named.read_text(), self.main, _clusters[named.read_text()])
-        if is_new and copied and copied.exists():
-            self.restore(copied)
+        super().__init__(url_file.read_text(), self.main, _clusters[url_file.read_text()])
+        if is_new and backup and backup.exists():
+            self.restore(backup)
 
     def close(self) -> None:
-        """The connections stay for the next."""
+        """Closes the main database; the ClickHouse connections stay open for the next store."""
         self.main.close()
 
 
 def main_database(folder: Path, kind: str = "sqlite") -> Database:
-    """In the folder too, or where it remembers."""
-    named = folder / "main.url"
-    if not named.exists():
-        named.write_text(migrated.new_database(kind, folder))
-    return Database(named.read_text())
+    """Opens the main database that the folder records, or creates it there."""
+    url_file = folder / "main.url"
+    if not url_file.exists():
+        url_file.write_text(migrated_databases.new_database(kind, folder))
+    return Database(url_file.read_text())
 
 
-def _fresh(folder: Path) -> str:
-    """That of a folder that is gone, emptied, or a new one."""
-    url = next((url for url, owner in _folders.items() if not (owner / FILE).exists()), None)
+def _take_empty_database(folder: Path) -> str:
+    """Returns the emptied database of a deleted folder, or a new one."""
+    url = next((url for url, owner in _folders.items() if not (owner / URL_FILE_NAME).exists()), None)
     if url is None:
         url = new_database()
         _clusters[url] = Cluster(parse_clickhouse_url(url))
     else:
         database = url.rsplit("/", 1)[1]
-        for table in ask(f"show tables from {database}").split():
+        for table in run_query(f"show tables from {database}").split():
             if table != "schema":
-                ask(f"truncate table {database}.{table}")
+                run_query(f"truncate table {database}.{table}")
     _folders[url] = folder
     return url

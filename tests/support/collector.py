@@ -1,4 +1,4 @@
-"""Stands where Copydesk would: writes down the events that a site sends, and can have its troubles."""
+"""A fake Copydesk collector: records the events that a site sends, and fails on demand."""
 
 import gzip
 import json
@@ -11,11 +11,11 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-RETRY_AFTER = 2
+RETRY_AFTER_SECONDS = 2
 
 
 @dataclass(frozen=True)
-class Sent:
+class CollectedRequest:
     path: str
     headers: Message
     events: list[dict[str, Any]]
@@ -23,11 +23,11 @@ class Sent:
 
 
 @dataclass
-class Collector:
+class FakeCollector:
     url: str = ""
-    requests: list[Sent] = field(default_factory=list)
-    troubles: list[int | str] = field(default_factory=list)
-    """The next answers, each a status or `cut`, before all is well."""
+    requests: list[CollectedRequest] = field(default_factory=list)
+    failures: list[int | str] = field(default_factory=list)
+    """The next failing responses, each a status or `cut`; success afterward."""
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -35,34 +35,34 @@ class Collector:
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
-    collector = Collector()
+def fake_collector() -> Iterator[FakeCollector]:
+    collector = FakeCollector()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers["Content-Encoding"] == "gzip":
                 body = gzip.decompress(body)
-            sent = json.loads(body)
-            events = sent if isinstance(sent, list) else [sent]
-            collector.requests.append(Sent(self.path, self.headers, events, time.monotonic()))
-            trouble = collector.troubles.pop(0) if collector.troubles else 202
+            payload = json.loads(body)
+            events = payload if isinstance(payload, list) else [payload]
+            collector.requests.append(CollectedRequest(self.path, self.headers, events, time.monotonic()))
+            trouble = collector.failures.pop(0) if collector.failures else 202
             if trouble == "cut":
                 self.connection.close()
                 return
-            said = b'{"error": "No such key."}' if trouble == 401 else b"{}"
+            response_body = b'{"error": "No such key."}' if trouble == 401 else b"{}"
             self.send_response(int(trouble))
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(response_body)))
             self.send_header("Location", "/elsewhere")
-            self.send_header("Retry-After", str(RETRY_AFTER))
+            self.send_header("Retry-After", str(RETRY_AFTER_SECONDS))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(response_body)
 
         def do_GET(self) -> None:
             self.do_POST()
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Logs nothing."""
 
         def finish(self) -> None:
             if not self.wfile.closed and self.connection.fileno() != -1:

@@ -1,4 +1,4 @@
-"""Bounds on CPU time that hold on a slow or busy machine too."""
+"""Limits on CPU time that also hold on a slow or busy machine."""
 
 import re
 from collections.abc import Iterator
@@ -11,26 +11,26 @@ _USUAL_REFERENCE_SECONDS = 0.01
 
 @contextmanager
 def limit_cpu(seconds: float) -> Iterator[None]:
-    """Asserts that the block takes this thread at most so many CPU seconds, as a usual machine counts them.
+    """Asserts that the block takes this thread at most `seconds` of CPU time, as measured on a typical machine.
 
-    Measures a reference workload only when the block took longer, and then allows as much more as the machine is
-    slower at this moment.
+    Runs a reference workload only if the block took longer, and then raises the limit by the factor by which this
+    machine is currently slower.
     """
     began = thread_time()
     yield
-    spent = thread_time() - began
-    if spent > seconds:
+    cpu_seconds = thread_time() - began
+    if cpu_seconds > seconds:
         allowed = seconds * measure_slowness()
-        assert spent <= allowed, f"it took {spent:.2f} s of CPU time, and {allowed:.2f} s are allowed"
+        assert cpu_seconds <= allowed, f"it took {cpu_seconds:.2f} s of CPU time, and {allowed:.2f} s are allowed"
 
 
 def measure_slowness() -> float:
-    """Returns how many times as much CPU time this machine takes at this moment as a usual one, at least 1."""
+    """Returns the factor by which this machine is currently slower than a typical one, at least 1."""
     return max(1.0, max(_measure_reference() for _ in range(20)) / _USUAL_REFERENCE_SECONDS)
 
 
 def _measure_reference() -> float:
-    """Returns the CPU seconds that a fixed workload of calls, strings, dicts and matches takes at this moment."""
+    """Returns the CPU seconds that a fixed workload of calls, strings, dicts and matches currently takes."""
     began = thread_time()
     lengths: dict[str, int] = {}
     for number in range(10_000):

@@ -1,4 +1,4 @@
-"""Stands in for curl where a machine has none: the few options that the documentation's examples use."""
+"""A replacement for curl on machines without it: the few options that the documentation's examples use."""
 
 import argparse
 import sys

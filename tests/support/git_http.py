@@ -1,4 +1,4 @@
-"""Git over HTTP: git's own http-backend behind a small server that wants a token, or sends callers elsewhere."""
+"""Git over HTTP: git's http-backend behind a small server that requires a token, or redirects."""
 
 import base64
 import os
@@ -13,16 +13,16 @@ from urllib.parse import urlsplit
 
 
 @cache
-def backend() -> str:
-    environment = {"PATH": os.environ["PATH"]}  # a test may look at what every git is given
-    asked = subprocess.run(["git", "--exec-path"], env=environment, capture_output=True, text=True, check=True)
-    found = asked.stdout.strip()
-    return str(Path(found) / "git-http-backend")
+def find_git_http_backend() -> str:
+    environment = {"PATH": os.environ["PATH"]}  # tests may inspect the environment of git
+    result = subprocess.run(["git", "--exec-path"], env=environment, capture_output=True, text=True, check=True)
+    folder = result.stdout.strip()
+    return str(Path(folder) / "git-http-backend")
 
 
 @dataclass
-class GitHttp:
-    """Serves the repositories of a folder. `requests` is what was asked; with `redirect` every answer leads there."""
+class GitHttpServer:
+    """Serves the repositories of a folder. `requests` records the requests; `redirect` redirects all of them."""
 
     root: Path
     token: str | None = None
@@ -30,7 +30,7 @@ class GitHttp:
     host: str = "127.0.0.1"
     requests: list[str] = field(default_factory=list)
 
-    def __enter__(self) -> "GitHttp":
+    def __enter__(self) -> "GitHttpServer":
         self._server = _Server((self.host, 0), GitHandler)
         self._server.git = self
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
@@ -60,7 +60,7 @@ class GitHttp:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    git: GitHttp
+    git: GitHttpServer
 
 
 class GitHandler(BaseHTTPRequestHandler):
@@ -74,25 +74,25 @@ class GitHandler(BaseHTTPRequestHandler):
         self._serve()
 
     def _serve(self) -> None:
-        git, body = self.server.git, self._body()
+        git, body = self.server.git, self._read_body()
         git.requests.append(f"{self.command} {self.path}")
         if git.redirect is not None:
             self._send(302, [("Location", git.redirect + self.path)], b"")
         elif not git.admits(self.headers.get("Authorization")):
             self._send(401, [("WWW-Authenticate", 'Basic realm="git"')], b"No.")
         else:
-            head, _, answer = self._backend(body).partition(b"\r\n\r\n")
+            head, _, answer = self._run_git_backend(body).partition(b"\r\n\r\n")
             headers = [line.split(": ", 1) for line in head.decode().split("\r\n")]
             status = next((value for name, value in headers if name == "Status"), "200 OK")
             self._send(int(status[:3]), [(name, value) for name, value in headers if name != "Status"], answer)
 
-    def _backend(self, body: bytes) -> bytes:
+    def _run_git_backend(self, body: bytes) -> bytes:
         address = urlsplit(self.path)
         passed_on = {
             "PATH": os.environ["PATH"],
             "GIT_PROJECT_ROOT": str(self.server.git.root),
             "GIT_HTTP_EXPORT_ALL": "1",
-            "REMOTE_USER": "somebody",  # http-backend takes pushes from whoever the server has recognised
+            "REMOTE_USER": "somebody",  # http-backend accepts pushes only from an authenticated user
             "REMOTE_ADDR": self.client_address[0],
             "REQUEST_METHOD": self.command,
             "PATH_INFO": address.path,
@@ -102,9 +102,11 @@ class GitHandler(BaseHTTPRequestHandler):
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
         }
-        return subprocess.run([backend()], input=body, env=passed_on, capture_output=True, check=True).stdout
+        return subprocess.run(
+            [find_git_http_backend()], input=body, env=passed_on, capture_output=True, check=True
+        ).stdout
 
-    def _body(self) -> bytes:
+    def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
         pieces = []
@@ -122,4 +124,4 @@ class GitHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Tests say what they have to say themselves."""
+        """Logs nothing."""

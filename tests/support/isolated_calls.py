@@ -5,7 +5,7 @@ import re
 import time
 from pathlib import Path
 
-_kept: list[bytearray] = []
+_held_memory: list[bytearray] = []
 _read_repositories: set[str] = set()
 
 
@@ -29,8 +29,8 @@ def raise_unpicklable() -> None:
 
 
 def keep_memory(size: int) -> int:
-    """Holds on to memory after the call, as a cache does."""
-    _kept.append(bytearray(size))
+    """Holds memory after the call, as a cache does."""
+    _held_memory.append(bytearray(size))
     return os.getpid()
 
 

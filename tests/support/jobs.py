@@ -5,7 +5,7 @@ from typing import Any
 from copydesk.jobs.job import ACTIVE, Job, Phase, Usage
 
 
-def a_job(**values: Any) -> Job:
+def make_job(**values: Any) -> Job:
     plain: dict[str, Any] = {
         "id": "job_1",
         "project_id": "proj_1",

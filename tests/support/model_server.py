@@ -1,4 +1,4 @@
-"""A language model that follows a script: a real HTTP server that speaks as OpenAI, Anthropic and Google do."""
+"""A scripted language model: a real HTTP server with the APIs of OpenAI, Anthropic and Google."""
 
 import json
 import threading
@@ -13,80 +13,80 @@ from pydantic import ValidationError
 
 from tests.support.models.answers import (
     Answer,
-    Failed,
-    Hung,
-    Said,
-    Sent,
-    Streamed,
+    ErrorAnswer,
+    FaultyStream,
+    HangingAnswer,
+    ModelAnswer,
+    RawAnswer,
     Turn,
     call,
+    call_several,
     cut,
     drop,
     fail,
-    garbled,
+    garble,
     hang,
     say,
     send,
-    slowly,
+    slow_down,
     stall,
-    together,
 )
 from tests.support.models.dialect import Dialect
-from tests.support.models.spoken import chat, dialect_at
+from tests.support.models.dialects import chat_dialect, find_dialect
 
 __all__ = [
     "Answer",
-    "Failed",
-    "Hung",
+    "ErrorAnswer",
+    "FaultyStream",
+    "HangingAnswer",
+    "ModelAnswer",
+    "ModelRequest",
     "ModelServer",
-    "Request",
-    "Said",
-    "Sent",
-    "Streamed",
+    "RawAnswer",
     "Turn",
     "call",
+    "call_several",
     "cut",
     "drop",
     "fail",
-    "garbled",
+    "garble",
     "hang",
     "say",
     "send",
-    "slowly",
+    "slow_down",
     "stall",
-    "together",
 ]
 
 
 @dataclass(frozen=True)
-class Request:
+class ModelRequest:
     body: dict[str, Any]
     headers: dict[str, str]
     number: int
-    """Counted from 0 over the life of the server."""
+    """Counts from 0 over the lifetime of the server."""
     dialect: Dialect
     at: float
-    """By time.monotonic()."""
+    """Of time.monotonic()."""
 
     @property
     def turn(self) -> int:
-        """How often the model has spoken in this conversation."""
-        return self.dialect.turn(self.body)
+        """Returns how many answers of the model the conversation contains."""
+        return self.dialect.count_turns(self.body)
 
 
 @dataclass
 class ModelServer:
-    """Answers each request with the next turn of the script, or with what a function makes of the request.
+    """Answers each request with the next turn of the script, or with the result of a function.
 
-    With `by_turn` the place in the script comes from the conversation in the request, so that a worker which
-    resumes a conversation, or asks again, hears what its predecessor would have heard.
-    `on_request` runs before the answer, in the request's thread: the place to kill a worker in mid-call.
+    With `by_turn`, the conversation in the request determines the turn, so that a worker that resumes a conversation or
+    retries receives the same answer as its predecessor. `on_request` runs before the answer, in the request's thread: a
+    place to kill a worker during a call.
     """
 
     script: Sequence[Turn] | Callable[[dict[str, Any]], Answer]
     by_turn: bool = False
-    on_request: Callable[[Request], None] | None = None
-    requests: list[Request] = field(default_factory=list)
+    on_request: Callable[[ModelRequest], None] | None = None
+    requests: list[ModelRequest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -94,7 +94,7 @@ class ModelServer:
         self.closing = threading.Event()
 
     def __enter__(self) -> "ModelServer":
-        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server = _HttpServer(("127.0.0.1", 0), _Handler)
         self._server.model = self
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
@@ -118,22 +118,22 @@ class ModelServer:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where each provider's own library has to be sent to."""
+        """Returns the base URL for each provider's library."""
         return {"openai": self.url, "anthropic": self.root, "google": self.root}
 
     def answer(self, dialect: Dialect, body: dict[str, Any], headers: dict[str, str]) -> tuple[Answer, int]:
-        """The answer, and its place in the script."""
+        """Returns the answer, and its position in the script."""
         with self._lock:
-            request = Request(body, headers, len(self.requests), dialect, time.monotonic())
+            request = ModelRequest(body, headers, len(self.requests), dialect, time.monotonic())
             self.requests.append(request)
             place = request.turn if self.by_turn else request.number
             attempt = self._tries.get(place, 0)
             self._tries[place] = attempt + 1
         if self.on_request is not None:
             self.on_request(request)
-        return self._scripted(body, place, attempt), place
+        return self._find_answer(body, place, attempt), place
 
-    def _scripted(self, body: dict[str, Any], place: int, attempt: int) -> Answer:
+    def _find_answer(self, body: dict[str, Any], place: int, attempt: int) -> Answer:
         if callable(self.script):
             return self.script(body)
         if place >= len(self.script):
@@ -142,47 +142,47 @@ class ModelServer:
         return turn[min(attempt, len(turn) - 1)] if isinstance(turn, Sequence) else turn
 
 
-class _Server(ThreadingHTTPServer):
+class _HttpServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     model: ModelServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away, killed or cancelled, is what these tests are about."""
+        """Ignores clients that disconnect: tests kill and cancel them."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Server
+    server: _HttpServer
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path = self.path.partition("?")[0]
-        dialect = dialect_at(path)
+        dialect = find_dialect(path)
         if dialect is None:
-            return self._send(404, json.dumps(chat().error(fail(404, f"There is nothing at {path}."))))
+            return self._send(404, json.dumps(chat_dialect().error(fail(404, f"There is nothing at {path}."))))
         try:
             dialect.check(body)
         except (ValidationError, ValueError) as error:
             return self._send(400, json.dumps(dialect.error(fail(400, f"The request does not fit: {error}"))))
         headers = {name.lower(): value for name, value in self.headers.items()}
         answer, place = self.server.model.answer(dialect, body, headers)
-        while isinstance(answer, Hung):
+        while isinstance(answer, HangingAnswer):
             self.server.model.closing.wait(answer.seconds)
             if answer.then is None or self.server.model.closing.is_set():
                 self.close_connection = True
                 return None
             answer = answer.then
-        if isinstance(answer, Failed):
+        if isinstance(answer, ErrorAnswer):
             return self._send(answer.status, json.dumps(dialect.error(answer)), answer.headers)
-        if isinstance(answer, Sent):
+        if isinstance(answer, RawAnswer):
             return self._send(answer.status, answer.body)
-        streamed = answer if isinstance(answer, Streamed) else Streamed(answer)
+        streamed = answer if isinstance(answer, FaultyStream) else FaultyStream(answer)
         model = dialect.model(path, body)
         if not dialect.streams(path, body):
-            return self._send(200, json.dumps(dialect.whole(streamed.said, place, model)))
-        frames = [dialect.framed(event) for event in dialect.events(streamed.said, place, model)]
-        return self._stream([*frames, dialect.farewell()], streamed)
+            return self._send(200, json.dumps(dialect.full_response(streamed.answer, place, model)))
+        frames = [dialect.frame_event(event) for event in dialect.stream_events(streamed.answer, place, model)]
+        return self._stream([*frames, dialect.end_of_stream()], streamed)
 
     def _send(self, status: int, body: str, headers: Sequence[tuple[str, str]] = ()) -> None:
         data = body.encode()
@@ -193,13 +193,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _stream(self, frames: list[str], how: Streamed) -> None:
+    def _stream(self, frames: list[str], how: FaultyStream) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         middle = max(1, int(len(frames) * how.cut))
-        for frame in self._paced(frames, how, middle):
+        for frame in self._pace_frames(frames, how, middle):
             data = frame.encode()
             self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n" if data else b"")
             self.wfile.flush()
@@ -208,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.close_connection = True
 
-    def _paced(self, frames: list[str], how: Streamed, middle: int) -> Iterator[str]:
+    def _pace_frames(self, frames: list[str], how: FaultyStream, middle: int) -> Iterator[str]:
         for number, frame in enumerate(frames):
             if number == middle and how.stall:
                 self.server.model.closing.wait(how.stall)
@@ -218,4 +218,4 @@ class _Handler(BaseHTTPRequestHandler):
             yield f"{frame[: len(frame) // 2]}\n\n" if how.garbled and number == len(frames) // 2 else frame
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Tests say what they have to say themselves."""
+        """Logs nothing."""

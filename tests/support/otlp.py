@@ -1,4 +1,4 @@
-"""A collector of traces: a real HTTP server that takes OTLP as protobuf, and keeps what it was sent."""
+"""A collector of traces: a real HTTP server that accepts OTLP as protobuf, and stores the spans."""
 
 import gzip
 import threading
@@ -10,12 +10,12 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-PATIENCE = 180.0
+TIMEOUT_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
-class Sent:
-    """A span as it was told."""
+class ReceivedSpan:
+    """A received span."""
 
     name: str
     trace: str
@@ -25,17 +25,17 @@ class Sent:
     start: int
     end: int
     is_error: bool
-    why: str
-    facts: dict[str, Any]
+    status_message: str
+    attributes: dict[str, Any]
     service: str
 
 
 @dataclass
-class Collector:
+class SpanCollector:
     bodies: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
 
-    def __enter__(self) -> "Collector":
+    def __enter__(self) -> "SpanCollector":
         collector = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -61,7 +61,7 @@ class Collector:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For the processes that should send theirs here, soon after each span ends."""
+        """Returns the environment of processes that send their spans here, soon after each ends."""
         return {
             "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self._server.server_port}",
             "OTEL_EXPORTER_OTLP_HEADERS": "x-collector-key=key-of-the-collector",
@@ -69,28 +69,28 @@ class Collector:
         }
 
     @property
-    def spans(self) -> list[Sent]:
-        return [span for body in list(self.bodies) for span in _spans(body)]
+    def spans(self) -> list[ReceivedSpan]:
+        return [span for body in list(self.bodies) for span in _parse_spans(body)]
 
-    def wait_for(self, found: Callable[[list[Sent]], bool]) -> list[Sent]:
-        deadline = time.monotonic() + PATIENCE
-        while not found(spans := self.spans):
-            assert time.monotonic() < deadline, f"came so far: {[(span.name, span.facts) for span in spans]}"
+    def wait_for(self, condition: Callable[[list[ReceivedSpan]], bool]) -> list[ReceivedSpan]:
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while not condition(spans := self.spans):
+            assert time.monotonic() < deadline, f"came so far: {[(span.name, span.attributes) for span in spans]}"
             time.sleep(0.05)
         return spans
 
 
-def _spans(body: bytes) -> list[Sent]:
+def _parse_spans(body: bytes) -> list[ReceivedSpan]:
     return [
-        _sent(span, _facts(resource.resource.attributes)["service.name"])
+        _parse_span(span, _parse_attributes(resource.resource.attributes)["service.name"])
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans
         for scope in resource.scope_spans
         for span in scope.spans
     ]
 
 
-def _sent(span: Any, service: str) -> Sent:
-    return Sent(
+def _parse_span(span: Any, service: str) -> ReceivedSpan:
+    return ReceivedSpan(
         name=span.name,
         trace=span.trace_id.hex(),
         id=span.span_id.hex(),
@@ -99,11 +99,11 @@ def _sent(span: Any, service: str) -> Sent:
         start=span.start_time_unix_nano,
         end=span.end_time_unix_nano,
         is_error=span.status.code == 2,
-        why=span.status.message,
-        facts=_facts(span.attributes),
+        status_message=span.status.message,
+        attributes=_parse_attributes(span.attributes),
         service=service,
     )
 
 
-def _facts(attributes: Any) -> dict[str, Any]:
+def _parse_attributes(attributes: Any) -> dict[str, Any]:
     return {item.key: getattr(item.value, item.value.WhichOneof("value")) for item in attributes}

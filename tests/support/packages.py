@@ -22,7 +22,7 @@ def build(project: Path, target: str, folder: Path) -> Path:
 
 
 class Environment:
-    """A new virtual environment that has none of Copydesk, and of its dependencies those that are linked."""
+    """A new virtual environment without Copydesk, with only the dependencies that are linked."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder, symlinks=True)
@@ -30,7 +30,7 @@ class Environment:
         (self._packages,) = folder.glob("lib/python*/site-packages")
 
     def link_dependencies(self, *names: str) -> None:
-        """Links packages from the tests' environment, with all that they declare to need and nothing else."""
+        """Links packages from the tests' environment, with all their declared requirements and nothing else."""
         for dependency in _with_dependencies(names):
             for entry in {Path(str(file)).parts[0] for file in dependency.files or ()} - {"..", "__pycache__"}:
                 link = self._packages / entry
@@ -38,20 +38,20 @@ class Environment:
                     link.symlink_to(Path(str(dependency.locate_file(entry))))
 
     def install(self, *files: Path, from_index: bool = False) -> "subprocess.CompletedProcess[str]":
-        """Installs files with pip. Without an index, it fails where a declared requirement is not linked."""
+        """Installs files with pip. Without an index, fails if a declared requirement is not linked."""
         command = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install"]
         options = [] if from_index else ["--no-index"]
         return subprocess.run([*command, *options, *map(str, files)], capture_output=True, text=True)
 
     def run(self, *command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        """Runs a command of the environment, far from this repository."""
+        """Runs a command of the environment, outside this repository."""
         passed_on = {"PATH": f"{self.bin}:/usr/local/bin:/usr/bin:/bin", "HOME": str(self.bin.parent), **environment}
         words = [str(self.bin / command[0]), *command[1:]]
         return subprocess.run(words, env=passed_on, cwd=self.bin.parent, capture_output=True, text=True)
 
 
 def read_requirements(project: Path) -> list[str]:
-    """Returns the names of the packages that a project's pyproject.toml declares, extras left out."""
+    """Returns the names of the packages that a project's pyproject.toml declares, without extras."""
     declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))
     return [Requirement(line).name for line in declared["project"]["dependencies"]]
 
@@ -65,11 +65,11 @@ def _with_dependencies(names: tuple[str, ...]) -> Iterator[Distribution]:
                 continue
             seen.add((requirement.name, extra))
             try:
-                found = distribution(requirement.name)
+                package = distribution(requirement.name)
             except PackageNotFoundError:
-                continue  # pip says so when it installs
-            yield found
-            for line in found.requires or ():
+                continue  # pip reports it during installation
+            yield package
+            for line in package.requires or ():
                 needed = Requirement(line)
                 if needed.marker is None or needed.marker.evaluate({"extra": extra}):
                     waiting.append(needed)

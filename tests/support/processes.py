@@ -1,4 +1,4 @@
-"""Copydesk's own commands as processes that start in no time, and can be killed, paused and given another clock."""
+"""Copydesk's commands as processes that start quickly, and can be killed, paused and given a wrong clock."""
 
 import datetime
 import multiprocessing
@@ -15,35 +15,35 @@ from typing import Any
 
 import httpx2 as httpx
 
-# Forked from a process that has imported everything: real processes, without the second that each import would take.
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["__main__", "tests.support.preloaded"])
-PATIENCE = 180.0
+# Forked from a process that has imported everything: real processes, without a second of imports each.
+forkserver = multiprocessing.get_context("forkserver")
+forkserver.set_forkserver_preload(["__main__", "tests.support.forkserver_preload"])
+TIMEOUT_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
-class Orders:
-    """What a process is told: its command, its environment, and what is wrong with its clock."""
+class CommandSpec:
+    """The command of a process, its environment, and the error of its clock."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
     log: Path
     clock_ahead: float = 0
-    """Seconds by which its clock goes wrong; it may be negative."""
+    """Seconds by which its clock is ahead; may be negative."""
 
 
 @dataclass
-class Command:
-    """`copydesk …`, running."""
+class RunningCommand:
+    """A running `copydesk …` command."""
 
-    orders: Orders
+    orders: CommandSpec
     process: ForkServerProcess = field(init=False)
 
     def __post_init__(self) -> None:
         self.start()
 
     def start(self) -> None:
-        self.process = processes.Process(target=_run, args=(self.orders,), daemon=True)
+        self.process = forkserver.Process(target=_run_command, args=(self.orders,), daemon=True)
         self.process.start()
 
     @property
@@ -55,16 +55,16 @@ class Command:
         os.kill(self.process.pid, number)
 
     def kill(self) -> None:
-        """As when the machine loses its power."""
+        """Kills the process, as a power failure does."""
         self.process.kill()
         self.process.join()
 
-    def stop(self, seconds: float = PATIENCE) -> float:
-        """As an operator stops it; the seconds that it took."""
+    def stop(self, seconds: float = TIMEOUT_SECONDS) -> float:
+        """Stops the process as an operator does; returns the seconds that it took."""
         began = time.monotonic()
         self.send(signal.SIGTERM)
         self.process.join(seconds)
-        assert self.process.exitcode == 0, f"it ended with {self.process.exitcode}: {self.said[-2000:]}"
+        assert self.process.exitcode == 0, f"it ended with {self.process.exitcode}: {self.output[-2000:]}"
         return time.monotonic() - began
 
     def pause(self) -> None:
@@ -79,13 +79,13 @@ class Command:
         self.process.close()
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.orders.log.read_text() if self.orders.log.exists() else ""
 
 
 @dataclass
-class Served(Command):
-    """`copydesk serve`, with the port that it has for life."""
+class RunningServer(RunningCommand):
+    """A running `copydesk serve`, which has the same port for its lifetime."""
 
     port: int
 
@@ -93,7 +93,7 @@ class Served(Command):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def wait_until_ready(self, seconds: float = PATIENCE) -> None:
+    def wait_until_ready(self, seconds: float = TIMEOUT_SECONDS) -> None:
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -101,13 +101,13 @@ class Served(Command):
                     return
             except httpx.TransportError:
                 pass
-            assert self.is_alive, f"the server ended: {self.said[-2000:]}"
-            assert time.monotonic() < deadline, f"the server does not get ready: {self.said[-2000:]}"
+            assert self.is_alive, f"the server ended: {self.output[-2000:]}"
+            assert time.monotonic() < deadline, f"the server does not get ready: {self.output[-2000:]}"
             time.sleep(0.03)
 
 
-def environment(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Settings as an operator writes them."""
+def settings_environment(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Formats settings as environment variables."""
     return {
         f"COPYDESK_{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
         for name, value in settings.items()
@@ -120,7 +120,7 @@ def free_port() -> int:
         return port
 
 
-def _run(orders: Orders) -> None:
+def _run_command(orders: CommandSpec) -> None:
     from copydesk.cli import main
 
     os.environ.update(orders.environment)
@@ -134,16 +134,16 @@ def _run(orders: Orders) -> None:
 
 
 def _set_clock(ahead: float) -> None:
-    """Everything in the process that asks for the time of day hears the wrong one; its stop-watch is right."""
-    really, really_ns, right = time.time, time.time_ns, datetime.datetime
+    """Shifts the time of day for everything in the process; the monotonic clock stays right."""
+    real_time, real_time_ns, real_datetime = time.time, time.time_ns, datetime.datetime
 
-    class Wrong(right):  # type: ignore[misc, valid-type]
+    class Wrong(real_datetime):  # type: ignore[misc, valid-type]
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
-            return right.now(tz) + datetime.timedelta(seconds=ahead)
+            return real_datetime.now(tz) + datetime.timedelta(seconds=ahead)
 
-    time.time = lambda: really() + ahead
-    time.time_ns = lambda: really_ns() + int(ahead * 1e9)
+    time.time = lambda: real_time() + ahead
+    time.time_ns = lambda: real_time_ns() + int(ahead * 1e9)
     for module in list(sys.modules.values()):
-        if module.__name__.startswith("copydesk") and getattr(module, "datetime", None) is right:
+        if module.__name__.startswith("copydesk") and getattr(module, "datetime", None) is real_datetime:
             module.datetime = Wrong  # type: ignore[attr-defined]

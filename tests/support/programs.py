@@ -16,7 +16,7 @@ from typing import NoReturn
 import playwright
 import pytest
 
-from tests.support.unavailable import find_excuse
+from tests.support.missing_programs import find_excuse
 
 SKIPPED = re.compile(r"Not installed: ([\w-]+)")
 TYPESCRIPT = "const answer: number = 42; console.log(answer);\n"
@@ -24,7 +24,10 @@ CURL = Path(__file__).with_name("curl.py")
 
 
 def skip_missing(program: str, hint: str) -> NoReturn:
-    """Skips the running test for want of a program. In CI it fails, unless this machine cannot have the program."""
+    """Skips the running test because a program is missing.
+
+    In CI it fails, unless this machine cannot have the program.
+    """
     excuse = find_excuse(program)
     if os.environ.get("CI") and excuse is None:
         pytest.fail(f"{program} is not installed, and CI must have it. {hint}", pytrace=False)
@@ -51,13 +54,13 @@ def find_node() -> str | None:
 
 
 def curl_command() -> list[str]:
-    """Returns the words that start curl, or its stand-in where the machine has none."""
+    """Returns the words that start curl, or its replacement if the machine has none."""
     curl = shutil.which("curl")
     return [curl] if curl else [sys.executable, "-IS", str(CURL)]
 
 
 def add_curl(search_path: str, folder: Path) -> str:
-    """Returns the search path; where it has no curl, writes a stand-in to the folder and appends that."""
+    """Returns the search path; if it has no curl, writes a replacement to the folder and appends that."""
     if shutil.which("curl", path=search_path):
         return search_path
     script = folder / "curl"
@@ -67,7 +70,7 @@ def add_curl(search_path: str, folder: Path) -> str:
 
 
 def summarize_skips(reasons: Iterable[str]) -> str | None:
-    """Returns one line that counts the skipped tests by the program they miss, or None where there are none."""
+    """Returns one line that counts the skipped tests by missing program, or None if there are none."""
     counts = Counter(match[1] for reason in reasons if (match := SKIPPED.search(reason)))
     if not counts:
         return None
@@ -79,7 +82,7 @@ def _reads_typescript(node: str) -> bool:
         script = Path(folder, "probe.ts")
         script.write_text(TYPESCRIPT, "utf-8")
         try:
-            done = subprocess.run([node, str(script)], capture_output=True, text=True)
+            result = subprocess.run([node, str(script)], capture_output=True, text=True)
         except OSError:
             return False
-    return done.stdout == "42\n"
+    return result.stdout == "42\n"

@@ -1,4 +1,4 @@
-"""Stores as an earlier release wrote them, and what it answered from them."""
+"""Stores that an earlier release wrote, and its API answers from them."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ RELEASES = sorted(folder.name for folder in FIXTURES.iterdir() if (folder / "sql
 
 
 def thaw_database(release: str, url: str) -> None:
-    """Fills an empty database."""
+    """Fills an empty database with the stored dump."""
     engine = "sqlite" if url.startswith("sqlite") else "postgres"
     script = (FIXTURES / release / f"{engine}.sql").read_text("utf-8")
     if engine == "postgres":
@@ -39,16 +39,16 @@ def thaw_analytics(release: str, engine: str, data: Path) -> Path:
     return path
 
 
-def answered(release: str, engine: str) -> dict[str, Any]:
+def read_frozen_answers(release: str, engine: str) -> dict[str, Any]:
     facts: dict[str, Any] = json.loads((FIXTURES / release / f"{engine}.json").read_bytes())
     return facts
 
 
 @contextmanager
-def thawed(release: str, url: str, data: Path, repository: Path) -> Iterator[Service]:
-    """Served by this release, with the project and the key of then."""
+def serve_release(release: str, url: str, data: Path, repository: Path) -> Iterator[Service]:
+    """Serves the stores with the current release, with the old project and key."""
     engine = "sqlite" if url.startswith("sqlite") else "postgres"
-    facts = answered(release, engine)
+    facts = read_frozen_answers(release, engine)
     thaw_database(release, url)
     thaw_analytics(release, engine, data)
     with serve(data, repository=repository, database_url=url, secret_key=KEY, with_worker=False) as service:

@@ -11,7 +11,7 @@ AUTHOR = pygit2.Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 
 
 def make_repository(path: Path, files: Files, branch: str = "main") -> Path:
-    """Bare, with one commit."""
+    """Creates a bare repository with one commit."""
     repository = pygit2.init_repository(str(path), bare=True, initial_head=branch)
     commit(repository, files, branch=branch)
     return path
@@ -29,7 +29,7 @@ def commit(repository: pygit2.Repository, files: Files, branch: str = "main", me
     return str(repository.create_commit(ref, AUTHOR, AUTHOR, message, index.write_tree(repository), parents))
 
 
-def branches(path: Path) -> dict[str, str]:
+def list_branches(path: Path) -> dict[str, str]:
     repository = pygit2.Repository(str(path))
     return {
         name.removeprefix("refs/heads/"): str(repository.lookup_reference(name).target)
@@ -38,13 +38,13 @@ def branches(path: Path) -> dict[str, str]:
     }
 
 
-def file_on(path: Path, branch: str, name: str) -> bytes | None:
-    """A file's bytes on a branch, or None."""
+def read_file(path: Path, branch: str, name: str) -> bytes | None:
+    """Returns a file's bytes on a branch, or None."""
     repository = pygit2.Repository(str(path))
     tree = repository[repository.lookup_reference(f"refs/heads/{branch}").target].peel(pygit2.Tree)
     try:
-        found = tree[name]
+        blob = tree[name]
     except KeyError:
         return None
-    assert isinstance(found, pygit2.Blob)
-    return found.data
+    assert isinstance(blob, pygit2.Blob)
+    return blob.data

@@ -20,11 +20,11 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.workflow.executor import ModelFactory
 from copydesk.web.server import Server
-from tests.support import clickhouse, migrated
+from tests.support import clickhouse, migrated_databases
 
-STORES = os.environ.get("COPYDESK_TEST_STORES", "embedded")
-PATIENT = FoldTiming(reader_timeout_seconds=60, quick_fold_seconds=60)
-"""Reports wait until every view is counted, however long a busy machine takes for it."""
+STORE_KIND = os.environ.get("COPYDESK_TEST_STORES", "embedded")
+PATIENT_FOLD_TIMING = FoldTiming(reader_timeout_seconds=60, quick_fold_seconds=60)
+"""Reports wait until every view is counted, also on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Service:
 
     @cached_property
     def http(self) -> httpx.Client:
-        """Bare HTTP with the project's key."""
+        """Returns an HTTP client with the project's key."""
         return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=30)
 
     def new_key(self, **options: Any) -> str:
         return self.desk.keys.create(self.project.id, actor="test", **options)[1]
 
     def another_project(self, name: str = "Another") -> "Service":
-        """A second project on the same service, with a key of its own."""
+        """Creates a second project on the same service, with its own key."""
         project = self.desk.projects.create(name, repository=str(self.repository), ref="main", actor="test")
         key = self.desk.keys.create(project.id, actor="test")[1]
         return Service(self.url, self.desk, project, key, self.repository)
@@ -58,12 +58,15 @@ class Service:
 
 
 @cache
-def stores_of(data: Path) -> dict[str, Any]:
-    """Those of a service with this folder: embedded, or PostgreSQL and ClickHouse, as this run is to be."""
-    if STORES == "embedded":
+def store_settings(data: Path) -> dict[str, Any]:
+    """Returns the store settings of a service with this folder: embedded, or PostgreSQL and ClickHouse."""
+    if STORE_KIND == "embedded":
         return {}
-    assert STORES == "scale-out", STORES
-    return {"database_url": migrated.new_database("postgres", data), "analytics_url": clickhouse.new_database()}
+    assert STORE_KIND == "scale-out", STORE_KIND
+    return {
+        "database_url": migrated_databases.new_database("postgres", data),
+        "analytics_url": clickhouse.new_database(),
+    }
 
 
 @contextmanager
@@ -78,12 +81,18 @@ def serve(
 ) -> Iterator[Service]:
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    chosen = {"base_url": url, "jobs_per_hour": 100_000, "keys_per_hour": 1000, "lease_seconds": 6, **settings}
-    stores: dict[str, Any] = {"database_url": database_url} if database_url else stores_of(data)
-    if not stores and not (data / migrated.FILE).exists():
-        migrated.new_sqlite(data)
-    desk = open_desk(Settings(data=data, **stores, **chosen))
-    desk.fold_scheduler = _new_keeper(desk)
+    service_settings = {
+        "base_url": url,
+        "jobs_per_hour": 100_000,
+        "keys_per_hour": 1000,
+        "lease_seconds": 6,
+        **settings,
+    }
+    stores: dict[str, Any] = {"database_url": database_url} if database_url else store_settings(data)
+    if not stores and not (data / migrated_databases.SQLITE_FILE_NAME).exists():
+        migrated_databases.new_sqlite(data)
+    desk = open_desk(Settings(data=data, **stores, **service_settings))
+    desk.fold_scheduler = _new_fold_scheduler(desk)
     server = Server(desk, with_worker=with_worker)
     if with_worker and model is not None:
         server.worker = desk.create_worker(model)
@@ -102,11 +111,11 @@ def serve(
         desk.close()
 
 
-def _new_keeper(desk: Desk) -> FoldScheduler:
-    """Returns a keeper for this desk that has time."""
+def _new_fold_scheduler(desk: Desk) -> FoldScheduler:
+    """Returns a scheduler for this desk with long timeouts."""
     return FoldScheduler(
         desk.store,
         lambda: {project.id: project.collecting.raw_retention_days for project in desk.projects.all()},
-        PATIENT,
+        PATIENT_FOLD_TIMING,
         desk.drop_old_feedback,
     )

@@ -1,4 +1,4 @@
-"""A disk that is soon full."""
+"""A small disk that tests can fill."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ class SmallDisk:
         return self.folder / "ballast"
 
     def fill(self) -> None:
-        """To the last byte."""
+        """Fills the disk completely."""
         with self._ballast.open("ab", buffering=0) as file:
             for size in (1 << 16, 1 << 10, 1):
                 try:
@@ -36,7 +36,7 @@ class SmallDisk:
 
 @contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[SmallDisk]:
-    """Of so many bytes, where the tests may mount one."""
+    """Mounts a disk of `size` bytes, if tests may mount."""
     folder.mkdir(parents=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:

@@ -5,17 +5,17 @@ import socket
 from collections.abc import Iterable
 from contextlib import suppress
 
-PATIENCE = 180.0
+TIMEOUT_SECONDS = 180.0
 
 
 def connect(url: str, source: str = "127.0.0.1") -> socket.socket:
     """Returns a connection from this address of the machine, any of 127.0.0.0/8."""
     host, port = url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=PATIENCE, source_address=(source, 0))
+    return socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS, source_address=(source, 0))
 
 
-def read_answer(connection: socket.socket) -> bytes:
-    """Returns all that comes until the service closes the connection."""
+def read_response(connection: socket.socket) -> bytes:
+    """Returns everything until the service closes the connection."""
     answer = b""
     with suppress(ConnectionError):
         while more := connection.recv(65536):
@@ -23,40 +23,40 @@ def read_answer(connection: socket.socket) -> bytes:
     return answer
 
 
-def read_one_answer(connection: socket.socket) -> bytes:
-    """Returns the next answer: its headers, and its body as far as they tell its length."""
+def read_one_response(connection: socket.socket) -> bytes:
+    """Returns the next response: its headers, and its body if they give its length."""
     answer = b""
     with suppress(ConnectionError):
-        while not _is_whole(answer) and (more := connection.recv(65536)):
+        while not _is_complete(answer) and (more := connection.recv(65536)):
             answer += more
     return answer
 
 
-def _is_whole(answer: bytes) -> bool:
+def _is_complete(answer: bytes) -> bool:
     head, end, body = answer.partition(b"\r\n\r\n")
     length = re.search(rb"(?im)^content-length: *(\d+)", head)
     return bool(end) and len(body) >= (int(length[1]) if length else 0)
 
 
-def status_of(answer: bytes) -> int | None:
-    """Returns the status of an answer; None where there is none."""
+def response_status(answer: bytes) -> int | None:
+    """Returns the status of a response; None without a response."""
     return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.") else None
 
 
-def code_of(answer: bytes) -> str:
-    """Returns the code of an error in the API's form."""
+def error_code(answer: bytes) -> str:
+    """Returns the code of an error in the API's format."""
     return answer.partition(b'"code":')[2].lstrip(b' "').partition(b'"')[0].decode()
 
 
 def send_all(connection: socket.socket, parts: Iterable[bytes]) -> int:
-    """Sends until the service closes the connection. Returns how many bytes it let through."""
-    sent = 0
+    """Sends until the service closes the connection. Returns how many bytes it accepted."""
+    bytes_sent = 0
     with suppress(ConnectionError, TimeoutError):
         for part in parts:
             connection.sendall(part)
-            sent += len(part)
-    return sent
+            bytes_sent += len(part)
+    return bytes_sent
 
 
-def chunk(data: bytes) -> bytes:
+def encode_chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)

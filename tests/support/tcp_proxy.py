@@ -1,4 +1,4 @@
-"""Stands between a process and a server it needs, and is the network on a bad day."""
+"""A TCP proxy between a process and a server, which simulates network failures."""
 
 import socket
 import threading
@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-CHUNK = 1 << 16
+CHUNK_BYTES = 1 << 16
 Pair = tuple[socket.socket, socket.socket]
 
 
 @dataclass
-class Proxy:
-    """Each connection has two threads, one for each way. What is wrong now is wrong for all of them."""
+class TcpProxy:
+    """Each connection has two threads, one per direction. A failure affects all connections."""
 
     connect: Callable[[], socket.socket]
     delay: float = 0.0
-    """Seconds that each piece takes on its way."""
+    """Seconds of delay for each chunk."""
     is_silent: bool = False
-    """Takes everything and passes nothing on: neither side hears anything, nor that the other one is gone."""
+    """Accepts everything and forwards nothing: neither side notices that the other one is gone."""
     refuses: bool = False
-    """Closes new connections at once."""
+    """Closes new connections immediately."""
     _pairs: list[Pair] = field(default_factory=list)
     _forgotten: list[Pair] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -29,18 +29,18 @@ class Proxy:
     def __post_init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._let_in, daemon=True).start()
+        threading.Thread(target=self._accept_connections, daemon=True).start()
 
     def cut(self) -> int:
-        """Ends every connection as a crashed router does, with a reset; how many there were."""
-        return self._end(_reset)
+        """Resets every connection, as a crashed router does; returns how many there were."""
+        return self._end_connections(_reset_connection)
 
     def half_close(self) -> int:
-        """The server's way is shut, the client's is open: who listens hears the end, who sends does not."""
-        return self._end(lambda line: line.shutdown(socket.SHUT_WR), both=False)
+        """Closes the server's direction and leaves the client's open: a reader sees the end, a writer does not."""
+        return self._end_connections(lambda line: line.shutdown(socket.SHUT_WR), both=False)
 
     def forget(self) -> None:
-        """Connections of before stay silent for good, new ones work: what a firewall does that lost its table."""
+        """Silences existing connections permanently, while new ones work: like a firewall that lost its table."""
         with self._lock:
             self._forgotten += self._pairs
             self._pairs = []
@@ -54,55 +54,55 @@ class Proxy:
                     line.shutdown(socket.SHUT_RDWR)
                 line.close()
 
-    def _end(self, how: Callable[[socket.socket], object], *, both: bool = True) -> int:
+    def _end_connections(self, how: Callable[[socket.socket], object], *, both: bool = True) -> int:
         with self._lock:
             pairs, self._pairs = self._pairs, self._pairs if not both else []
-        for near, far in pairs:
-            for line in (near, far) if both else (near,):
+        for client, server in pairs:
+            for line in (client, server) if both else (client,):
                 with suppress(OSError):
                     how(line)
         return len(pairs)
 
-    def _let_in(self) -> None:
+    def _accept_connections(self) -> None:
         while True:
             try:
-                near, _ = self._listener.accept()
+                client, _ = self._listener.accept()
             except OSError:
                 return
             if self.refuses:
-                near.close()
+                client.close()
                 continue
             try:
-                far = self.connect()
+                server = self.connect()
             except OSError:
-                near.close()
+                client.close()
                 continue
             with self._lock:
-                self._pairs.append((near, far))
-            for source, target in ((near, far), (far, near)):
-                threading.Thread(target=self._carry, args=(source, target, (near, far)), daemon=True).start()
+                self._pairs.append((client, server))
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self._forward, args=(source, target, (client, server)), daemon=True).start()
 
-    def _carry(self, source: socket.socket, target: socket.socket, pair: Pair) -> None:
+    def _forward(self, source: socket.socket, target: socket.socket, pair: Pair) -> None:
         try:
-            while data := source.recv(CHUNK):
+            while data := source.recv(CHUNK_BYTES):
                 time.sleep(self.delay)
                 while self.is_silent:
                     time.sleep(0.05)
-                if not self._knows(pair):
-                    return  # never to be heard of again
+                if not self._is_open(pair):
+                    return  # the connection stays silent
                 target.sendall(data)
         except OSError:
             pass
-        if self._knows(pair):
+        if self._is_open(pair):
             with suppress(OSError):
                 target.shutdown(socket.SHUT_WR)
 
-    def _knows(self, pair: Pair) -> bool:
+    def _is_open(self, pair: Pair) -> bool:
         with self._lock:
             return pair in self._pairs
 
 
-def _reset(line: socket.socket) -> None:
+def _reset_connection(line: socket.socket) -> None:
     line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     with suppress(OSError):
         line.shutdown(socket.SHUT_RDWR)
@@ -110,8 +110,8 @@ def _reset(line: socket.socket) -> None:
 
 
 @contextmanager
-def proxied(connect: Callable[[], socket.socket]) -> Iterator[Proxy]:
-    proxy = Proxy(connect)
+def tcp_proxy(connect: Callable[[], socket.socket]) -> Iterator[TcpProxy]:
+    proxy = TcpProxy(connect)
     try:
         yield proxy
     finally:

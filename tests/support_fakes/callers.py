@@ -1,4 +1,4 @@
-"""githubkit as the tests of the fake GitHub use it."""
+"""githubkit for the tests of the fake GitHub."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from githubkit.exception import RequestFailed
 from tests.support.forges import github
 
 TOKEN, BRANCH = "github_pat_copydesk", "copydesk/job_1"
-NEW = {"owner": "acme", "repo": "docs", "head": BRANCH, "base": "main", "title": "A guide"}
+NEW_PULL = {"owner": "acme", "repo": "docs", "head": BRANCH, "base": "main", "title": "A guide"}
 
 
-def connect(fake: github, auth: Any = TOKEN) -> Any:
-    """Keep it: its parts do not outlive it."""
+def connect_github(fake: github, auth: Any = TOKEN) -> Any:
+    """Connects githubkit. Keep a reference: its parts do not outlive it."""
     return GitHub(auth, base_url=fake.api, auto_retry=False, http_cache=False)
 
 
-def refused(call: Any, *args: Any, **about: Any) -> tuple[int, Any, Any]:
+def catch_refusal(call: Any, *args: Any, **about: Any) -> tuple[int, Any, Any]:
     with pytest.raises(RequestFailed) as failure:
         call(*args, **about)
     answer = failure.value.response

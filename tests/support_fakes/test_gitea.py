@@ -1,4 +1,4 @@
-"""The fake Gitea and Forgejo, driven by pyforgejo: an independent client made from the published description."""
+"""The fake Gitea and Forgejo, driven by pyforgejo: an independent client generated from the published schema."""
 
 import hashlib
 import hmac
@@ -14,9 +14,9 @@ from pyforgejo.core.api_error import ApiError
 
 from tests.support.forges import forgejo, gitea
 from tests.support.forges.gitea_published import operation
-from tests.support.forges.receiver import receiver
+from tests.support.forges.receiver import receive_deliveries
 
-pytestmark = pytest.mark.drill  # of the tests' own tools
+pytestmark = pytest.mark.drill  # tests of the test tools
 
 TOKEN, BRANCH = "gta_copydesk", "copydesk/job_1"
 NEW = {"owner": "acme", "repo": "docs", "head": BRANCH, "base": "main", "title": "A guide"}
@@ -25,7 +25,7 @@ HERE = {"owner": "acme", "repo": "docs", "index": 1}
 
 @pytest.fixture
 def fake(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[gitea]:
-    """Forgejo; Gitea where a test asks for both, as they differ in little."""
+    """Forgejo; also Gitea in tests that request both, because they differ little."""
     with getattr(request, "param", forgejo)(tmp_path) as running:
         running.add_token(TOKEN)
         running.commit(BRANCH, {"guide.md": b"# Guide\n"})
@@ -33,11 +33,11 @@ def fake(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[gitea]:
         assert running.violations == []
 
 
-def connect(fake: gitea, token: str = TOKEN) -> PyforgejoApi:
+def connect_gitea(fake: gitea, token: str = TOKEN) -> PyforgejoApi:
     return PyforgejoApi(base_url=fake.api, api_key=token)
 
 
-def refused(call: Any, **about: Any) -> tuple[int | None, str]:
+def catch_refusal(call: Any, **about: Any) -> tuple[int | None, str]:
     with pytest.raises(ApiError) as failure:
         call(**about)
     body: Any = failure.value.body
@@ -46,7 +46,7 @@ def refused(call: Any, **about: Any) -> tuple[int | None, str]:
 
 @pytest.mark.parametrize("fake", [gitea, forgejo], indirect=True)
 def test_pull_request_can_be_opened_updated_and_merged(fake: gitea) -> None:
-    client = connect(fake)
+    client = connect_gitea(fake)
     repository, issue = client.repository, client.issue
     fake.add_user("reviewer")
     label = issue.create_label(owner="acme", repo="docs", name="docs", color="#00aabb")
@@ -66,11 +66,11 @@ def test_pull_request_can_be_opened_updated_and_merged(fake: gitea) -> None:
     got = repository.repo_get_pull_request(**HERE)
     assert (got.state, got.merged, got.merge_commit_sha, fake.repository.heads()["main"]) == ("closed", True, sha, sha)
     assert repository.repo_list_pull_requests(owner="acme", repo="docs", state="open") == []
-    assert refused(repository.repo_edit_pull_request, **HERE, state="open")[0] == 412
+    assert catch_refusal(repository.repo_edit_pull_request, **HERE, state="open")[0] == 412
 
 
 def test_repository_and_people_match_the_published_schema(fake: gitea) -> None:
-    client = connect(fake)
+    client = connect_gitea(fake)
     fake.add_user("reader", access="read")
     fake.add_user("owner", access="admin")
     fake.add_token("owners", user="owner")
@@ -78,25 +78,25 @@ def test_repository_and_people_match_the_published_schema(fake: gitea) -> None:
     assert (about.default_branch, about.archived, about.permissions and about.permissions.push) == ("main", False, True)
     assert client.user.get_current().login == "copydesk"
     ask = {"owner": "acme", "repo": "docs", "collaborator": "reader"}
-    assert refused(client.repository.repo_get_repo_permissions, **ask)[0] == 403
-    assert connect(fake, "owners").repository.repo_get_repo_permissions(**ask).permission == "read"
+    assert catch_refusal(client.repository.repo_get_repo_permissions, **ask)[0] == 403
+    assert connect_gitea(fake, "owners").repository.repo_get_repo_permissions(**ask).permission == "read"
 
 
 def test_a_second_pull_request_of_a_branch_is_refused(fake: gitea) -> None:
-    create = connect(fake).repository.repo_create_pull_request
+    create = connect_gitea(fake).repository.repo_create_pull_request
     create(**NEW)
-    status, said = refused(create, **NEW, request_options={"max_retries": 0})
+    status, said = catch_refusal(create, **NEW, request_options={"max_retries": 0})
     assert (status, said.startswith("pull request already exists for these targets [id: ")) == (409, True)
 
 
 def test_a_pull_request_needs_two_branches(fake: gitea) -> None:
-    create = connect(fake).repository.repo_create_pull_request
-    assert refused(create, **{**NEW, "head": "gone"}) == (404, "The target couldn't be found.")
-    assert refused(create, **{**NEW, "head": "main"})[0] == 422
+    create = connect_gitea(fake).repository.repo_create_pull_request
+    assert catch_refusal(create, **{**NEW, "head": "gone"}) == (404, "The target couldn't be found.")
+    assert catch_refusal(create, **{**NEW, "head": "main"})[0] == 422
 
 
 def test_a_closed_pull_request_is_still_found_by_its_branches(fake: gitea) -> None:
-    repository = connect(fake).repository
+    repository = connect_gitea(fake).repository
     repository.repo_create_pull_request(**NEW)
     repository.repo_edit_pull_request(**HERE, state="closed")
     by = {"owner": "acme", "repo": "docs", "base": "main", "head": BRANCH}
@@ -111,41 +111,41 @@ def test_insufficient_tokens_are_refused_with_the_right_status(fake: gitea) -> N
     fake.add_user("stranger", access="none")
     fake.add_token("outside", user="stranger")
     fake.add_token("old", lasts=-1)
-    status, said = refused(connect(fake, "reader").repository.repo_create_pull_request, **NEW)
+    status, said = catch_refusal(connect_gitea(fake, "reader").repository.repo_create_pull_request, **NEW)
     assert (status, "required=[write:repository]" in said) == (403, True)
-    assert refused(connect(fake, "outside").repository.repo_get, owner="acme", repo="docs")[0] == 404
-    assert refused(connect(fake, "old").repository.repo_get, owner="acme", repo="docs")[0] == 401
+    assert catch_refusal(connect_gitea(fake, "outside").repository.repo_get, owner="acme", repo="docs")[0] == 404
+    assert catch_refusal(connect_gitea(fake, "old").repository.repo_get, owner="acme", repo="docs")[0] == 401
     fake.repository.archived = True
-    assert refused(connect(fake).repository.repo_create_pull_request, **NEW)[0] == 423
+    assert catch_refusal(connect_gitea(fake).repository.repo_create_pull_request, **NEW)[0] == 423
 
 
 def test_a_renamed_repository_redirects(fake: gitea) -> None:
     fake.rename("acme/docs", "acme/handbook")
-    about = connect(fake).repository.repo_get(owner="acme", repo="docs")
+    about = connect_gitea(fake).repository.repo_get(owner="acme", repo="docs")
     assert about.full_name == "acme/handbook"
 
 
 @pytest.mark.parametrize("fake", [gitea, forgejo], indirect=True)
 def test_webhooks_are_signed(fake: gitea) -> None:
-    with receiver() as received:
+    with receive_deliveries() as received:
         fake.webhooks.add(received.url, "sesame")
-        connect(fake).repository.repo_create_pull_request(**NEW)
+        connect_gitea(fake).repository.repo_create_pull_request(**NEW)
         fake.comment(1, "@copydesk shorter, please")
         fake.comment(1, "@copydesk this line", file="guide.md")
         fake.merge(1)
         fake.webhooks.flush()
         fake.webhooks.redeliver(fake.webhooks.deliveries[-1])
-    kinds = [(headers["x-gitea-event"], headers["x-gitea-event-type"]) for headers, _ in received.got]
+    kinds = [(headers["x-gitea-event"], headers["x-gitea-event-type"]) for headers, _ in received.deliveries]
     assert kinds == [
         ("pull_request", "pull_request"),
         ("issue_comment", "pull_request_comment"),
         ("pull_request_comment", "pull_request_review_comment"),
         *[("pull_request", "pull_request")] * 2,
     ]
-    for headers, body in received.got:
+    for headers, body in received.deliveries:
         assert headers["x-gitea-signature"] == hmac.new(b"sesame", body, hashlib.sha256).hexdigest()
         assert ("x-forgejo-event" in headers) == (fake.kind == "Forgejo")
-    (first, body), (again, same) = received.got[-2:]
+    (first, body), (again, same) = received.deliveries[-2:]
     assert (json.loads(body)["action"], json.loads(body)["pull_request"]["merged"]) == ("closed", True)
     assert (body == same, first["x-gitea-delivery"] == again["x-gitea-delivery"]) == (True, False)
 

@@ -1,4 +1,4 @@
-"""The fake GitHub, driven by githubkit: an independent client that reads every answer by the published description."""
+"""The fake GitHub, driven by githubkit: an independent client that parses every response by the published schema."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +10,10 @@ from githubkit.webhooks import verify
 
 from tests.support.forges import github, github_published
 from tests.support.forges.calls import Reply
-from tests.support.forges.receiver import receiver
-from tests.support_fakes.callers import BRANCH, NEW, TOKEN, connect, refused
+from tests.support.forges.receiver import receive_deliveries
+from tests.support_fakes.callers import BRANCH, NEW_PULL, TOKEN, catch_refusal, connect_github
 
-pytestmark = pytest.mark.drill  # of the tests' own tools
+pytestmark = pytest.mark.drill  # tests of the test tools
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def fake(tmp_path: Path) -> Iterator[github]:
 
 @pytest.mark.parametrize("version", ["2022-11-28", "2026-03-10"])
 def test_pull_request_can_be_opened_updated_and_merged(fake: github, version: str) -> None:
-    hub = connect(fake)
+    hub = connect_github(fake)
     rest = hub.rest(version)
     fake.add_user("reviewer")
-    made = rest.pulls.create(**NEW, body="Text", draft=True).parsed_data
+    made = rest.pulls.create(**NEW_PULL, body="Text", draft=True).parsed_data
     assert (made.number, made.draft, made.commits) == (1, True, 1)
     assert made.head.sha == fake.repository.heads()[BRANCH]
     assert [pull.number for pull in rest.pulls.list("acme", "docs", head=f"acme:{BRANCH}").parsed_data] == [1]
@@ -48,7 +48,7 @@ def test_pull_request_can_be_opened_updated_and_merged(fake: github, version: st
 
 
 def test_repository_and_people_match_the_published_schema(fake: github) -> None:
-    hub = connect(fake)
+    hub = connect_github(fake)
     fake.add_user("reader", access="read")
     about = hub.rest.repos.get("acme", "docs").parsed_data
     assert (about.default_branch, about.archived, about.permissions.push) == ("main", False, True)
@@ -58,9 +58,9 @@ def test_repository_and_people_match_the_published_schema(fake: github) -> None:
 
 
 def test_a_second_pull_request_of_a_branch_is_refused(fake: github) -> None:
-    hub = connect(fake)
-    hub.rest.pulls.create(**NEW)
-    status, said, _ = refused(hub.rest.pulls.create, **NEW)
+    hub = connect_github(fake)
+    hub.rest.pulls.create(**NEW_PULL)
+    status, said, _ = catch_refusal(hub.rest.pulls.create, **NEW_PULL)
     wanted = f"A pull request already exists for acme:{BRANCH}."
     assert (status, said["errors"]) == (422, [{"resource": "PullRequest", "code": "custom", "message": wanted}])
 
@@ -76,20 +76,20 @@ def test_a_second_pull_request_of_a_branch_is_refused(fake: github) -> None:
 def test_a_pull_request_needs_two_branches_that_differ(
     fake: github, change: dict[str, str], error: dict[str, str]
 ) -> None:
-    hub = connect(fake)
+    hub = connect_github(fake)
     fake.branch("same")
-    status, said, _ = refused(hub.rest.pulls.create, **{**NEW, **change})
+    status, said, _ = catch_refusal(hub.rest.pulls.create, **{**NEW_PULL, **change})
     assert (status, said["errors"]) == (422, [{"resource": "PullRequest", **error}])
 
 
 def test_a_closed_pull_request_reopens_unless_its_branch_is_gone(fake: github) -> None:
-    hub = connect(fake)
-    hub.rest.pulls.create(**NEW)
+    hub = connect_github(fake)
+    hub.rest.pulls.create(**NEW_PULL)
     hub.rest.pulls.update("acme", "docs", 1, state="closed")
     assert hub.rest.pulls.update("acme", "docs", 1, state="open").parsed_data.state == "open"
     fake.delete_branch(BRANCH)
     assert hub.rest.pulls.get("acme", "docs", 1).parsed_data.state == "closed"
-    status, said, _ = refused(hub.rest.pulls.update, "acme", "docs", 1, state="open")
+    status, said, _ = catch_refusal(hub.rest.pulls.update, "acme", "docs", 1, state="open")
     assert (status, said["errors"][0]["message"][-17:]) == (422, "has been deleted.")
 
 
@@ -99,35 +99,37 @@ def test_insufficient_tokens_are_refused_with_the_right_status(fake: github) -> 
     fake.add_token("outside", user="stranger")
     fake.add_token("old", lasts=-1)
     fake.revoke(TOKEN)
-    reader, outside, old, revoked = (connect(fake, value) for value in ("reader", "outside", "old", TOKEN))
-    status, said, headers = refused(reader.rest.pulls.create, **NEW)
+    reader, outside, old, revoked = (connect_github(fake, value) for value in ("reader", "outside", "old", TOKEN))
+    status, said, headers = catch_refusal(reader.rest.pulls.create, **NEW_PULL)
     assert (status, said["message"]) == (403, "Resource not accessible by personal access token")
     assert headers["x-accepted-github-permissions"] == "pull_requests=write"
-    assert refused(outside.rest.repos.get, "acme", "docs")[:2][0] == 404
-    assert refused(old.rest.repos.get, "acme", "docs")[1]["message"] == "Bad credentials"
-    assert refused(revoked.rest.users.get_authenticated)[0] == 401
+    assert catch_refusal(outside.rest.repos.get, "acme", "docs")[:2][0] == 404
+    assert catch_refusal(old.rest.repos.get, "acme", "docs")[1]["message"] == "Bad credentials"
+    assert catch_refusal(revoked.rest.users.get_authenticated)[0] == 401
 
 
 def test_archived_repositories_refuse_pull_requests(fake: github) -> None:
     fake.repository.archived = True
-    hub = connect(fake)
-    assert refused(hub.rest.pulls.create, **NEW)[:2][1]["message"] == "Repository was archived so is read-only."
+    hub = connect_github(fake)
+    assert (
+        catch_refusal(hub.rest.pulls.create, **NEW_PULL)[:2][1]["message"] == "Repository was archived so is read-only."
+    )
 
 
 def test_rate_limit_response_says_when_to_retry(fake: github) -> None:
-    hub = connect(fake)
+    hub = connect_github(fake)
     fake.faults.rate_limit(reset_in=60)
-    status, _, headers = refused(hub.rest.repos.get, "acme", "docs")
+    status, _, headers = catch_refusal(hub.rest.repos.get, "acme", "docs")
     assert (status, headers["x-ratelimit-remaining"]) == (403, "0")
     fake.faults.secondary_limit(retry_after=3, status=429, where="POST .*/pulls$")
     assert hub.rest.repos.get("acme", "docs").status_code == 200
-    status, said, headers = refused(hub.rest.pulls.create, **NEW)
+    status, said, headers = catch_refusal(hub.rest.pulls.create, **NEW_PULL)
     assert (status, headers["retry-after"], "secondary" in said["message"]) == (429, "3", True)
 
 
 def test_a_renamed_repository_redirects(fake: github) -> None:
     fake.rename("acme/docs", "acme/handbook")
-    hub = connect(fake)
+    hub = connect_github(fake)
     assert hub.rest.repos.get("acme", "handbook").parsed_data.name == "handbook"
     answer = hub.rest.repos.get("acme", "docs")
     assert answer.parsed_data.full_name == "acme/handbook"
@@ -135,8 +137,8 @@ def test_a_renamed_repository_redirects(fake: github) -> None:
 
 
 def test_drafts_are_marked_ready_with_graphql(fake: github) -> None:
-    hub = connect(fake)
-    made = hub.rest.pulls.create(**NEW, draft=True).parsed_data
+    hub = connect_github(fake)
+    made = hub.rest.pulls.create(**NEW_PULL, draft=True).parsed_data
     ready = (
         "mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }"
     )
@@ -147,7 +149,7 @@ def test_drafts_are_marked_ready_with_graphql(fake: github) -> None:
 
 
 def test_lists_are_paginated(fake: github) -> None:
-    hub = connect(fake)
+    hub = connect_github(fake)
     for number in range(3):
         fake.commit(f"b{number}", {f"{number}.md": b"x\n"})
         hub.rest.pulls.create("acme", "docs", head=f"b{number}", base="main", title="x")
@@ -159,15 +161,15 @@ def test_lists_are_paginated(fake: github) -> None:
 
 def test_a_classic_token_shows_its_scope(fake: github) -> None:
     fake.add_token("classic", scopes=frozenset({"repo"}))
-    hub = connect(fake, "classic")
-    assert hub.rest.pulls.create(**NEW).headers["x-oauth-scopes"] == "repo"
+    hub = connect_github(fake, "classic")
+    assert hub.rest.pulls.create(**NEW_PULL).headers["x-oauth-scopes"] == "repo"
 
 
 def test_webhooks_are_signed_and_match_the_published_schema(fake: github) -> None:
-    hub = connect(fake)
-    with receiver() as received:
+    hub = connect_github(fake)
+    with receive_deliveries() as received:
         fake.webhooks.add(received.url, "sesame")
-        hub.rest.pulls.create(**NEW)
+        hub.rest.pulls.create(**NEW_PULL)
         fake.comment(1, "@copydesk shorter, please")
         fake.comment(1, "@copydesk this line", file="guide.md", line=1)
         fake.close(1)
@@ -175,11 +177,11 @@ def test_webhooks_are_signed_and_match_the_published_schema(fake: github) -> Non
         fake.merge(1)
         fake.webhooks.flush()
         fake.webhooks.redeliver(fake.webhooks.deliveries[-1])
-    names = [headers["x-github-event"] for headers, _ in received.got]
+    names = [headers["x-github-event"] for headers, _ in received.deliveries]
     assert names == ["pull_request", "issue_comment", "pull_request_review_comment", *["pull_request"] * 4]
-    for headers, body in received.got:
+    for headers, body in received.deliveries:
         assert verify("sesame", body, headers["x-hub-signature-256"])
-    last, again = received.got[-2:]
+    last, again = received.deliveries[-2:]
     assert (last[0]["x-github-delivery"], last[1]) == (again[0]["x-github-delivery"], again[1])
 
 
@@ -193,11 +195,13 @@ def test_every_route_is_in_the_published_api(fake: github) -> None:
 def test_requests_outside_the_published_schema_are_refused_and_recorded(tmp_path: Path) -> None:
     with github(tmp_path) as fake:
         fake.add_token(TOKEN)
-        hub = connect(fake)
-        status, said, _ = refused(hub.request, "POST", "/repos/acme/docs/pulls", json={"base": "main", "title": 1})
+        hub = connect_github(fake)
+        status, said, _ = catch_refusal(
+            hub.request, "POST", "/repos/acme/docs/pulls", json={"base": "main", "title": 1}
+        )
         assert (status, '"head" wasn\'t supplied.' in said["message"]) == (422, True)
         hub.request("GET", "/repos/acme/docs/pulls", params={"haed": "x"})
-        assert refused(hub.request, "GET", "/repos/acme/docs/nothing")[0] == 404
+        assert catch_refusal(hub.request, "GET", "/repos/acme/docs/nothing")[0] == 404
         assert [one.partition(": ")[2] for one in fake.violations] == [
             "title: Input should be a valid string",
             "head: Field required",
@@ -213,4 +217,4 @@ def test_response_outside_the_published_schema_fails_the_test(tmp_path: Path) ->
 
     with pytest.raises(AssertionError, match="GET /user answered 200"), Broken(tmp_path) as fake:
         fake.add_token(TOKEN)
-        connect(fake).request("GET", "/user")
+        connect_github(fake).request("GET", "/user")

@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.forges import gitlab
 from tests.support.forges.gitlab_published import OPERATIONS
-from tests.support.forges.receiver import receiver
+from tests.support.forges.receiver import receive_deliveries
 
-pytestmark = pytest.mark.drill  # of the tests' own tools
+pytestmark = pytest.mark.drill  # tests of the test tools
 
 TOKEN, BRANCH, PROJECT = "glpat-copydesk", "copydesk/job_1", "acme/web/docs"
 NEW = {"source_branch": BRANCH, "target_branch": "main", "title": "A guide"}
@@ -30,11 +30,11 @@ def fake(tmp_path: Path) -> Iterator[gitlab]:
         assert running.violations == []
 
 
-def connect(fake: gitlab, token: str = TOKEN) -> Any:
+def connect_gitlab(fake: gitlab, token: str = TOKEN) -> Any:
     return independent.Gitlab(fake.url, private_token=token, retry_transient_errors=False)
 
 
-def refused(call: Any, *args: Any, **about: Any) -> tuple[int | None, Any]:
+def catch_refusal(call: Any, *args: Any, **about: Any) -> tuple[int | None, Any]:
     with pytest.raises(independent.GitlabError) as failure:
         call(*args, **about)
     body = failure.value.response_body
@@ -42,9 +42,9 @@ def refused(call: Any, *args: Any, **about: Any) -> tuple[int | None, Any]:
 
 
 def test_merge_request_can_be_opened_updated_and_merged(fake: gitlab) -> None:
-    project = connect(fake).projects.get(PROJECT)
+    project = connect_gitlab(fake).projects.get(PROJECT)
     reviewer = fake.add_user("reviewer")
-    assert connect(fake).users.list(username="reviewer")[0].id == reviewer.id
+    assert connect_gitlab(fake).users.list(username="reviewer")[0].id == reviewer.id
     made = project.mergerequests.create(
         {**NEW, "description": "Text", "labels": ["docs"], "reviewer_ids": [reviewer.id]}
     )
@@ -63,34 +63,34 @@ def test_merge_request_can_be_opened_updated_and_merged(fake: gitlab) -> None:
 
 
 def test_project_and_people_match_the_published_schema(fake: gitlab) -> None:
-    client = connect(fake)
+    client = connect_gitlab(fake)
     reader = fake.add_user("reader", access="read")
     project = client.projects.get(PROJECT)
     assert (project.default_branch, project.archived, project.namespace["full_path"]) == ("main", False, "acme/web")
     assert project.permissions["project_access"]["access_level"] == 30
     assert project.members_all.get(reader.id).access_level == 20
     assert {one.username for one in project.members_all.list(get_all=True)} == {"copydesk", "reader"}
-    assert refused(project.members_all.get, 1)[0] == 404
+    assert catch_refusal(project.members_all.get, 1)[0] == 404
     client.auth()
     assert (client.user.username, client.personal_access_tokens.get("self").scopes[0]) == ("copydesk", "api")
 
 
 def test_a_second_merge_request_of_a_branch_is_refused(fake: gitlab) -> None:
-    requests = connect(fake).projects.get(PROJECT).mergerequests
+    requests = connect_gitlab(fake).projects.get(PROJECT).mergerequests
     requests.create(NEW)
     said = "Another open merge request already exists for this source branch: !1"
-    assert refused(requests.create, NEW) == (409, {"message": [said]})
+    assert catch_refusal(requests.create, NEW) == (409, {"message": [said]})
 
 
 def test_a_merge_request_needs_two_branches(fake: gitlab) -> None:
-    requests = connect(fake).projects.get(PROJECT).mergerequests
-    gone = refused(requests.create, {**NEW, "source_branch": "gone"})
+    requests = connect_gitlab(fake).projects.get(PROJECT).mergerequests
+    gone = catch_refusal(requests.create, {**NEW, "source_branch": "gone"})
     assert gone == (400, {"message": {"source_branch": ["does not exist"]}})
-    assert refused(requests.create, {**NEW, "source_branch": "main"})[0] == 422
+    assert catch_refusal(requests.create, {**NEW, "source_branch": "main"})[0] == 422
 
 
 def test_a_merge_request_outlives_its_branch_but_does_not_reopen(fake: gitlab) -> None:
-    requests = connect(fake).projects.get(PROJECT).mergerequests
+    requests = connect_gitlab(fake).projects.get(PROJECT).mergerequests
     requests.create(NEW)
     fake.delete_branch(BRANCH)
     assert requests.get(1).state == "opened"
@@ -107,15 +107,21 @@ def test_insufficient_tokens_are_refused_with_the_right_status(fake: gitlab) -> 
     fake.add_token("old", lasts=-1)
     fake.add_user("guest", access="read")
     fake.add_token("guests", user="guest")
-    status, said = refused(connect(fake, "reader").projects.get(PROJECT).mergerequests.create, NEW)
+    status, said = catch_refusal(connect_gitlab(fake, "reader").projects.get(PROJECT).mergerequests.create, NEW)
     assert (status, said["error"], said["scope"]) == (403, "insufficient_scope", "api")
-    assert refused(connect(fake, "outside").projects.get, PROJECT) == (404, {"message": "404 Project Not Found"})
-    assert refused(connect(fake, "old").projects.get, PROJECT)[1]["error"] == "invalid_token"
-    assert refused(connect(fake, "unknown").projects.get, PROJECT) == (401, {"message": "401 Unauthorized"})
-    assert refused(connect(fake, "guests").projects.get(PROJECT).mergerequests.create, NEW)[0] == 403
-    project = connect(fake).projects.get(PROJECT)
+    assert catch_refusal(connect_gitlab(fake, "outside").projects.get, PROJECT) == (
+        404,
+        {"message": "404 Project Not Found"},
+    )
+    assert catch_refusal(connect_gitlab(fake, "old").projects.get, PROJECT)[1]["error"] == "invalid_token"
+    assert catch_refusal(connect_gitlab(fake, "unknown").projects.get, PROJECT) == (
+        401,
+        {"message": "401 Unauthorized"},
+    )
+    assert catch_refusal(connect_gitlab(fake, "guests").projects.get(PROJECT).mergerequests.create, NEW)[0] == 403
+    project = connect_gitlab(fake).projects.get(PROJECT)
     fake.repository.archived = True
-    assert refused(project.mergerequests.create, NEW) == (403, {"message": "403 Forbidden"})
+    assert catch_refusal(project.mergerequests.create, NEW) == (403, {"message": "403 Forbidden"})
 
 
 def test_rate_limit_response_says_when_to_retry(fake: gitlab) -> None:
@@ -126,20 +132,20 @@ def test_rate_limit_response_says_when_to_retry(fake: gitlab) -> None:
 
 
 def test_moved_project_redirects_only_reads(fake: gitlab) -> None:
-    project = connect(fake).projects.get(PROJECT)
+    project = connect_gitlab(fake).projects.get(PROJECT)
     fake.rename(PROJECT, "acme/handbook")
     assert project.mergerequests.create(NEW).iid == 1
-    old = connect(fake).projects.get(PROJECT, lazy=True)
-    assert refused(old.mergerequests.create, NEW)[0] == 405
-    assert connect(fake).projects.get(PROJECT).path_with_namespace == "acme/handbook"
+    old = connect_gitlab(fake).projects.get(PROJECT, lazy=True)
+    assert catch_refusal(old.mergerequests.create, NEW)[0] == 405
+    assert connect_gitlab(fake).projects.get(PROJECT).path_with_namespace == "acme/handbook"
 
 
 @pytest.mark.parametrize("signed", [True, False])
 def test_webhooks_carry_their_secret_or_are_signed_with_it(fake: gitlab, signed: bool) -> None:
     key = b"0" * 32
-    with receiver() as received:
+    with receive_deliveries() as received:
         fake.webhooks.add(received.url, f"whsec_{base64.b64encode(key).decode()}" if signed else "sesame")
-        connect(fake).projects.get(PROJECT).mergerequests.create(NEW)
+        connect_gitlab(fake).projects.get(PROJECT).mergerequests.create(NEW)
         fake.comment(1, "@copydesk shorter, please")
         fake.comment(1, "@copydesk this line", file="guide.md")
         fake.close(1)
@@ -147,17 +153,17 @@ def test_webhooks_carry_their_secret_or_are_signed_with_it(fake: gitlab, signed:
         fake.merge(1)
         fake.webhooks.flush()
         fake.webhooks.redeliver(fake.webhooks.deliveries[-1])
-    said = [json.loads(body)["object_attributes"] for _, body in received.got]
+    said = [json.loads(body)["object_attributes"] for _, body in received.deliveries]
     assert [one["action"] for one in said] == ["open", "create", "create", "close", "reopen", "merge", "merge"]
-    for headers, body in received.got:
+    for headers, body in received.deliveries:
         if signed:
             text = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
             mark = base64.b64encode(hmac.new(key, text, hashlib.sha256).digest()).decode()
             assert headers["webhook-signature"] == f"v1,{mark}"
         else:
             assert headers["x-gitlab-token"] == "sesame"
-    assert {headers["x-gitlab-event"] for headers, _ in received.got} == {"Merge Request Hook", "Note Hook"}
-    assert received.got[-1][0]["idempotency-key"] == received.got[-2][0]["idempotency-key"]
+    assert {headers["x-gitlab-event"] for headers, _ in received.deliveries} == {"Merge Request Hook", "Note Hook"}
+    assert received.deliveries[-1][0]["idempotency-key"] == received.deliveries[-2][0]["idempotency-key"]
 
 
 def test_every_route_is_in_the_operations_table(fake: gitlab) -> None:
@@ -169,10 +175,12 @@ def test_every_route_is_in_the_operations_table(fake: gitlab) -> None:
 def test_requests_outside_the_published_schema_are_refused_and_recorded(tmp_path: Path) -> None:
     with gitlab(tmp_path) as fake:
         fake.add_token(TOKEN)
-        requests = connect(fake).projects.get("acme/docs").mergerequests
-        assert refused(connect(fake).http_post, "/projects/acme%2Fdocs/merge_requests", post_data={"title": 1}) == (
+        requests = connect_gitlab(fake).projects.get("acme/docs").mergerequests
+        assert catch_refusal(
+            connect_gitlab(fake).http_post, "/projects/acme%2Fdocs/merge_requests", post_data={"title": 1}
+        ) == (
             400,
             {"error": "title is invalid, source_branch is missing, target_branch is missing"},
         )
-        assert refused(requests.list, state="open")[1] == {"error": "state does not have a valid value"}
+        assert catch_refusal(requests.list, state="open")[1] == {"error": "state does not have a valid value"}
         assert len(fake.violations) == 4

@@ -1,4 +1,4 @@
-"""The scripted server against the providers' own libraries, which know nothing of Copydesk, and are large to load."""
+"""The scripted server against the providers' own libraries, which are independent of Copydesk, and slow to load."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.model_server import ModelServer, call
-from tests.support.models.asking import KEY
+from tests.support.models.connected_models import PROVIDER_KEY
 
 SAID = call("read", {"path": "guide.md"}, text="I look, and then I see.", thinking="Hm")
 Heard = tuple[str, list[tuple[str, Any]]]
@@ -22,7 +22,7 @@ def server() -> Iterator[ModelServer]:
 def test_openai_library_accepts_chat_completions(server: ModelServer) -> None:
     from openai import OpenAI
 
-    client = OpenAI(base_url=server.url, api_key=KEY)
+    client = OpenAI(base_url=server.url, api_key=PROVIDER_KEY)
     message = (
         client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Go."}]).choices[0].message
     )
@@ -35,7 +35,7 @@ def test_openai_library_accepts_chat_completions(server: ModelServer) -> None:
 def test_openai_library_accepts_streamed_chat_completions(server: ModelServer) -> None:
     from openai import OpenAI
 
-    client = OpenAI(base_url=server.url, api_key=KEY)
+    client = OpenAI(base_url=server.url, api_key=PROVIDER_KEY)
     with client.chat.completions.stream(model="m", messages=[{"role": "user", "content": "Go."}]) as stream:
         message = stream.get_final_completion().choices[0].message
     made = [(c.function.name, json.loads(c.function.arguments)) for c in message.tool_calls or []]
@@ -46,7 +46,7 @@ def test_openai_library_accepts_streamed_chat_completions(server: ModelServer) -
 def test_openai_library_accepts_responses(server: ModelServer, streamed: bool) -> None:
     from openai import OpenAI
 
-    client = OpenAI(base_url=server.url, api_key=KEY)
+    client = OpenAI(base_url=server.url, api_key=PROVIDER_KEY)
     if streamed:
         with client.responses.stream(model="m", input=[{"role": "user", "content": "Go."}]) as stream:
             response: Any = stream.get_final_response()
@@ -60,7 +60,7 @@ def test_openai_library_accepts_responses(server: ModelServer, streamed: bool) -
 def test_anthropic_library_accepts_messages(server: ModelServer) -> None:
     from anthropic import Anthropic
 
-    client = Anthropic(base_url=server.root, api_key=KEY)
+    client = Anthropic(base_url=server.root, api_key=PROVIDER_KEY)
     with client.beta.messages.stream(
         model="claude-opus-5", max_tokens=9, messages=[{"role": "user", "content": "Go."}]
     ) as stream:
@@ -75,7 +75,7 @@ def test_google_library_accepts_content(server: ModelServer, streamed: bool) -> 
     from google import genai
     from google.genai.types import HttpOptions
 
-    client = genai.Client(api_key=KEY, vertexai=False, http_options=HttpOptions(base_url=server.root))
+    client = genai.Client(api_key=PROVIDER_KEY, vertexai=False, http_options=HttpOptions(base_url=server.root))
     if streamed:
         answers = list(client.models.generate_content_stream(model="gemini-x", contents="Go."))
     else:
@@ -89,7 +89,7 @@ def test_google_library_accepts_content(server: ModelServer, streamed: bool) -> 
 def test_request_outside_the_providers_schema_is_refused(server: ModelServer) -> None:
     from openai import BadRequestError, OpenAI
 
-    client = OpenAI(base_url=server.url, api_key=KEY)
+    client = OpenAI(base_url=server.url, api_key=PROVIDER_KEY)
     with pytest.raises(BadRequestError, match="Unknown parameters: colour"):
         client.chat.completions.create(model="m", messages=[], extra_body={"colour": "red"})
     with pytest.raises(BadRequestError, match="does not fit"):

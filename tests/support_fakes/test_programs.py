@@ -1,10 +1,10 @@
-"""A missing program skips its tests by name, fails them in CI, and is excused only where the machine cannot have it."""
+"""A missing program skips its tests by name, and fails them in CI unless the machine cannot have it."""
 
 import pytest
 
-from tests.support import unavailable
+from tests.support import missing_programs
+from tests.support.missing_programs import Excuse
 from tests.support.programs import skip_missing, summarize_skips
-from tests.support.unavailable import Excuse
 
 
 def test_a_missing_program_skips_the_test_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +24,7 @@ def test_ci_excuses_only_programs_that_the_machine_cannot_have(
     monkeypatch: pytest.MonkeyPatch, applies: bool, expected: type[BaseException]
 ) -> None:
     monkeypatch.setenv("CI", "true")
-    monkeypatch.setattr(unavailable, "EXCUSES", (Excuse("abacus", lambda: applies, "It is not made for this."),))
+    monkeypatch.setattr(missing_programs, "EXCUSES", (Excuse("abacus", lambda: applies, "It is not made for this."),))
     with pytest.raises(expected):
         skip_missing("abacus", "Buy one.")
 

@@ -1,4 +1,4 @@
-"""Stopping loses nothing: whoever heeds /readyz sees no error, what was begun is finished, a second signal hurries."""
+"""A stop loses nothing: clients that follow /readyz see no error, started work finishes, a second signal is faster."""
 
 import itertools
 import json
@@ -18,26 +18,26 @@ from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from copydesk.jobs.service import NewJob
 from tests.conftest import DATABASES
-from tests.jobs.drills import MODEL, edited, finished
-from tests.support.drills import drills
+from tests.jobs.drills import SCRIPTED_MODEL, call_edit, call_finish
+from tests.support.drills import mark_drills
 from tests.support.model_server import ModelServer, hang
-from tests.support.processes import Command, Orders, Served, environment, free_port
+from tests.support.processes import CommandSpec, RunningCommand, RunningServer, free_port, settings_environment
 from tests.support.repositories import make_repository
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 PAGE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}
-SQLITE_FIRST = pytest.mark.parametrize("database_url", drills(DATABASES, but=("sqlite",)), indirect=True)
-SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # the database plays no part
-POSTGRES_FIRST = pytest.mark.parametrize("database_url", drills(DATABASES, but=("postgres",)), indirect=True)
+SQLITE_FIRST = pytest.mark.parametrize("database_url", mark_drills(DATABASES, default=("sqlite",)), indirect=True)
+SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # independent of the database
+POSTGRES_FIRST = pytest.mark.parametrize("database_url", mark_drills(DATABASES, default=("postgres",)), indirect=True)
 
 
-class Stage:
+class DrainStage:
     def __init__(self, folder: Path, database_url: str) -> None:
         self.folder = folder
         self.settings: dict[str, Any] = {
             "data": folder / "data",
             "database_url": database_url,
-            "models": (MODEL,),
+            "models": (SCRIPTED_MODEL,),
             "lease_seconds": 30,
         }
         self.desk = open_desk(Settings(**self.settings))
@@ -45,20 +45,20 @@ class Stage:
         self.project = self.desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
         self.headers = {"Authorization": f"Bearer {self.desk.keys.create(self.project.id, actor='test')[1]}"}
         self.events = f"/v1/analytics/{self.project.id}/events"
-        self.commands: list[Command] = []
+        self.commands: list[RunningCommand] = []
 
-    def serve(self, *options: str, **settings: Any) -> Served:
+    def serve(self, *options: str, **settings: Any) -> RunningServer:
         port = free_port()
-        told = environment({**self.settings, **settings})
+        told = settings_environment({**self.settings, **settings})
         log = self.folder / f"{len(self.commands)}.log"
-        server = Served(Orders(("serve", "--port", str(port), *options), told, log), port)
+        server = RunningServer(CommandSpec(("serve", "--port", str(port), *options), told, log), port)
         self.commands.append(server)
         server.wait_until_ready()
         return server
 
-    def work(self, **settings: Any) -> Command:
+    def work(self, **settings: Any) -> RunningCommand:
         log = self.folder / f"{len(self.commands)}.log"
-        worker = Command(Orders(("work",), environment({**self.settings, **settings}), log))
+        worker = RunningCommand(CommandSpec(("work",), settings_environment({**self.settings, **settings}), log))
         self.commands.append(worker)
         return worker
 
@@ -74,16 +74,16 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, database_url: str) -> Iterator[Stage]:
-    stage = Stage(tmp_path, database_url)
+def stage(tmp_path: Path, database_url: str) -> Iterator[DrainStage]:
+    stage = DrainStage(tmp_path, database_url)
     yield stage
     stage.close()
 
 
 class Balancer:
-    """Sends each request to the next server that was ready when it last looked, ten times a second."""
+    """Sends each request to the next server that was ready at the last check, ten times per second."""
 
-    def __init__(self, servers: list[Served], headers: dict[str, str]) -> None:
+    def __init__(self, servers: list[RunningServer], headers: dict[str, str]) -> None:
         self.servers, self.headers = servers, headers
         self.ready = list(servers)
         self.seen: list[int | str] = []
@@ -107,7 +107,7 @@ class Balancer:
                 self.seen.append(repr(error))
 
     @staticmethod
-    def _is_ready(server: Served) -> bool:
+    def _is_ready(server: RunningServer) -> bool:
         try:
             return httpx.get(f"{server.url}/readyz", timeout=30).status_code == 200
         except httpx.TransportError:
@@ -115,7 +115,7 @@ class Balancer:
 
 
 @POSTGRES_FIRST
-def test_steady_requests_see_no_error_when_a_server_stops(stage: Stage) -> None:
+def test_steady_requests_see_no_error_when_a_server_stops(stage: DrainStage) -> None:
     servers = [stage.serve("--no-worker", drain_seconds=3) for _ in range(2)]
     job = stage.desk.jobs.create(stage.project, NewJob("Wait.")).job.id
     balancer = Balancer(servers, stage.headers)
@@ -136,7 +136,7 @@ def test_steady_requests_see_no_error_when_a_server_stops(stage: Stage) -> None:
 
 
 @SQLITE
-def test_draining_server_reports_unready_and_answers_until_a_second_signal(stage: Stage) -> None:
+def test_draining_server_reports_unready_and_answers_until_a_second_signal(stage: DrainStage) -> None:
     server = stage.serve(drain_seconds=600)
     with httpx.Client(base_url=server.url, timeout=60) as http:
         assert http.get("/healthz").headers.get("connection") != "close"
@@ -152,7 +152,7 @@ def test_draining_server_reports_unready_and_answers_until_a_second_signal(stage
 
 
 @SQLITE
-def test_started_requests_finish_and_live_streams_are_closed(stage: Stage) -> None:
+def test_started_requests_finish_and_live_streams_are_closed(stage: DrainStage) -> None:
     server = stage.serve("--no-worker")
     job = stage.desk.jobs.create(stage.project, NewJob("Wait.")).job.id
     body = json.dumps([{"path": f"/{n}", "userAgent": FIREFOX} for n in range(100)]).encode()
@@ -161,8 +161,8 @@ def test_started_requests_finish_and_live_streams_are_closed(stage: Stage) -> No
     )
     head += f"Authorization: {stage.headers['Authorization']}\r\n\r\n"
     stream = httpx.Client(base_url=server.url, headers=stage.headers, timeout=60)
-    # Opens the store: a stop leaves what was begun five seconds, which a busy machine may need for that alone.
-    stream.post(stage.events, json={"path": "/first"})  # by a program, which is not among the visitors
+    # Opens the store first: a stop leaves started work five seconds, which a busy machine may need for that alone.
+    stream.post(stage.events, json={"path": "/first"})  # by a program, which does not count as a visitor
     stream.get(f"/v1/analytics/{stage.project.id}/views")
     with (
         socket.create_connection(("127.0.0.1", server.port)) as line,
@@ -171,13 +171,13 @@ def test_started_requests_finish_and_live_streams_are_closed(stage: Stage) -> No
         lines = live.iter_lines()
         assert next(lines) == "retry: 1000"
         line.sendall(head.encode() + body[:50])
-        for _ in range(3):  # once these are answered, the server has read what was sent before
+        for _ in range(3):  # after these responses, the server has read everything that was sent before
             httpx.get(f"{server.url}/healthz", timeout=60)
         server.send(signal.SIGTERM)
         time.sleep(0.5)
         line.sendall(body[50:])
         answer = line.makefile("rb").read()
-        list(lines)  # it ends, rather than breaks off
+        list(lines)  # the stream ends cleanly
     assert answer.startswith(b"HTTP/1.1 202")
     assert b'"accepted":100' in answer
     server.process.join(60)
@@ -189,12 +189,12 @@ def test_started_requests_finish_and_live_streams_are_closed(stage: Stage) -> No
 @SQLITE_FIRST
 @pytest.mark.parametrize("way", ["serve", "work"])
 @pytest.mark.drill
-def test_job_that_ends_while_its_worker_drains_is_not_released(stage: Stage, way: str) -> None:
-    with ModelServer([hang(1.5, edited("colour", "color")), finished()], by_turn=True) as model:
+def test_job_that_ends_while_its_worker_drains_is_not_released(stage: DrainStage, way: str) -> None:
+    with ModelServer([hang(1.5, call_edit("colour", "color")), call_finish()], by_turn=True) as model:
         told = {"model_url": model.url, "drain_seconds": 6}
         command = stage.serve(**told) if way == "serve" else stage.work(**told)
-        stage.desk.jobs.create(stage.project, NewJob("Spell it so.", model=MODEL))
-        _until(lambda: model.requests)
+        stage.desk.jobs.create(stage.project, NewJob("Spell it so.", model=SCRIPTED_MODEL))
+        _wait_until(lambda: model.requests)
         took = command.stop()
     state, attempt, _ = stage.run()
     assert (state, attempt) == ("done", 1)
@@ -203,18 +203,18 @@ def test_job_that_ends_while_its_worker_drains_is_not_released(stage: Stage, way
 
 
 @SQLITE_FIRST
-def test_job_that_does_not_end_in_time_is_released(stage: Stage) -> None:
+def test_job_that_does_not_end_in_time_is_released(stage: DrainStage) -> None:
     with ModelServer([hang(600)], by_turn=True) as model:
         worker = stage.work(model_url=model.url, drain_seconds=0.5)
-        stage.desk.jobs.create(stage.project, NewJob("Spell it so.", model=MODEL))
-        _until(lambda: model.requests)
+        stage.desk.jobs.create(stage.project, NewJob("Spell it so.", model=SCRIPTED_MODEL))
+        _wait_until(lambda: model.requests)
         assert worker.stop() < 60
     state, attempt, released_at = stage.run()
     assert (state, attempt) == ("running", 1)
     assert released_at is not None, "the next worker takes it at once"
 
 
-def _until(condition: Any) -> None:
+def _wait_until(condition: Any) -> None:
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""Nothing that was acknowledged is lost: the whole service, killed in the midst of collecting, again and again."""
+"""No acknowledged event is lost: the complete service is killed repeatedly while it collects."""
 
 import http.client
 import json
@@ -22,8 +22,8 @@ from copydesk.desk import open_desk
 CLIENTS = 6
 
 
-class Senders:
-    """Clients that send events as fast as they are answered, and note which were acknowledged."""
+class EventSenders:
+    """Clients that send events as fast as they are acknowledged, and record which were."""
 
     def __init__(self, port: int, path: str, key: str, round_: int) -> None:
         self._port, self._path, self._round = port, path, round_
@@ -41,7 +41,7 @@ class Senders:
             assert not thread.is_alive()
 
     def _send(self, number: int) -> None:
-        """One event at a time, or a batch; ends when the server does."""
+        """Sends single events or batches until the server ends."""
         chance, sent = random.Random(self._round * CLIENTS + number), 0
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
         try:
@@ -49,14 +49,16 @@ class Senders:
                 size = chance.choice((1, 1, 50))
                 ids = [f"{self._round}-{number}-{sent + place}" for place in range(size)]
                 sent += size
-                if post(connection, self._path, self._headers, ids) == (size, 0):
+                if post_events(connection, self._path, self._headers, ids) == (size, 0):
                     self.acknowledged += ids
         except (OSError, http.client.HTTPException):
             return
 
 
-def post(connection: http.client.HTTPConnection, path: str, headers: dict[str, str], ids: list[str]) -> tuple[int, int]:
-    """How many were accepted, and how many duplicates."""
+def post_events(
+    connection: http.client.HTTPConnection, path: str, headers: dict[str, str], ids: list[str]
+) -> tuple[int, int]:
+    """Posts events; returns how many were accepted, and how many were duplicates."""
     events = [{"path": f"/{len(each)}", "ip": "203.0.113.7", "eventId": each} for each in ids]
     connection.request("POST", path, json.dumps(events), headers)
     answer = connection.getresponse()
@@ -66,7 +68,7 @@ def post(connection: http.client.HTTPConnection, path: str, headers: dict[str, s
 
 
 @contextmanager
-def served(data: Path) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
+def serve_process(data: Path) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COPYDESK_")}
@@ -87,15 +89,15 @@ def served(data: Path) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
         process.wait(30)
 
 
-def kill_again_and_again(data: Path, rounds: int) -> None:
+def kill_repeatedly(data: Path, rounds: int) -> None:
     desk = open_desk(Settings(data=data))
     project = desk.projects.create("Docs", repository=str(data), ref="main", actor="test")
     key = desk.keys.create(project.id, actor="test")[1]
     path, chance = f"/v1/analytics/{project.id}/events", random.Random(rounds)
     acknowledged: list[str] = []
     for number in range(rounds):
-        with served(data) as (port, process):
-            senders = Senders(port, path, key, number)
+        with serve_process(data) as (port, process):
+            senders = EventSenders(port, path, key, number)
             senders.start()
             while not senders.acknowledged:
                 time.sleep(0.01)
@@ -103,25 +105,25 @@ def kill_again_and_again(data: Path, rounds: int) -> None:
             process.send_signal(signal.SIGKILL)
             senders.join()
         acknowledged += senders.acknowledged
-    with served(data) as (port, _):
+    with serve_process(data) as (port, _):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         for start in range(0, len(acknowledged), 1000):
             ids = acknowledged[start : start + 1000]
-            assert post(connection, path, headers, ids) == (0, len(ids)), "an acknowledged event was lost"
+            assert post_events(connection, path, headers, ids) == (0, len(ids)), "an acknowledged event was lost"
         connection.close()
     desk.store.fold()
     [row], _ = desk.store.list_agents(project.id)
     assert len(acknowledged) <= row.views
-    # What was kept but could not be acknowledged any more is at most one batch of each client in each round.
+    # At most one batch per client and round was stored without an acknowledgment.
     assert row.views <= len(acknowledged) + rounds * CLIENTS * 50
     desk.close()
 
 
 def test_acknowledged_events_survive_a_kill(tmp_path: Path) -> None:
-    kill_again_and_again(tmp_path / "data", rounds=1)
+    kill_repeatedly(tmp_path / "data", rounds=1)
 
 
 @pytest.mark.drill
 def test_acknowledged_events_survive_many_kills(tmp_path: Path) -> None:
-    kill_again_and_again(tmp_path / "data", rounds=200)
+    kill_repeatedly(tmp_path / "data", rounds=200)

@@ -1,4 +1,4 @@
-"""Every error is JSON of one shape, says one thing, carries the request's id, and gives nothing away."""
+"""Every error is JSON of one format, with one message and the request's id, and reveals no internals."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.support.postgres import new_database, server_url
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
-INSIDE = re.compile(
+INTERNAL_DETAILS_PATTERN = re.compile(
     r"Traceback|File \"|\.py\b|sqlalchemy|sqlite|psycopg|pydantic|starlette|select |insert into|/tmp/|/home/",
     re.IGNORECASE,
 )
@@ -37,15 +37,13 @@ def http(service: Service) -> httpx.Client:
     return service.http
 
 
-def error_of(response: httpx.Response, status: int, code: str | None = None) -> dict[str, Any]:
-    """The body, once it is sure that it is an error as the contract has it."""
+def parse_error(response: httpx.Response, status: int, code: str | None = None) -> dict[str, Any]:
+    """Returns the body of an error, and asserts that it follows the contract."""
     assert response.status_code == status, response.text[:300]
-    return checked_error(
-        response.headers.get("content-type"), response.headers.get("x-request-id"), response.text, code
-    )
+    return check_error(response.headers.get("content-type"), response.headers.get("x-request-id"), response.text, code)
 
 
-def checked_error(kind: str | None, request_id: str | None, text: str, code: str | None = None) -> dict[str, Any]:
+def check_error(kind: str | None, request_id: str | None, text: str, code: str | None = None) -> dict[str, Any]:
     assert kind == "application/json"
     body: dict[str, Any] = json.loads(text)
     assert {"error", "code", "requestId"} <= set(body) <= {"error", "code", "requestId", "details"}
@@ -56,13 +54,13 @@ def checked_error(kind: str | None, request_id: str | None, text: str, code: str
     assert body["error"].endswith((".", "…'.")), "a sentence ends with a full stop"
     for detail in body.get("details", []):
         assert set(detail) == {"field", "message"}
-    assert not INSIDE.search(text), text
+    assert not INTERNAL_DETAILS_PATTERN.search(text), text
     assert "desk_" not in text.replace("desk_…", "")
     return body
 
 
-def raw(service: Service, sent: bytes, *, hang_up: bool = True) -> bytes:
-    """What the service answers to these very bytes."""
+def send_raw(service: Service, sent: bytes, *, hang_up: bool = True) -> bytes:
+    """Sends these bytes and returns the response."""
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(sent)
@@ -74,7 +72,7 @@ def raw(service: Service, sent: bytes, *, hang_up: bool = True) -> bytes:
     return answer
 
 
-def head_and_body(answer: bytes) -> tuple[int, dict[str, str], str]:
+def split_response(answer: bytes) -> tuple[int, dict[str, str], str]:
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -83,7 +81,7 @@ def head_and_body(answer: bytes) -> tuple[int, dict[str, str], str]:
 
 def test_unknown_route_returns_404(service: Service, http: httpx.Client) -> None:
     for path in ("/nothing", "/v2", "/docs/", "/%00", "/%ff", "/review", "/static/../x", "/é", "/" + "a" * 20_000):
-        error_of(http.get(path), 404, "not_found")
+        parse_error(http.get(path), 404, "not_found")
     for path in (service.at(""), service.at("/"), service.at("/nothing"), service.at("/job"), service.at("/jobs/")):
         assert http.get(path).status_code in (404, 405), path
 
@@ -98,19 +96,19 @@ def test_unknown_method_returns_405_with_allowed_methods(service: Service, http:
         ("TRACE", "/docs", "GET"),
     ):
         response = http.request(method, path)
-        error_of(response, 405, "method_not_allowed")
+        parse_error(response, 405, "method_not_allowed")
         assert allowed in response.headers["allow"].split(", "), (method, path)
 
 
 def test_valid_request_id_of_the_caller_is_kept(http: httpx.Client) -> None:
     for sane in ("abc", "0", "a-b.c:d_e", "A" * 128):
-        assert error_of(http.get("/nothing", headers={"X-Request-Id": sane}), 404)["requestId"] == sane
+        assert parse_error(http.get("/nothing", headers={"X-Request-Id": sane}), 404)["requestId"] == sane
         assert http.get("/healthz", headers={"X-Request-Id": sane}).headers["x-request-id"] == sane
 
 
 def test_invalid_request_id_is_replaced(http: httpx.Client) -> None:
     for insane in (b"", b"A" * 129, b"a b", b"<script>", b"a\tb", "é".encode(), b"\xff", b"a,b", b"{}", b'"'):
-        given = error_of(http.get("/nothing", headers=[(b"X-Request-Id", insane)]), 404)["requestId"]
+        given = parse_error(http.get("/nothing", headers=[(b"X-Request-Id", insane)]), 404)["requestId"]
         assert re.fullmatch(r"req_[0-9A-Za-z]{20}", given), insane
 
 
@@ -153,7 +151,7 @@ BAD_BODIES: dict[str, bytes] = {
 def test_invalid_body_returns_400_for_jobs_and_messages(service: Service, http: httpx.Client, kind: str) -> None:
     job = service.client.create_job("Any")
     for path in (service.at("/job"), service.at(f"/job/{job['id']}/message")):
-        error_of(http.post(path, content=BAD_BODIES[kind], headers=JSON), 400, "invalid_request")
+        parse_error(http.post(path, content=BAD_BODIES[kind], headers=JSON), 400, "invalid_request")
     assert service.client.list_jobs(limit=1)["jobs"][0]["id"] == job["id"], "nothing was created"
 
 
@@ -169,12 +167,12 @@ def test_invalid_body_returns_400_for_jobs_and_messages(service: Service, http: 
 )  # fmt: skip
 def test_invalid_option_returns_400_and_is_named(service: Service, http: httpx.Client, extra: dict[str, Any]) -> None:
     body = json.dumps({"prompt": "a", **extra}).encode()
-    error_of(http.post(service.at("/job"), content=body, headers=JSON), 400, "invalid_request")
+    parse_error(http.post(service.at("/job"), content=body, headers=JSON), 400, "invalid_request")
 
 
 def test_all_validation_errors_are_reported(service: Service, http: httpx.Client) -> None:
     wrong = {"prompt": 1, "draft": "x", "colour": 2}
-    body = error_of(http.post(service.at("/job"), json=wrong), 400, "invalid_request")
+    body = parse_error(http.post(service.at("/job"), json=wrong), 400, "invalid_request")
     assert {detail["field"] for detail in body["details"]} == {"prompt", "draft", "colour"}
 
 
@@ -189,7 +187,7 @@ def test_duplicate_field_uses_the_last_value_or_returns_400(service: Service, ht
     if response.status_code == 201:
         assert response.json()["prompt"] == "b", "as every common parser has it"
     else:
-        error_of(response, 400)
+        parse_error(response, 400)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +197,7 @@ def test_duplicate_field_uses_the_last_value_or_returns_400(service: Service, ht
 )  # fmt: skip
 def test_wrong_media_type_returns_415(service: Service, http: httpx.Client, kind: str) -> None:
     body = b'{"prompt": "a"}'
-    error_of(http.post(service.at("/job"), content=body, headers={"Content-Type": kind}), 415, "wrong_media_type")
+    parse_error(http.post(service.at("/job"), content=body, headers={"Content-Type": kind}), 415, "wrong_media_type")
 
 
 def test_media_type_with_parameter_or_json_suffix_is_json(service: Service, http: httpx.Client) -> None:
@@ -219,8 +217,8 @@ def test_body_of_40_megabytes_returns_413(service: Service, http: httpx.Client) 
 
     for path in (service.at("/job"), service.at("/job/x/cancel"), "/nothing"):
         whole = b'{"prompt": "' + piece * 640 + b'"}'
-        error_of(http.post(path, content=whole, headers=JSON), 413, "too_large")
-        error_of(http.post(path, content=chunks(), headers=JSON), 413, "too_large")
+        parse_error(http.post(path, content=whole, headers=JSON), 413, "too_large")
+        parse_error(http.post(path, content=chunks(), headers=JSON), 413, "too_large")
 
 
 def test_too_large_content_length_returns_413_before_the_body(service: Service) -> None:
@@ -228,9 +226,9 @@ def test_too_large_content_length_returns_413_before_the_body(service: Service) 
         f"POST {service.at('/job')} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {service.key}\r\n"
     )
     sent = head.encode() + b"Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n{"
-    status, headers, body = head_and_body(raw(service, sent, hang_up=False))
+    status, headers, body = split_response(send_raw(service, sent, hang_up=False))
     assert status == 413
-    checked_error(headers.get("content-type"), headers.get("x-request-id"), body, "too_large")
+    check_error(headers.get("content-type"), headers.get("x-request-id"), body, "too_large")
 
 
 @pytest.mark.parametrize(
@@ -240,20 +238,20 @@ def test_too_large_content_length_returns_413_before_the_body(service: Service) 
      "cursor=" + "j" * 5000, "cursor=job_" + "i" * 26],
 )  # fmt: skip
 def test_invalid_query_returns_400(service: Service, http: httpx.Client, query: str) -> None:
-    error_of(http.get(f"{service.at('/jobs')}?{query}"), 400, "invalid_request")
+    parse_error(http.get(f"{service.at('/jobs')}?{query}"), 400, "invalid_request")
 
 
 @pytest.mark.parametrize("key", [b"", b"a" * 129, b"a b", "é".encode(), b"\xff", b"\x7f"])
 def test_invalid_idempotency_key_returns_400(service: Service, http: httpx.Client, key: bytes) -> None:
     answer = http.post(service.at("/job"), json={"prompt": "a"}, headers=[(b"Idempotency-Key", key)])
-    error_of(answer, 400, "invalid_request")
+    parse_error(answer, 400, "invalid_request")
 
 
 @pytest.mark.parametrize("number", ["x", "-1", "1.0", "", "٣", "9" * 10, "1e3", "0x1"])
 def test_invalid_last_event_id_returns_400(service: Service, http: httpx.Client, number: str) -> None:
     job = service.client.create_job("Any")
     headers = [(b"Last-Event-ID", number.encode()), (b"Accept", b"application/json")]
-    error_of(http.get(service.at(f"/job/{job['id']}/events"), headers=headers), 400, "invalid_request")
+    parse_error(http.get(service.at(f"/job/{job['id']}/events"), headers=headers), 400, "invalid_request")
 
 
 @pytest.mark.parametrize(
@@ -264,9 +262,9 @@ def test_invalid_last_event_id_returns_400(service: Service, http: httpx.Client,
     ],
 )  # fmt: skip
 def test_malformed_job_id_returns_404(service: Service, http: httpx.Client, job_id: str) -> None:
-    error_of(http.get(service.at(f"/job/{job_id}")), 404)
-    error_of(http.post(service.at(f"/job/{job_id}/cancel")), 404)
-    error_of(http.post(service.at(f"/job/{job_id}/message"), json={"prompt": "a"}), 404)
+    parse_error(http.get(service.at(f"/job/{job_id}")), 404)
+    parse_error(http.post(service.at(f"/job/{job_id}/cancel")), 404)
+    parse_error(http.post(service.at(f"/job/{job_id}/message"), json={"prompt": "a"}), 404)
 
 
 GARBAGE: dict[str, bytes] = {
@@ -287,9 +285,9 @@ GARBAGE: dict[str, bytes] = {
 
 @pytest.mark.parametrize("kind", GARBAGE)
 def test_non_http_input_returns_400_in_json(service: Service, kind: str) -> None:
-    status, headers, body = head_and_body(raw(service, GARBAGE[kind]))
+    status, headers, body = split_response(send_raw(service, GARBAGE[kind]))
     assert status == 400
-    checked_error(headers.get("content-type"), headers.get("x-request-id"), body, "invalid_request")
+    check_error(headers.get("content-type"), headers.get("x-request-id"), body, "invalid_request")
 
 
 def test_no_header_can_be_injected_into_an_answer(service: Service) -> None:
@@ -298,64 +296,64 @@ def test_no_header_can_be_injected_into_an_answer(service: Service) -> None:
         b"X-Request-Id: a\nSet-Cookie: b",
         b"X-Request-Id: a\rSet-Cookie: b",
     ):
-        answer = raw(service, b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + line + b"\r\n\r\n")
+        answer = send_raw(service, b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + line + b"\r\n\r\n")
         assert b"set-cookie" not in answer.partition(b"\r\n\r\n")[0].lower()
     encoded = b"GET /nothing%0d%0aSet-Cookie:%20b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    assert b"set-cookie" not in raw(service, encoded).lower()
+    assert b"set-cookie" not in send_raw(service, encoded).lower()
 
 
 def test_client_that_disconnects_in_mid_body_does_no_harm(service: Service, http: httpx.Client) -> None:
     before = service.client.list_jobs(limit=1)
     head = f"POST {service.at('/job')} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.key}\r\n".encode()
     for rest in (b"Content-Length: 100\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"):
-        answer = raw(service, head + b"Content-Type: application/json\r\n" + rest + b'{"prompt": "a"}')
+        answer = send_raw(service, head + b"Content-Type: application/json\r\n" + rest + b'{"prompt": "a"}')
         assert b" 500 " not in answer.partition(b"\r\n")[0]
     assert service.client.list_jobs(limit=1) == before
     assert http.get("/healthz").status_code == 200
 
 
 def test_far_too_large_head_is_refused(service: Service, http: httpx.Client) -> None:
-    error = raw(service, b"GET /nothing HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 8_000_000 + b"\r\n\r\n")
-    assert error == b"" or head_and_body(error)[0] in (400, 404, 413, 431)
+    error = send_raw(service, b"GET /nothing HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 8_000_000 + b"\r\n\r\n")
+    assert error == b"" or split_response(error)[0] in (400, 404, 413, 431)
     assert http.get("/healthz").status_code == 200
 
 
 @pytest.fixture
-def doomed(tmp_path: Path) -> Iterator[Service]:
-    """A service on a PostgreSQL database of its own, which the test takes away."""
+def postgres_service(tmp_path: Path) -> Iterator[Service]:
+    """A service on its own PostgreSQL database, which the test drops."""
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve(tmp_path / "data", repository=repository, database_url=new_database(), with_worker=False) as running:
         yield running
 
 
-def test_unavailable_database_returns_503_without_details(doomed: Service) -> None:
-    job = doomed.client.create_job("Any")
-    database = str(make_url(doomed.desk.settings.database_url).database)
+def test_unavailable_database_returns_503_without_details(postgres_service: Service) -> None:
+    job = postgres_service.client.create_job("Any")
+    database = str(make_url(postgres_service.desk.settings.database_url).database)
     with psycopg.connect(server_url(), autocommit=True) as connection:
         connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(database)))
-    http = doomed.http
+    http = postgres_service.http
     assert http.get("/healthz").status_code == 200, "alive, if not ready"
-    error_of(http.get("/readyz"), 503, "not_ready")
+    parse_error(http.get("/readyz"), 503, "not_ready")
     for answer in (
-        http.get(doomed.at("/jobs")),
-        http.get(doomed.at(f"/job/{job['id']}")),
-        http.get(doomed.at(f"/job/{job['id']}/events")),
-        http.post(doomed.at("/job"), json={"prompt": "a"}),
-        http.post(doomed.at(f"/job/{job['id']}/cancel")),
+        http.get(postgres_service.at("/jobs")),
+        http.get(postgres_service.at(f"/job/{job['id']}")),
+        http.get(postgres_service.at(f"/job/{job['id']}/events")),
+        http.post(postgres_service.at("/job"), json={"prompt": "a"}),
+        http.post(postgres_service.at(f"/job/{job['id']}/cancel")),
     ):
-        body = error_of(answer, 503, "store_down")
+        body = parse_error(answer, 503, "store_down")
         assert int(answer.headers["retry-after"]) > 0
         assert database not in body["error"]
 
 
-def test_connections_cut_by_the_database_are_replaced_transparently(doomed: Service) -> None:
+def test_connections_cut_by_the_database_are_replaced_transparently(postgres_service: Service) -> None:
     for _ in range(3):
-        doomed.client.list_jobs()
-        database = make_url(doomed.desk.settings.database_url).database
+        postgres_service.client.list_jobs()
+        database = make_url(postgres_service.desk.settings.database_url).database
         with psycopg.connect(server_url(), autocommit=True) as connection:
             cut = (
                 "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
             )
             connection.execute(cut, [database])
-        assert doomed.http.get(doomed.at("/jobs")).status_code == 200
-        assert doomed.http.post(doomed.at("/job"), json={"prompt": "a"}).status_code == 201
+        assert postgres_service.http.get(postgres_service.at("/jobs")).status_code == 200
+        assert postgres_service.http.post(postgres_service.at("/job"), json={"prompt": "a"}).status_code == 201

@@ -1,4 +1,4 @@
-"""Nobody gets past a key, over every route there is: the routes come from the application itself, so none is missed."""
+"""Every route requires a key: the routes come from the application itself, so none is missed."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from fastapi.routing import iter_route_contexts
 
 from copydesk.core.ids import new_id, new_key
 from copydesk.web.app import create_app
-from tests.support.dashboard import routes as dashboard
+from tests.support.dashboard import list_dashboard_routes as dashboard
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -31,9 +31,9 @@ PUBLIC = {
     ("OPTIONS", "/v1/collect/{siteId}"),
     ("GET", "/v1/collect/{siteId}/pixel.gif"),
 }
-"""Whatever answers without a key is on this list, because somebody thought about it."""
+"""The routes without a key, listed deliberately."""
 OPENED_OTHERWISE = {(method, path) for method, path in PUBLIC if "{" in path}
-"""By the token in the link, a signature with the project's webhook secret, or, to send views alone, a site's id."""
+"""Authenticated by the token in the link, a signature with the webhook secret, or (for views only) a site's id."""
 
 BODY = {"prompt": "Fix the typos"}
 NOT_A_JOB = "job_00000000000000000000000000"
@@ -41,62 +41,63 @@ NOT_A_JOB = "job_00000000000000000000000000"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One for all of them: nothing here is to have any effect. No worker, so a job stays as it is."""
+    """Serves one Copydesk for all tests, which change nothing. Without a worker, jobs keep their state."""
     folder = tmp_path_factory.mktemp("isolation")
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve(folder / "data", repository=repository, with_worker=False) as running:
         yield running
 
 
-def routes(service: Service) -> list[tuple[str, str]]:
-    """(method, path) of every route, however deeply it is included."""
+def list_routes(service: Service) -> list[tuple[str, str]]:
+    """Lists (method, path) of every route, including nested routers."""
     found, of_people = [], {route.path for route in dashboard()}
     for route in iter_route_contexts(create_app(service.desk).routes):
         assert route.path is not None, f"{route} has neither path nor methods; teach this test about its kind"
         assert route.methods, f"{route.path} has no methods; teach this test about its kind"
-        if route.path not in of_people:  # opened by a session, which tests/web/test_roles.py looks at
+        # authenticated by a session; tests/web/dashboard/auth/test_roles.py covers these
+        if route.path not in of_people:
             found += [(method, route.path) for method in sorted(route.methods)]
     return found
 
 
-def closed_routes(service: Service) -> list[tuple[str, str]]:
-    closed = [route for route in routes(service) if route not in PUBLIC]
+def list_closed_routes(service: Service) -> list[tuple[str, str]]:
+    closed = [route for route in list_routes(service) if route not in PUBLIC]
     assert {path.split("/")[1] for _, path in closed} == {"v1", "v2"}
     assert len(closed) >= 16
     return closed
 
 
-def job_routes(service: Service) -> list[tuple[str, str]]:
-    of_a_job = [(method, path) for method, path in closed_routes(service) if "{id}" in path]
+def list_job_routes(service: Service) -> list[tuple[str, str]]:
+    of_a_job = [(method, path) for method, path in list_closed_routes(service) if "{id}" in path]
     assert {path.rpartition("/")[2] for _, path in of_a_job} >= {
         "{id}", "message", "cancel", "archive", "unarchive", "diff", "events",
     }  # fmt: skip
     return of_a_job
 
 
-def call(
+def call_with_key(
     service: Service, method: str, path: str, *, key: str | None, project: str | None = None, job: str = NOT_A_JOB
 ) -> httpx.Response:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    return send(service, method, path, headers, project, job)
+    return send_request(service, method, path, headers, project, job)
 
 
-def send(
+def send_request(
     service: Service, method: str, path: str, headers: dict[str, str], project: str | None = None, job: str = NOT_A_JOB
 ) -> httpx.Response:
     where = path.replace("{projectId}", project or service.project.id).replace("{id}", job)
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None
-    return bare().request(method, service.url + where, headers=headers, json=body)
+    return client_without_key().request(method, service.url + where, headers=headers, json=body)
 
 
 @cache
-def bare() -> httpx.Client:
-    """Without any key."""
+def client_without_key() -> httpx.Client:
+    """Returns a client without a key."""
     return httpx.Client(timeout=60)
 
 
-def without_id(response: httpx.Response) -> dict[str, Any]:
+def body_without_request_id(response: httpx.Response) -> dict[str, Any]:
     body: dict[str, Any] = response.json()
     assert body.pop("requestId") == response.headers["x-request-id"]
     return body
@@ -104,18 +105,18 @@ def without_id(response: httpx.Response) -> dict[str, Any]:
 
 def test_every_route_needs_a_key_or_is_listed_as_public(service: Service) -> None:
     closed = re.compile(r"/v1/analytics/\{projectId\}/.+|/v2/agent/\{projectId\}/.+")
-    assert {(method, path) for method, path in routes(service) if not closed.fullmatch(path)} == PUBLIC
+    assert {(method, path) for method, path in list_routes(service) if not closed.fullmatch(path)} == PUBLIC
 
 
 def test_public_routes_answer_without_a_key(service: Service) -> None:
     for method, path in PUBLIC - OPENED_OTHERWISE:
-        assert bare().request(method, service.url + path).status_code == 200, path
+        assert client_without_key().request(method, service.url + path).status_code == 200, path
 
 
 def test_review_page_needs_the_token_of_its_link(service: Service) -> None:
     for token, number in (("guess", 1), ("", 1), ("%", 1), ("guess", 10**30), ("a" * 5000, 1), ("\x00", 1), ("x", -1)):
         link = f"{service.url}/review/{httpx.QueryParams({'t': token})}".replace("t=", "", 1) + f"/pulls/{number}"
-        response = bare().get(link)
+        response = client_without_key().get(link)
         assert response.status_code in (400, 404), link
         assert response.headers["content-type"] == "application/json"
 
@@ -123,14 +124,16 @@ def test_review_page_needs_the_token_of_its_link(service: Service) -> None:
 def test_webhook_without_valid_signature_is_refused_for_any_project(service: Service) -> None:
     for project in (service.project.id, "proj_nope", "%00", "a" * 3000):
         for headers in ({}, {"X-Hub-Signature-256": "sha256=00"}, {"X-Gitlab-Token": ""}, {"X-Gitea-Signature": "x"}):
-            response = bare().post(f"{service.url}/webhooks/{project}", json={}, headers=headers)
-            assert (response.status_code, without_id(response)["code"]) == (401, "signature_rejected"), project
+            response = client_without_key().post(f"{service.url}/webhooks/{project}", json={}, headers=headers)
+            assert (response.status_code, body_without_request_id(response)["code"]) == (401, "signature_rejected"), (
+                project
+            )
 
 
 def test_no_route_answers_without_a_key(service: Service) -> None:
-    for method, path in closed_routes(service):
-        response = call(service, method, path, key=None)
-        assert (response.status_code, without_id(response)["code"]) == (401, "key_missing"), (method, path)
+    for method, path in list_closed_routes(service):
+        response = call_with_key(service, method, path, key=None)
+        assert (response.status_code, body_without_request_id(response)["code"]) == (401, "key_missing"), (method, path)
         assert response.headers["www-authenticate"].startswith("Bearer")
 
 
@@ -154,36 +157,40 @@ def test_no_route_accepts_an_invalid_key(service: Service) -> None:
         "SQL": "desk_' or '1'='1",
         "endless": "desk_" + "a" * 30_000,
     }
-    for method, path in closed_routes(service):
+    for method, path in list_closed_routes(service):
         for kind, key in bad.items():
-            response = call(service, method, path, key=key)
-            assert (response.status_code, without_id(response)["code"]) == (401, "key_rejected"), (kind, method, path)
+            response = call_with_key(service, method, path, key=key)
+            assert (response.status_code, body_without_request_id(response)["code"]) == (401, "key_rejected"), (
+                kind,
+                method,
+                path,
+            )
             assert response.headers["www-authenticate"].startswith("Bearer")
             assert key == "desk_" or key not in response.text
 
 
 def test_no_route_accepts_another_authentication_scheme(service: Service) -> None:
-    for method, path in closed_routes(service):
+    for method, path in list_closed_routes(service):
         for scheme in ("Basic", "Token", "Digest"):
-            response = send(service, method, path, {"Authorization": f"{scheme} {service.key}"})
+            response = send_request(service, method, path, {"Authorization": f"{scheme} {service.key}"})
             assert response.status_code == 401, (scheme, method, path)
             assert response.headers["www-authenticate"].startswith("Bearer")
 
 
 def test_non_text_authorization_returns_401(service: Service) -> None:
     for value in (b"Bearer \xff\xfe", b"Bearer desk_\xc3\xa9" + b"a" * 36, b"\xff", b"Bearer"):
-        response = bare().get(service.url + service.at("/jobs"), headers={b"Authorization": value})
+        response = client_without_key().get(service.url + service.at("/jobs"), headers={b"Authorization": value})
         assert response.status_code == 401, value
 
 
 def test_another_project_looks_exactly_like_one_that_does_not_exist(service: Service) -> None:
     other = service.another_project()
-    for method, path in closed_routes(service):
-        theirs = call(service, method, path, key=service.key, project=other.project.id)
+    for method, path in list_closed_routes(service):
+        theirs = call_with_key(service, method, path, key=service.key, project=other.project.id)
         for nowhere in (new_id("proj"), "x", "..", "%2e%2e", "a%2Fb", "%00", "é", other.project.id.upper()):
-            none = call(service, method, path, key=service.key, project=nowhere)
+            none = call_with_key(service, method, path, key=service.key, project=nowhere)
             assert (theirs.status_code, none.status_code) == (404, 404), (method, path, nowhere)
-            assert without_id(theirs) == without_id(none)
+            assert body_without_request_id(theirs) == body_without_request_id(none)
             assert set(theirs.headers) == set(none.headers)
 
 
@@ -194,7 +201,7 @@ def test_path_encodings_do_not_bypass_the_key(service: Service) -> None:
         inside + "/", inside.replace("/agent", "/./agent"), "/docs/.." + inside, "/docs/%2e%2e" + inside,
         "/static/..%2f" + inside[1:], inside.replace("/jobs", "/jobs;x=1"), inside + "%00", inside + "%0d%0aX: y",
     ):  # fmt: skip
-        answer = bare().get(httpx.URL(service.url).copy_with(raw_path=path.encode()))
+        answer = client_without_key().get(httpx.URL(service.url).copy_with(raw_path=path.encode()))
         assert answer.status_code in (400, 401, 404), path
         assert "jobs" not in answer.json(), path
 
@@ -204,12 +211,12 @@ def test_job_of_another_project_returns_404_and_is_unchanged(service: Service) -
     theirs = other.client.create_job("A secret prompt of theirs")
     before = other.client.get_job(theirs["id"]), other.client.events(theirs["id"])
     missing = {}
-    for method, path in job_routes(service):
-        response = call(service, method, path, key=service.key, job=theirs["id"])
-        none = call(service, method, path, key=service.key, job=new_id("job"))
+    for method, path in list_job_routes(service):
+        response = call_with_key(service, method, path, key=service.key, job=theirs["id"])
+        none = call_with_key(service, method, path, key=service.key, job=new_id("job"))
         assert (response.status_code, none.status_code) == (404, 404), (method, path)
-        missing[path] = without_id(response)
-        assert missing[path] == without_id(none)
+        missing[path] = body_without_request_id(response)
+        assert missing[path] == body_without_request_id(none)
         assert missing[path]["code"] == "job_not_found"
         assert "secret" not in response.text
     assert (other.client.get_job(theirs["id"]), other.client.events(theirs["id"])) == before
@@ -228,24 +235,27 @@ def test_idempotency_keys_are_per_project(service: Service) -> None:
 def test_read_key_can_only_read(service: Service) -> None:
     key = service.new_key(scopes=["read"])
     job = service.client.create_job("Leave me alone")
-    for method, path in closed_routes(service):
+    for method, path in list_closed_routes(service):
         if path.endswith("/events"):
-            continue  # it stays open while the job is active; its scope is that of every GET
-        response = call(service, method, path, key=key, job=job["id"])
+            continue  # stays open while the job is active; its scope is that of every GET
+        response = call_with_key(service, method, path, key=key, job=job["id"])
         if method == "GET":
             assert response.status_code == 200, path
         else:
-            assert (response.status_code, without_id(response)["code"]) == (403, "scope_missing"), (method, path)
+            assert (response.status_code, body_without_request_id(response)["code"]) == (403, "scope_missing"), (
+                method,
+                path,
+            )
     for method in ("PUT", "PATCH", "DELETE", "TRACE"):
-        response = call(service, method, "/v2/agent/{projectId}/jobs", key=key)
+        response = call_with_key(service, method, "/v2/agent/{projectId}/jobs", key=key)
         assert response.status_code == 403, method
     assert service.client.get_job(job["id"]) == job
 
 
 def test_a_write_key_reads_too(service: Service) -> None:
     key = service.new_key(scopes=["write"])
-    assert call(service, "GET", "/v2/agent/{projectId}/jobs", key=key).status_code == 200
-    assert call(service, "POST", "/v2/agent/{projectId}/job", key=key).status_code == 201
+    assert call_with_key(service, "GET", "/v2/agent/{projectId}/jobs", key=key).status_code == 200
+    assert call_with_key(service, "POST", "/v2/agent/{projectId}/job", key=key).status_code == 201
 
 
 EVENTS = "/v1/analytics/{projectId}/events"
@@ -254,10 +264,13 @@ EVENTS = "/v1/analytics/{projectId}/events"
 def test_events_key_can_only_send_events(service: Service) -> None:
     key = service.new_key(scopes=["events"])
     job = service.client.create_job("Leave me alone")
-    for method, path in closed_routes(service):
+    for method, path in list_closed_routes(service):
         if (method, path) != ("POST", EVENTS):
-            response = call(service, method, path, key=key, job=job["id"])
-            assert (response.status_code, without_id(response)["code"]) == (403, "scope_missing"), (method, path)
+            response = call_with_key(service, method, path, key=key, job=job["id"])
+            assert (response.status_code, body_without_request_id(response)["code"]) == (403, "scope_missing"), (
+                method,
+                path,
+            )
     for method, path in (
         ("GET", EVENTS),
         ("PUT", EVENTS),
@@ -266,17 +279,20 @@ def test_events_key_can_only_send_events(service: Service) -> None:
         ("POST", f"/v2/agent/{{projectId}}/job/{job['id']}/events"),
         ("POST", "/v1/analytics/{projectId}/../../../v2/agent/{projectId}/job/events"),
     ):
-        response = call(service, method, path, key=key)
-        assert (response.status_code, without_id(response)["code"]) == (403, "scope_missing"), (method, path)
+        response = call_with_key(service, method, path, key=key)
+        assert (response.status_code, body_without_request_id(response)["code"]) == (403, "scope_missing"), (
+            method,
+            path,
+        )
     assert service.client.get_job(job["id"]) == job
-    sent = bare().post(
+    sent = client_without_key().post(
         f"{service.url}/v1/analytics/{service.project.id}/events",
         headers={"Authorization": f"Bearer {key}"},
         json={"path": "/a", "userAgent": "Mozilla/5.0", "ip": "192.0.2.7"},
     )
     assert (sent.status_code, sent.json()["accepted"]) == (202, 1)
     other = service.another_project()
-    assert call(service, "POST", EVENTS, key=key, project=other.project.id).status_code == 404
+    assert call_with_key(service, "POST", EVENTS, key=key, project=other.project.id).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -287,19 +303,22 @@ def test_scopes_decide_who_reads_and_who_sends_events(
     service: Service, scopes: list[str], statuses: tuple[int, int]
 ) -> None:
     key = service.new_key(scopes=scopes)
-    read = call(service, "GET", "/v2/agent/{projectId}/jobs", key=key)
-    assert (read.status_code, call(service, "POST", EVENTS, key=key).status_code) == statuses
+    read = call_with_key(service, "GET", "/v2/agent/{projectId}/jobs", key=key)
+    assert (read.status_code, call_with_key(service, "POST", EVENTS, key=key).status_code) == statuses
 
 
 def test_key_with_an_allow_list_is_refused_from_other_addresses(service: Service) -> None:
     elsewhere = service.new_key(allow=["192.0.2.0/24", "2001:db8::/32", "127.0.0.2"])
     here = service.new_key(allow=["192.0.2.0/24", "127.0.0.1"])
     forged = {"X-Forwarded-For": "192.0.2.7", "Forwarded": "for=192.0.2.7", "X-Real-IP": "192.0.2.7"}
-    for method, path in closed_routes(service):
+    for method, path in list_closed_routes(service):
         for extra in ({}, forged):
-            response = send(service, method, path, {"Authorization": f"Bearer {elsewhere}", **extra})
-            assert (response.status_code, without_id(response)["code"]) == (403, "address_refused"), (method, path)
-    assert call(service, "GET", "/v2/agent/{projectId}/jobs", key=here).status_code == 200
+            response = send_request(service, method, path, {"Authorization": f"Bearer {elsewhere}", **extra})
+            assert (response.status_code, body_without_request_id(response)["code"]) == (403, "address_refused"), (
+                method,
+                path,
+            )
+    assert call_with_key(service, "GET", "/v2/agent/{projectId}/jobs", key=here).status_code == 200
 
 
 def test_nearest_untrusted_forwarded_address_is_the_client(tmp_path: Path) -> None:
@@ -321,7 +340,9 @@ def test_nearest_untrusted_forwarded_address_is_the_client(tmp_path: Path) -> No
             ("not an address", 403),
             ("", 403),
         ):
-            response = bare().get(service.url + service.at("/jobs"), headers={**bearer, "X-Forwarded-For": chain})
+            response = client_without_key().get(
+                service.url + service.at("/jobs"), headers={**bearer, "X-Forwarded-For": chain}
+            )
             assert response.status_code == status, chain
         twice = [*bearer.items(), ("X-Forwarded-For", "192.0.2.7"), ("X-Forwarded-For", "203.0.113.9")]
-        assert bare().get(service.url + service.at("/jobs"), headers=twice).status_code == 403
+        assert client_without_key().get(service.url + service.at("/jobs"), headers=twice).status_code == 403

@@ -25,7 +25,7 @@ PRIVATE, STRANGER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 URL = "https://docs.example.com/guide?x=1"
 
 
-def public(key: Ed25519PrivateKey) -> str:
+def encode_public_key(key: Ed25519PrivateKey) -> str:
     return base64.urlsafe_b64encode(key.public_key().public_bytes_raw()).rstrip(b"=").decode()
 
 
@@ -39,13 +39,13 @@ DIRECTORY = KeyDirectory(
             "https://agent.example",
             "here",
             date(2026, 1, 1),
-            (public(PRIVATE),),
+            (encode_public_key(PRIVATE),),
         )
     ]
 )
 
 
-def signed(
+def sign_request(
     key: Ed25519PrivateKey = PRIVATE,
     tag: str = "web-bot-auth",
     covered: tuple[str, ...] = ("@authority", "signature-agent"),
@@ -55,7 +55,7 @@ def signed(
     key_id: str = "",
 ) -> dict[str, str]:
     headers = {"signature-agent": agent, "user-agent": "Mozilla/5.0"}
-    name = key_id or thumbprint(public(key))
+    name = key_id or thumbprint(encode_public_key(key))
     signer = HTTPMessageSigner(
         signature_algorithm=algorithms.ED25519,
         key_resolver=MappingKeyResolver(public_keys={}, private_keys={name: key}),
@@ -74,21 +74,23 @@ def signed(
 
 
 def test_valid_signature_identifies_its_signer() -> None:
-    assert DIRECTORY.find_signer("GET", URL, signed()) == "agent.example"
+    assert DIRECTORY.find_signer("GET", URL, sign_request()) == "agent.example"
 
 
 def test_signature_agent_header_in_dictionary_form_is_parsed() -> None:
-    headers = signed(agent='sig1="https://agent.example"', covered=("@authority", '"signature-agent";key="sig1"'))
+    headers = sign_request(agent='sig1="https://agent.example"', covered=("@authority", '"signature-agent";key="sig1"'))
     assert DIRECTORY.find_signer("GET", URL, headers) == "agent.example"
 
 
 def test_signer_is_the_owner_of_the_key_not_the_claimed_agent() -> None:
-    assert DIRECTORY.find_signer("GET", URL, signed(agent='"https://chatgpt.com"')) == "agent.example"
+    assert DIRECTORY.find_signer("GET", URL, sign_request(agent='"https://chatgpt.com"')) == "agent.example"
 
 
 def test_signature_with_unknown_key_has_no_signer() -> None:
-    assert DIRECTORY.find_signer("GET", URL, signed(STRANGER)) is None
-    assert DIRECTORY.find_signer("GET", URL, signed(STRANGER, key_id=thumbprint(public(PRIVATE)))) is None
+    assert DIRECTORY.find_signer("GET", URL, sign_request(STRANGER)) is None
+    assert (
+        DIRECTORY.find_signer("GET", URL, sign_request(STRANGER, key_id=thumbprint(encode_public_key(PRIVATE)))) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_signature_with_unknown_key_has_no_signer() -> None:
     ids=["another tag", "expired", "too old", "from the future", "for ever", "for any host"],
 )
 def test_signature_for_another_host_or_time_has_no_signer(options: dict[str, Any]) -> None:
-    headers = signed(**options)  # here and not above: the tests may run many minutes after they are collected
+    headers = sign_request(**options)  # signed here, because tests may run many minutes after they are collected
     assert DIRECTORY.find_signer("GET", URL, headers) is None
 
 
@@ -113,7 +115,7 @@ def test_unsigned_request_has_no_signer() -> None:
 
 
 def test_tampered_request_has_no_signer() -> None:
-    headers = signed()
+    headers = sign_request()
     assert DIRECTORY.find_signer("GET", "https://other.example.com/guide?x=1", headers) is None
     assert DIRECTORY.find_signer("GET", URL, headers | {"signature-agent": '"https://other.example"'}) is None
 
@@ -126,7 +128,7 @@ def test_malformed_signature_has_no_signer(headers: dict[str, str], url: str) ->
 
 @given(st.sampled_from(["signature", "signature-input"]), st.integers(0, 200), st.characters())
 def test_changing_one_character_never_yields_another_signer(name: str, place: int, letter: str) -> None:
-    headers = dict(signed())
+    headers = dict(sign_request())
     text = headers[name]
     headers[name] = text[:place] + letter + text[place + 1 :]
     assert DIRECTORY.find_signer("GET", URL, headers) in (None, "agent.example")
@@ -139,8 +141,13 @@ def test_chatgpt_key_is_listed_under_chatgpt_com() -> None:
 
 
 def test_published_key_directory_is_parsed() -> None:
-    jwks = {"keys": [{"kty": "OKP", "crv": "Ed25519", "x": public(PRIVATE), "use": "sig"}, {"kty": "RSA", "n": "x"}]}
-    assert parse_key_directory(json.dumps(jwks).encode()) == (public(PRIVATE),)
+    jwks = {
+        "keys": [
+            {"kty": "OKP", "crv": "Ed25519", "x": encode_public_key(PRIVATE), "use": "sig"},
+            {"kty": "RSA", "n": "x"},
+        ]
+    }
+    assert parse_key_directory(json.dumps(jwks).encode()) == (encode_public_key(PRIVATE),)
 
 
 @given(st.binary() | st.text().map(lambda x: json.dumps({"keys": [{"crv": "Ed25519", "x": x}]}).encode()))

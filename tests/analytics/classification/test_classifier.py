@@ -1,4 +1,4 @@
-"""Who asked for a page: strongest signal first, and never a person taken for a machine by a name they cannot help."""
+"""Classification of requests: the strongest signal wins, and a browser's name never makes a person a bot."""
 
 from ipaddress import ip_address
 
@@ -20,18 +20,18 @@ GPTBOT = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/
 MARKDOWN = "text/markdown, text/html;q=0.9, */*;q=0.1"
 
 
-def in_shell(product: str) -> str:
+def browser_agent_with_product(product: str) -> str:
     return CHROME.replace("Chrome/", f"{product}/1.95.3 Chrome/").replace("Safari/", "Electron/39.2.4 Safari/")
 
 
-def address_in(name: str) -> bytes:
+def address_in_list(name: str) -> bytes:
     [listed] = [listed for listed in load_shipped_lists() if listed.name == name]
     return ip_address(listed.prefixes[0].split("/")[0]).packed
 
 
 @pytest.mark.parametrize("product", ["Code", "Cursor", "Trae", "Windsurf", "VSCodium", "Slack", "obsidian", "Operator"])
 def test_browser_built_into_an_editor_is_human(product: str, classifier: Classifier) -> None:
-    assert classifier.classify(in_shell(product)).kind is VisitorClass.HUMAN
+    assert classifier.classify(browser_agent_with_product(product)).kind is VisitorClass.HUMAN
 
 
 @pytest.mark.parametrize(("product", "operator"), [("Claude", "Anthropic"), ("ChatGPT", "OpenAI")])
@@ -39,7 +39,7 @@ def test_desktop_application_of_an_assistant_is_an_assistant(
     product: str, operator: str, classifier: Classifier
 ) -> None:
     said = Classification(VisitorClass.ASSISTANT, f"{product} desktop", operator, f"token:{product}")
-    assert classifier.classify(in_shell(product)) == said
+    assert classifier.classify(browser_agent_with_product(product)) == said
 
 
 @pytest.mark.parametrize(
@@ -116,20 +116,22 @@ def test_llms_txt_is_read_by_ai_and_by_known_crawlers(classifier: Classifier) ->
 
 
 def test_signature_overrides_all_other_rules(classifier: Classifier) -> None:
-    signed = classifier.classify(CHROME, signer="chatgpt.com", address=address_in("bing-bingbot"))
+    signed = classifier.classify(CHROME, signer="chatgpt.com", address=address_in_list("bing-bingbot"))
     assert signed == Classification(VisitorClass.ASSISTANT, "ChatGPT agent", "OpenAI", "signature:chatgpt.com")
     assert classifier.classify(CHROME, signer="stranger.example").kind is VisitorClass.HUMAN
 
 
 def test_published_address_range_overrides_the_user_agent(classifier: Classifier) -> None:
-    found = classifier.classify(CHROME, address=address_in("openai-chatgpt-user"))
+    found = classifier.classify(CHROME, address=address_in_list("openai-chatgpt-user"))
     assert found == Classification(VisitorClass.ASSISTANT, "ChatGPT-User", "OpenAI", "address:openai-chatgpt-user")
-    assert classifier.classify("curl/8.7.1", MARKDOWN, address=address_in("bing-bingbot")).kind is VisitorClass.SEARCH
+    assert (
+        classifier.classify("curl/8.7.1", MARKDOWN, address=address_in_list("bing-bingbot")).kind is VisitorClass.SEARCH
+    )
     assert classifier.classify(CHROME, address=ip_address("203.0.113.9").packed).kind is VisitorClass.HUMAN
 
 
 def test_agent_name_confirmed_by_its_operators_address_is_kept(classifier: Classifier) -> None:
-    found = classifier.classify("Google-NotebookLM", address=address_in("google-user-triggered-google"))
+    found = classifier.classify("Google-NotebookLM", address=address_in_list("google-user-triggered-google"))
     assert (found.kind, found.agent) == (VisitorClass.ASSISTANT, "Google-NotebookLM")
     assert found.rule == "address:google-user-triggered-google"
 

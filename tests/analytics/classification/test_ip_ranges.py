@@ -1,4 +1,4 @@
-"""Published address ranges: read from a file, refreshed from what operators publish, never trusted blindly."""
+"""Published address ranges: read from a file, refreshed from operators' lists, and validated."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ LIST = RangeList(
 )
 
 
-def published(*prefixes: str) -> bytes:
+def encode_published_list(*prefixes: str) -> bytes:
     entries = [{"ipv6Prefix" if ":" in prefix else "ipv4Prefix": prefix} for prefix in prefixes]
     return json.dumps({"creationTime": "2026-11-01T00:00:00", "prefixes": entries}).encode()
 
@@ -67,7 +67,7 @@ def test_written_lists_are_read_back() -> None:
 
 
 def test_list_is_refreshed_from_its_operators_file() -> None:
-    fresh = refresh_list(LIST, published("198.51.100.0/28", "2001:db8::/48"), "2026-11-15")
+    fresh = refresh_list(LIST, encode_published_list("198.51.100.0/28", "2001:db8::/48"), "2026-11-15")
     assert (fresh.prefixes, fresh.fetched) == (("198.51.100.0/28", "2001:db8::/48"), "2026-11-15")
     assert (fresh.name, fresh.kind) == (LIST.name, LIST.kind)
 
@@ -90,7 +90,7 @@ def test_newer_bundled_lists_replace_older_stored_ones() -> None:
     [
         *(b"", b"<html>", b"[]", b"{}", b"\xff", b"[" * 100_000),
         *(b'{"prefixes": []}', b'{"prefixes": [{}]}', b'{"prefixes": "0.0.0.0/0"}'),
-        *map(published, ("0.0.0.0/0", "::/0", "10.0.0.0/8", "nonsense", "198.51.100.0/99")),
+        *map(encode_published_list, ("0.0.0.0/0", "::/0", "10.0.0.0/8", "nonsense", "198.51.100.0/99")),
     ],
 )
 def test_malformed_list_is_refused(payload: bytes) -> None:

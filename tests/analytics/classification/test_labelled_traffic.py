@@ -1,4 +1,4 @@
-"""How well the rules do on agent strings whose kind is publicly known, and that the documentation says so truly."""
+"""Precision and recall of the rules on agent strings of known classes, and the figures in the documentation."""
 
 import re
 import tomllib
@@ -24,38 +24,40 @@ LEAST = {
     "training": (0.84, 0.89),
     "other": (0.77, 0.90),
 }
-"""Precision and recall that a change of the table may not fall below."""
+"""Minimum precision and recall; changes of the table must not go below."""
 
 
 @cache
-def labelled() -> list[dict[str, Any]]:
+def load_labelled() -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = tomllib.loads((HERE / "agents/labelled.toml").read_text("utf-8"))["agents"]
     return rows
 
 
 @cache
-def judged() -> Counter[tuple[str, str]]:
+def count_verdicts() -> Counter[tuple[str, str]]:
     classifier = Classifier(load_agent_table(), IpRanges(), load_crawler_list())
-    return Counter((row["class"], str(classifier.classify(row["agent"], row.get("accept")).kind)) for row in labelled())
+    return Counter(
+        (row["class"], str(classifier.classify(row["agent"], row.get("accept")).kind)) for row in load_labelled()
+    )
 
 
-def figures(kind: str) -> tuple[int, float, float]:
-    right = judged()[kind, kind]
-    said = sum(n for (_, verdict), n in judged().items() if verdict == kind)
-    are = sum(n for (label, _), n in judged().items() if label == kind)
+def compute_precision_and_recall(kind: str) -> tuple[int, float, float]:
+    right = count_verdicts()[kind, kind]
+    said = sum(n for (_, verdict), n in count_verdicts().items() if verdict == kind)
+    are = sum(n for (label, _), n in count_verdicts().items() if label == kind)
     return are, right / said, right / are
 
 
 def test_labelled_set_is_large_and_every_entry_has_a_source() -> None:
-    assert len(labelled()) >= 300
-    assert all(row["from"] and row["what"] for row in labelled())
-    assert len({(row["agent"], row.get("accept")) for row in labelled()}) == len(labelled())
-    assert all(figures(kind)[0] >= 40 for kind in VisitorClass)
+    assert len(load_labelled()) >= 300
+    assert all(row["from"] and row["what"] for row in load_labelled())
+    assert len({(row["agent"], row.get("accept")) for row in load_labelled()}) == len(load_labelled())
+    assert all(compute_precision_and_recall(kind)[0] >= 40 for kind in VisitorClass)
 
 
 @pytest.mark.parametrize("kind", VisitorClass)
 def test_precision_and_recall_reach_their_targets(kind: VisitorClass, record_property: Any) -> None:
-    count, precision, recall = figures(kind)
+    count, precision, recall = compute_precision_and_recall(kind)
     print(f"{kind:>10}: {count:3} strings, precision {precision:.3f}, recall {recall:.3f}")  # noqa: T201
     record_property("precision", precision)
     record_property("recall", recall)
@@ -64,16 +66,16 @@ def test_precision_and_recall_reach_their_targets(kind: VisitorClass, record_pro
 
 
 def test_no_human_browser_is_classified_as_ai() -> None:
-    assert judged()["human", "assistant"] == 0
+    assert count_verdicts()["human", "assistant"] == 0
 
 
 def test_no_assistant_is_classified_as_human() -> None:
-    assert judged()["assistant", "human"] == 0
+    assert count_verdicts()["assistant", "human"] == 0
 
 
 @pytest.mark.parametrize("kind", VisitorClass)
 def test_documentation_states_the_measured_figures(kind: VisitorClass) -> None:
-    count, precision, recall = figures(kind)
+    count, precision, recall = compute_precision_and_recall(kind)
     row = re.search(rf"^\| {kind} \|(.*)\|$", PAGE.read_text("utf-8"), re.M)
     assert row
     assert [cell.strip() for cell in row[1].split("|")] == [str(count), f"{precision:.3f}", f"{recall:.3f}"]

@@ -1,4 +1,4 @@
-"""Views that arrive together share a commit, and each request hears of its own alone."""
+"""Views that arrive together share a commit, and each request gets the result of its own views."""
 
 import asyncio
 import threading
@@ -28,19 +28,19 @@ def store(tmp_path: Path) -> Iterator[DuckStore]:
     opened.close()
 
 
-def view(path: str = "/a", event: int | None = None) -> PageView:
+def make_view(path: str = "/a", event: int | None = None) -> PageView:
     return PageView("prj_1", path, NOW, VisitorClass.HUMAN, "", "", "browser", "1", 7, "", "", 200, event)
 
 
-def together(keepers: Sequence[Awaitable[LogResult]]) -> list[Any]:
+def run_concurrently(keepers: Sequence[Awaitable[LogResult]]) -> list[Any]:
     async def all_at_once() -> list[Any]:
         return list(await asyncio.gather(*keepers, return_exceptions=True))
 
     return asyncio.run(all_at_once())
 
 
-class Counting:
-    """A store's log, and how many views each call of it had."""
+class CountingLog:
+    """Counts the views of each call of a store's log."""
 
     def __init__(self, log: Callable[[Sequence[PageView]], LogResult]) -> None:
         self.log, self.calls = log, list[int]()
@@ -51,22 +51,22 @@ class Counting:
 
 
 def test_concurrent_requests_share_a_commit(store: DuckStore) -> None:
-    log, told = Counting(store.log_views), list[int]()
+    log, told = CountingLog(store.log_views), list[int]()
     collector = Collector(log, lambda: told.append(store.backlog()))
-    kept = together([collector.save([view(f"/{number}")]) for number in range(50)])
+    kept = run_concurrently([collector.save([make_view(f"/{number}")]) for number in range(50)])
     assert kept == [LogResult(1)] * 50
     assert log.calls == [50]
     assert told == [50], "whoever counts is told once the views are there"
 
 
 def test_requests_during_a_commit_form_the_next_commit(store: DuckStore) -> None:
-    log = Counting(store.log_views)
+    log = CountingLog(store.log_views)
     collector = Collector(log, lambda: None)
 
     async def one_by_one() -> None:
         keeping = []
         for number in range(30):
-            keeping.append(asyncio.create_task(collector.save([view(f"/{number}")])))
+            keeping.append(asyncio.create_task(collector.save([make_view(f"/{number}")])))
             await asyncio.sleep(0.001)
         assert await asyncio.gather(*keeping) == [LogResult(1)] * 30
 
@@ -88,7 +88,9 @@ def test_each_request_gets_its_own_duplicates(tmp_path_factory: pytest.TempPathF
                 repeated.append(place)
             known |= {event} - {None}
         expected.append(LogResult(len(events) - len(repeated), tuple(repeated)))
-    assert together([collector.save([view(event=event) for event in events]) for events in sent]) == expected
+    assert (
+        run_concurrently([collector.save([make_view(event=event) for event in events]) for events in sent]) == expected
+    )
     assert store.backlog() == sum(logged.accepted for logged in expected)
     store.close()
 
@@ -113,17 +115,19 @@ def test_failed_commit_fails_every_request(store: DuckStore) -> None:
 
     collector = Collector(log, lambda: None)
     full.set()
-    failed = together([collector.save([view()]) for _ in range(5)])
+    failed = run_concurrently([collector.save([make_view()]) for _ in range(5)])
     assert [type(outcome) for outcome in failed] == [StoreFull] * 5
     full.clear()
-    assert together([collector.save([view()])]) == [LogResult(1)]
+    assert run_concurrently([collector.save([make_view()])]) == [LogResult(1)]
     assert store.backlog() == 1
 
 
 def test_request_that_cannot_be_stored_fails_alone(store: DuckStore) -> None:
     collector = Collector(store.log_views, lambda: None)
-    wrong = view()._replace(path="\ud800")
-    kept = together([collector.save([view()]), collector.save([wrong]), collector.save([view(), view()])])
+    wrong = make_view()._replace(path="\ud800")
+    kept = run_concurrently(
+        [collector.save([make_view()]), collector.save([wrong]), collector.save([make_view(), make_view()])]
+    )
     assert kept[0] == LogResult(1)
     assert isinstance(kept[1], Exception)
     assert kept[2] == LogResult(2)
@@ -131,7 +135,7 @@ def test_request_that_cannot_be_stored_fails_alone(store: DuckStore) -> None:
 
 
 def test_views_beyond_the_buffer_limit_are_refused_until_there_is_room(store: DuckStore) -> None:
-    going, many = threading.Event(), [view()] * (collect.MAX_WAITING_VIEWS // 2)
+    going, many = threading.Event(), [make_view()] * (collect.MAX_WAITING_VIEWS // 2)
 
     def log(views: Sequence[PageView]) -> LogResult:
         assert going.wait(10)
@@ -143,11 +147,11 @@ def test_views_beyond_the_buffer_limit_are_refused_until_there_is_room(store: Du
         waiting = [asyncio.create_task(collector.save(many)) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(CollectorBusy) as busy:
-            await collector.save([view()])
+            await collector.save([make_view()])
         assert (busy.value.status, busy.value.headers["Retry-After"]) == (503, "1")
         going.set()
         await asyncio.gather(*waiting)
-        assert await collector.save([view()]) == LogResult(1)
+        assert await collector.save([make_view()]) == LogResult(1)
 
     asyncio.run(too_many())
 
@@ -156,11 +160,11 @@ def test_canceled_request_does_not_affect_others(store: DuckStore) -> None:
     collector = Collector(store.log_views, lambda: None)
 
     async def give_up() -> None:
-        given_up, other = (asyncio.create_task(collector.save([view()])) for _ in range(2))
+        given_up, other = (asyncio.create_task(collector.save([make_view()])) for _ in range(2))
         await asyncio.sleep(0)
         given_up.cancel()
         assert await other == LogResult(1)
-        assert await collector.save([view()]) == LogResult(1)
+        assert await collector.save([make_view()]) == LogResult(1)
 
     asyncio.run(give_up())
 
@@ -169,14 +173,14 @@ def test_stored_views_are_acknowledged_even_if_notifying_fails(store: DuckStore)
     def nobody() -> None:
         raise RuntimeError("nobody there")
 
-    assert together([Collector(store.log_views, nobody).save([view()])]) == [LogResult(1)]
+    assert run_concurrently([Collector(store.log_views, nobody).save([make_view()])]) == [LogResult(1)]
 
 
 def test_empty_request_makes_no_commit() -> None:
     def log(views: Sequence[PageView]) -> LogResult:
         raise AssertionError("there is nothing to log")
 
-    assert together([Collector(log, lambda: None).save([])]) == [LogResult(0)]
+    assert run_concurrently([Collector(log, lambda: None).save([])]) == [LogResult(0)]
 
 
 def test_an_unknown_field_drops_its_event_and_is_named() -> None:

@@ -1,4 +1,4 @@
-"""Events as servers send them: every fault has its reason, no fault is an error."""
+"""Events from servers: every invalid event has a drop reason, and none is an error."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ from copydesk.core.clock import DAY
 NOW = 1_794_700_800_000  # 2026-11-15T00:00:00Z
 
 
-def read(sent: object, site: SiteConfig, now: int) -> RawView | Dropped:
+def parse_event(sent: object, site: SiteConfig, now: int) -> RawView | Dropped:
     found = validate_event(sent)
     return found if isinstance(found, Dropped) else event.raw_view_from_event(found, site, now)
 
@@ -73,14 +73,14 @@ def test_impossible_timestamp_is_refused_with_a_reason(timestamp: object, reason
 
 
 def test_only_the_path_of_an_event_is_required(site: SiteConfig) -> None:
-    raw = read({"path": "/a"}, site, NOW)
+    raw = parse_event({"path": "/a"}, site, NOW)
     assert isinstance(raw, RawView)
     assert (raw.url, raw.at, raw.method, raw.status) == ("/a", NOW, "GET", 200)
 
 
 @pytest.mark.parametrize("sent", [None, [], "x", 3, {}, {"path": ""}, {"url": None}])
 def test_malformed_event_is_refused(sent: object, site: SiteConfig) -> None:
-    dropped = read(sent, site, NOW)
+    dropped = parse_event(sent, site, NOW)
     assert isinstance(dropped, Dropped)
     assert dropped.reason in (DropReason.NOT_AN_EVENT, DropReason.NO_PATH)
 
@@ -98,11 +98,11 @@ def test_malformed_event_is_refused(sent: object, site: SiteConfig) -> None:
     ],
 )
 def test_field_of_wrong_type_is_named(field: str, value: object, site: SiteConfig) -> None:
-    assert read({"path": "/a", field: value}, site, NOW) == Dropped(DropReason.BAD_FIELD, field)
+    assert parse_event({"path": "/a", field: value}, site, NOW) == Dropped(DropReason.BAD_FIELD, field)
 
 
 def test_long_user_agent_is_truncated_and_numeric_id_is_accepted(site: SiteConfig) -> None:
-    raw = read({"path": "/a", "userAgent": "x" * 5000, "visitorId": 7}, site, NOW)
+    raw = parse_event({"path": "/a", "userAgent": "x" * 5000, "visitorId": 7}, site, NOW)
     assert isinstance(raw, RawView)
     assert (len(raw.user_agent or ""), raw.visitor_id) == (MAX_AGENT_CHARS, "7")
 
@@ -126,7 +126,7 @@ FIELD = st.sampled_from(
 
 @given(st.dictionaries(FIELD, JSON | st.text(), max_size=11))
 def test_any_event_becomes_a_view_or_a_drop_reason(site: SiteConfig, sent: dict[str, Any]) -> None:
-    raw = read(sent, site, NOW)
+    raw = parse_event(sent, site, NOW)
     outcome = run_pipeline(raw) if isinstance(raw, RawView) else raw
     assert isinstance(outcome, PageView | Dropped)
     if isinstance(outcome, PageView):

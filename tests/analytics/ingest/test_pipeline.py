@@ -1,4 +1,4 @@
-"""What is counted, from an event to a view."""
+"""The pipeline from an event to a view: which events count."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ CHROME = (
 HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
-def outcome(site: SiteConfig, purpose: str | None = None, **event: Any) -> PageView | Dropped:
+def run_on_event(site: SiteConfig, purpose: str | None = None, **event: Any) -> PageView | Dropped:
     raw = raw_view_from_event(
         convert({"path": "/a", "userAgent": CHROME, "ip": "203.0.113.9"} | event, Event), site, NOW
     )
@@ -28,7 +28,7 @@ def outcome(site: SiteConfig, purpose: str | None = None, **event: Any) -> PageV
 
 
 def test_view_stores_no_personal_data(site: SiteConfig) -> None:
-    view = outcome(
+    view = run_on_event(
         site,
         url="https://docs.example.com/guide/index.html?session=secret#top",
         referrer="https://search.example.com/?q=private",
@@ -51,7 +51,7 @@ def test_view_stores_no_personal_data(site: SiteConfig) -> None:
 
 @pytest.mark.parametrize("status", [200, 203, 206, 299, 304])
 def test_a_successful_get_of_a_page_counts(status: int, site: SiteConfig) -> None:
-    assert isinstance(outcome(site, status=status, accept=HTML), PageView)
+    assert isinstance(run_on_event(site, status=status, accept=HTML), PageView)
 
 
 @pytest.mark.parametrize(
@@ -74,32 +74,32 @@ def test_a_successful_get_of_a_page_counts(status: int, site: SiteConfig) -> Non
     ],
 )
 def test_dropped_request_has_a_reason(event: dict[str, Any], reason: DropReason, site: SiteConfig) -> None:
-    assert outcome(site, **event) == Dropped(reason)
+    assert run_on_event(site, **event) == Dropped(reason)
 
 
 def test_markdown_version_counts_as_its_page(site: SiteConfig) -> None:
-    twin = outcome(site, path="/a.md", userAgent="curl/8.7.1")
-    asked = outcome(site, path="/a", userAgent="curl/8.7.1", accept="text/markdown")
+    twin = run_on_event(site, path="/a.md", userAgent="curl/8.7.1")
+    asked = run_on_event(site, path="/a", userAgent="curl/8.7.1", accept="text/markdown")
     assert isinstance(twin, PageView)
     assert isinstance(asked, PageView)
     assert (twin.path, twin.kind) == (asked.path, asked.kind) == ("/a", VisitorClass.ASSISTANT)
 
 
 def test_llms_txt_counts_as_an_ai_view(site: SiteConfig) -> None:
-    view = outcome(site, path="/llms.txt")
+    view = run_on_event(site, path="/llms.txt")
     assert isinstance(view, PageView)
     assert (view.path, view.kind) == ("/llms.txt", VisitorClass.ASSISTANT)
 
 
 def test_visitor_is_the_same_from_beacon_and_server(site: SiteConfig) -> None:
-    by_server, again = outcome(site, path="/a"), outcome(site, path="/b", ip="::ffff:203.0.113.9")
+    by_server, again = run_on_event(site, path="/a"), run_on_event(site, path="/b", ip="::ffff:203.0.113.9")
     assert isinstance(by_server, PageView)
     assert isinstance(again, PageView)
     assert by_server.visitor == again.visitor is not None
 
 
 def test_view_without_id_and_address_has_no_visitor(site: SiteConfig) -> None:
-    view = outcome(site, ip=None)
+    view = run_on_event(site, ip=None)
     assert isinstance(view, PageView)
     assert view.visitor is None
 
@@ -108,7 +108,7 @@ def test_base_path_and_query_parameters_of_the_project_apply(site: SiteConfig) -
     docs = SiteConfig(
         "prj_1", site.classifier, VisitorHasher("prj_1", b"x"), base_path="/docs", kept_params=frozenset({"v"})
     )
-    inside, outside = outcome(docs, path="/docs/a?v=2&x=3"), outcome(docs, path="/blog")
+    inside, outside = run_on_event(docs, path="/docs/a?v=2&x=3"), run_on_event(docs, path="/blog")
     assert isinstance(inside, PageView)
     assert inside.path == "/a?v=2"
     assert outside == Dropped(DropReason.OUTSIDE_BASE)

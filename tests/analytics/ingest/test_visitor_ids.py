@@ -1,4 +1,4 @@
-"""Who a visitor is, and for how long."""
+"""Visitor ids and their lifetime."""
 
 from ipaddress import ip_address
 
@@ -78,7 +78,7 @@ def test_a_visitor_is_64_bits_and_never_zero(
 
 
 def test_one_changed_letter_flips_half_of_the_bits() -> None:
-    """Keys are spread evenly, which the collision figures of the documentation rest on."""
+    """Checks that keys are spread evenly; the collision figures of the documentation depend on it."""
     changed = [
         (
             (KEY.hash_visitor(AT, f"v{n}", None, None) or 0) ^ (KEY.hash_visitor(AT, f"w{n}", None, None) or 0)

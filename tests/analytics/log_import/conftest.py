@@ -27,8 +27,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def imported(job: Callable[..., ImportRequest], store: Store) -> Imported:
-    """Imports files into one store, and says what came of it."""
+def run_import(job: Callable[..., ImportRequest], store: Store) -> Imported:
+    """Imports files into one store, and returns the result."""
 
     def run(
         *files: Path, read: Callable[[ImportRequest], Iterator[ImportBatch]] = read_batches, **options: object

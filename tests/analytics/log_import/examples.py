@@ -1,4 +1,4 @@
-"""One request as each format writes it: a page, read by a browser at 12:00:00 UTC on 2026-11-14."""
+"""One request in each log format: a page, read by a browser at 12:00:00 UTC on 2026-11-14."""
 
 import json
 

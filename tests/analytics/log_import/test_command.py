@@ -1,4 +1,4 @@
-"""copydesk analytics import: what it prints, refuses and leaves behind."""
+"""copydesk analytics import: its output, its errors and its effects."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from copydesk.analytics.log_import.formats import AUTO_FORMAT, FORMATS
 from copydesk.cli.commands.analytics.import_logs import LogFormatName, import_logs
 from copydesk.core.errors import UserFacingError
 from tests.analytics.log_import.examples import COMBINED, LOGS
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.repositories import make_repository
 
 Run = Callable[..., Result]
@@ -27,7 +27,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    migrated.new_sqlite(tmp_path / "data")
+    migrated_databases.new_sqlite(tmp_path / "data")
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     made = CliRunner().invoke(cli.app, ["project", "create", "Docs", "--repo", str(repository), "--json"])
@@ -111,7 +111,7 @@ def test_interrupted_import_keeps_its_progress_and_resumes(run: Run, project: st
     code = "import typer; from copydesk.cli.commands.analytics.import_logs import import_logs; typer.run(import_logs)"
     command = [sys.executable, "-c", code, "--project", project, "--format", "combined", "--json", str(log), str(pipe)]
     importing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    with pipe.open("wb"):  # it is opened when the file before it was imported, and then there is nothing to read
+    with pipe.open("wb"):  # the pipe is opened after the file before it was imported, and is empty
         importing.send_signal(signal.SIGINT)
         said, told = importing.communicate(timeout=120)
     facts = json.loads(said)

@@ -1,4 +1,4 @@
-"""Each format is recognised, and says the same of the same request."""
+"""Each format is recognized, and the same request gives the same view in all formats."""
 
 import json
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from tests.analytics.log_import.examples import ADDRESS, AT, CADDY, CHROME, CLOU
 
 @pytest.fixture
 def view(job: Callable[..., ImportRequest]) -> Callable[..., PageView | Dropped]:
-    """What comes of a log's last line."""
+    """Returns the view of a log's last line."""
 
-    def judged(log: str, known: str = "", **options: object) -> PageView | Dropped:
+    def convert_last_line(log: str, known: str = "", **options: object) -> PageView | Dropped:
         read = FORMATS[known]() if known else detect_format(log, "a.log")
         line = [found for found in read.parse_lines(log) if found][-1]
         return LineConverter(job(**options)).convert(line) if isinstance(line, LogLine) else line
 
-    return judged
+    return convert_last_line
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -125,17 +125,17 @@ def test_line_of_another_format_is_malformed(line: str, view: Callable[..., Page
 
 
 def test_caddy_headers_are_used_for_classification(view: Callable[..., PageView | Dropped]) -> None:
-    def changed(**request: object) -> str:
+    def make_log(**request: object) -> str:
         return json.dumps({**CADDY, "request": {**CADDY["request"], **request}})  # type: ignore[dict-item]
 
-    def headers(**sent: str) -> str:
-        return changed(headers={"User-Agent": [CHROME], **{k.replace("_", "-"): [v] for k, v in sent.items()}})
+    def make_log_with_headers(**sent: str) -> str:
+        return make_log(headers={"User-Agent": [CHROME], **{k.replace("_", "-"): [v] for k, v in sent.items()}})
 
-    assert view(headers(Sec_Purpose="prefetch;prerender"), "caddy") == Dropped(DropReason.PREFETCH)
-    assert view(headers(Accept="image/avif"), "caddy") == Dropped(DropReason.NOT_A_PAGE)
+    assert view(make_log_with_headers(Sec_Purpose="prefetch;prerender"), "caddy") == Dropped(DropReason.PREFETCH)
+    assert view(make_log_with_headers(Accept="image/avif"), "caddy") == Dropped(DropReason.NOT_A_PAGE)
     data = json.dumps({**CADDY, "resp_headers": {"Content-Type": ["application/json"]}})
     assert view(data, "caddy") == Dropped(DropReason.NOT_A_PAGE)
-    markdown = view(headers(Accept="text/markdown"), "caddy")
+    markdown = view(make_log_with_headers(Accept="text/markdown"), "caddy")
     assert isinstance(markdown, PageView)
     assert (markdown.kind, markdown.rule) == (VisitorClass.ASSISTANT, "accept:markdown")
     assert view(json.dumps({**CADDY, "msg": "aborting with incomplete response"}), "caddy") == Dropped(

@@ -1,4 +1,4 @@
-"""Any bytes at all become views and reasons, never an error; and what a valid line says is what is read."""
+"""Arbitrary bytes become views or drop reasons, never an error; valid lines are parsed exactly."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ VALUE: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def outcomes(name: str, data: bytes, job: ImportRequest) -> list[PageView | Dropped]:
+def parse_and_convert(name: str, data: bytes, job: ImportRequest) -> list[PageView | Dropped]:
     judge, text = LineConverter(job), data.decode("utf-8", "surrogateescape")
     known = FORMATS[name]()
     known.is_complete(text)
@@ -37,7 +37,7 @@ def outcomes(name: str, data: bytes, job: ImportRequest) -> list[PageView | Drop
 @SHARED
 @given(st.binary(max_size=200))
 def test_any_bytes_become_views_or_drop_reasons(name: str, job: Callable[..., ImportRequest], data: bytes) -> None:
-    assert all(isinstance(outcome, PageView | Dropped) for outcome in outcomes(name, data, job()))
+    assert all(isinstance(outcome, PageView | Dropped) for outcome in parse_and_convert(name, data, job()))
 
 
 @pytest.mark.parametrize("example", LOGS)
@@ -50,7 +50,7 @@ def test_damaged_line_becomes_a_view_or_a_drop_reason(
     at = data.draw(st.integers(0, len(line)))
     until = data.draw(st.integers(at, min(len(line), at + 60)))
     damaged = line[:at] + data.draw(BYTES) + line[until:]
-    found = outcomes(example.partition(",")[0], damaged, job())
+    found = parse_and_convert(example.partition(",")[0], damaged, job())
     assert all(isinstance(outcome, PageView | Dropped) for outcome in found)
     for view in found:
         if isinstance(view, PageView):
@@ -68,7 +68,7 @@ def test_any_field_value_becomes_a_view_or_a_drop_reason(
     within = record["request"] if "request" in record and data.draw(st.booleans()) else record
     if isinstance(within, dict):
         within[data.draw(st.sampled_from(sorted(within)))] = data.draw(VALUE)
-    found = outcomes(example.partition(",")[0], json.dumps(record).encode(), job())
+    found = parse_and_convert(example.partition(",")[0], json.dumps(record).encode(), job())
     assert all(isinstance(outcome, PageView | Dropped) for outcome in found)
 
 
@@ -81,20 +81,20 @@ METHOD = st.sampled_from(["GET", "HEAD", "POST", "PROPFIND"])
 STATUS = st.integers(100, 599).map(str)
 
 
-def nginx(text: str) -> str:
-    """As nginx writes it: quotes, backslashes and what is not printable ASCII as \\xHH."""
+def escape_like_nginx(text: str) -> str:
+    """Escapes as nginx does: quotes, backslashes and bytes that are not printable ASCII as \\xHH."""
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02X}" for byte in text.encode())
     return "".join(plain)
 
 
-def apache(text: str) -> str:
+def escape_like_apache(text: str) -> str:
     short = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\v": "\\v", "\b": "\\b", "\f": "\\f"}
-    return "".join(short.get(c) or (c if c.isascii() and c.isprintable() else nginx(c)) for c in text)
+    return "".join(short.get(c) or (c if c.isascii() and c.isprintable() else escape_like_nginx(c)) for c in text)
 
 
 @given(
     *(ADDRESS, WHEN, ZONE, METHOD, PATH, STATUS, TEXT, TEXT),
-    st.sampled_from([nginx, apache]),
+    st.sampled_from([escape_like_nginx, escape_like_apache]),
     st.sampled_from(["HTTP/1.1", "HTTP/2.0", "HTTP/3"]),
     st.sampled_from(["", ' "-"', ' 0.004 "x y" z']),
 )

@@ -1,4 +1,4 @@
-"""Importing counts every line once: again, grown, rotated, in several files, in another process."""
+"""Imports count every line once: repeated, grown, rotated, in several files, in another process."""
 
 import gzip
 import multiprocessing
@@ -24,94 +24,94 @@ from tests.analytics.log_import.conftest import Imported
 from tests.analytics.log_import.examples import CHROME, COMBINED, LOGS, REQUEST
 
 
-def line(number: int) -> str:
+def make_line(number: int) -> str:
     request = f'[14/Nov/2026:12:00:00 +0000] "GET /{number} HTTP/1.1" 200 1'
     return f'192.0.2.{number % 250} - - {request} "-" "{CHROME}"\n'
 
 
-def test_file_imported_twice_counts_once(imported: Imported, store: Store, tmp_path: Path) -> None:
+def test_file_imported_twice_counts_once(run_import: Imported, store: Store, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    log.write_text("".join(map(line, range(300))) * 2)
-    first, again = imported(log), imported(log)
+    log.write_text("".join(map(make_line, range(300))) * 2)
+    first, again = run_import(log), run_import(log)
     assert (first.views, first.duplicates) == (600, 0)
     assert (again.views, again.duplicates) == (0, 600)
     assert store.count_views_by_page("prj_1").totals.human == 600
     assert store.count_visitors_by_page("prj_1").totals.human == 250
 
 
-def test_only_new_lines_of_a_grown_file_count(imported: Imported, tmp_path: Path) -> None:
+def test_only_new_lines_of_a_grown_file_count(run_import: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    lines = [*map(line, range(50)), *map(line, range(50))]
+    lines = [*map(make_line, range(50)), *map(make_line, range(50))]
     for count, (before, after) in enumerate(pairwise((0, 20, 70, 100))):
         log.write_text("".join(lines[:after]))
-        tally = imported(log)
+        tally = run_import(log)
         assert (tally.views, tally.duplicates) == (after - before, before), count
 
 
-def test_rotated_and_compressed_file_is_the_same_log(imported: Imported, tmp_path: Path) -> None:
+def test_rotated_and_compressed_file_is_the_same_log(run_import: Imported, tmp_path: Path) -> None:
     plain, packed, both = tmp_path / "access.log", tmp_path / "access.log.1.gz", tmp_path / "both"
-    plain.write_text("".join(map(line, range(40))))
+    plain.write_text("".join(map(make_line, range(40))))
     packed.write_bytes(gzip.compress(plain.read_bytes()[:700]) + gzip.compress(plain.read_bytes()[700:]))
     both.write_bytes(plain.read_bytes().replace(b"\n", b"\r\n"))
-    assert imported(plain).views == 40
-    assert (imported(packed).duplicates, imported(both).duplicates) == (40, 40)
+    assert run_import(plain).views == 40
+    assert (run_import(packed).duplicates, run_import(both).duplicates) == (40, 40)
 
 
-def test_identical_lines_of_two_files_are_the_same_requests(imported: Imported, tmp_path: Path) -> None:
+def test_identical_lines_of_two_files_are_the_same_requests(run_import: Imported, tmp_path: Path) -> None:
     one, two = tmp_path / "one.log", tmp_path / "two.log"
-    one.write_text(line(1) * 3)
-    two.write_text(line(1) * 5 + line(2))
-    tally = imported(one, two)
+    one.write_text(make_line(1) * 3)
+    two.write_text(make_line(1) * 5 + make_line(2))
+    tally = run_import(one, two)
     assert (tally.views, tally.duplicates) == (6, 3)
 
 
-def test_truncated_last_line_is_counted_once_complete(imported: Imported, tmp_path: Path) -> None:
+def test_truncated_last_line_is_counted_once_complete(run_import: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    whole = line(1) + line(2)
-    for cut in range(len(line(1)) + 1, len(whole) - 1, 7):
+    whole = make_line(1) + make_line(2)
+    for cut in range(len(make_line(1)) + 1, len(whole) - 1, 7):
         log.write_text(whole[:cut])
-        tally = imported(log)
+        tally = run_import(log)
         assert (tally.dropped, tally.views + tally.duplicates) == ({DropReason.TORN_LINE: 1}, 1), whole[:cut]
         assert tally.samples[DropReason.TORN_LINE] == f"{log}:2"
     log.write_text(whole[:-1])
-    assert imported(log).views == 1
+    assert run_import(log).views == 1
     log.write_text(whole)
-    assert imported(log).views == 0
+    assert run_import(log).views == 0
 
 
 @pytest.mark.parametrize("tail", [' "-" 0.01', " 12"])
-def test_last_line_without_newline_is_counted_later(tail: str, imported: Imported, tmp_path: Path) -> None:
+def test_last_line_without_newline_is_counted_later(tail: str, run_import: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     full = f"{COMBINED if tail.startswith(' ' + chr(34)) else REQUEST}{tail}\n"
     log.write_text(full + full.replace("12:00:00", "12:00:01")[:-1])
-    assert imported(log).dropped == {DropReason.TORN_LINE: 1}
+    assert run_import(log).dropped == {DropReason.TORN_LINE: 1}
 
 
-def test_truncated_gzip_file_is_imported_up_to_its_end(imported: Imported, tmp_path: Path) -> None:
+def test_truncated_gzip_file_is_imported_up_to_its_end(run_import: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log.gz"
-    log.write_bytes(gzip.compress("".join(line(n) for n in range(3000)).encode())[:-2000])
-    tally = imported(log)
+    log.write_bytes(gzip.compress("".join(make_line(n) for n in range(3000)).encode())[:-2000])
+    tally = run_import(log)
     assert tally.views > 100
     assert tally.dropped == {DropReason.TORN_LINE: 1}
     assert tally.read_errors == [f"{log}: the gzip data is incomplete"]
 
 
-def test_dropped_lines_are_counted_by_reason_with_an_example(imported: Imported, tmp_path: Path) -> None:
+def test_dropped_lines_are_counted_by_reason_with_an_example(run_import: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     bad = [
-        line(1),
+        make_line(1),
         "\n",
         "garbage\n",
-        line(2).replace("GET", "POST"),
-        line(3).replace(" 200 ", " 404 "),
-        line(4).replace("/4", "/a.css"),
-        line(5).replace("2026", "2036"),
-        line(6).replace("2026", "1996"),
-        line(7).replace("Nov", "Nix"),
+        make_line(2).replace("GET", "POST"),
+        make_line(3).replace(" 200 ", " 404 "),
+        make_line(4).replace("/4", "/a.css"),
+        make_line(5).replace("2026", "2036"),
+        make_line(6).replace("2026", "1996"),
+        make_line(7).replace("Nov", "Nix"),
         "more garbage\n",
     ]
     log.write_text("".join(bad))
-    tally = imported(log)
+    tally = run_import(log)
     assert (tally.lines, tally.views) == (9, 1)
     assert tally.samples == {
         DropReason.MALFORMED_LINE: f"{log}:3",
@@ -125,33 +125,33 @@ def test_dropped_lines_are_counted_by_reason_with_an_example(imported: Imported,
     assert tally.dropped[DropReason.MALFORMED_LINE] == 2
 
 
-def test_logs_of_all_formats_are_imported_together(imported: Imported, tmp_path: Path) -> None:
+def test_logs_of_all_formats_are_imported_together(run_import: Imported, tmp_path: Path) -> None:
     files = []
     for name, text in LOGS.items():
         files.append(tmp_path / name)
         files[-1].write_text(text + "\n")
-    assert imported(*files).views == len(files)
+    assert run_import(*files).views == len(files)
 
 
 def test_many_small_files_share_a_batch(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.log" for number in range(20)]
     for number, file in enumerate(files):
-        file.write_text(line(number))
+        file.write_text(make_line(number))
     [batch] = read_batches(job(*files))
     assert (len(batch.views), batch.bytes_read) == (20, sum(file.stat().st_size for file in files))
 
 
-def test_an_event_that_was_sent_is_not_counted_again_from_a_log(imported: Imported, tmp_path: Path) -> None:
+def test_an_event_that_was_sent_is_not_counted_again_from_a_log(run_import: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
     told = '{"path": "/a", "timestamp": "2026-11-14T12:00:00Z", "eventId": "e1"}\n'
     log.write_text(told + told.replace("}", ', "visitorId": 7}'))
-    tally = imported(log)
+    tally = run_import(log)
     assert (tally.views, tally.duplicates) == (1, 1)
 
 
 def test_parsing_in_a_subprocess_gives_the_same_result(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    log.write_text("".join(line(number % 5000) for number in range(25_000)))
+    log.write_text("".join(make_line(number % 5000) for number in range(25_000)))
     here, there = list(read_batches(job(log))), list(read_in_subprocess(job(log)))
     assert here == there
     assert len(here) > 1
@@ -167,7 +167,7 @@ def test_parsing_in_a_subprocess_raises_the_same_error(job: Callable[..., Import
 
 def test_death_of_the_parser_process_is_noticed(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    log.write_text("".join(line(number) for number in range(45_000)))
+    log.write_text("".join(make_line(number) for number in range(45_000)))
     reading = read_in_subprocess(job(log))
     next(reading)
     [reader] = multiprocessing.active_children()
@@ -179,7 +179,7 @@ def test_death_of_the_parser_process_is_noticed(job: Callable[..., ImportRequest
 
 def test_all_files_are_checked_before_anything_is_stored(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     good, bad = tmp_path / "good.log", tmp_path / "bad.log"
-    good.write_text(line(1))
+    good.write_text(make_line(1))
     with pytest.raises(FileNotReadable, match="no such file"):
         check_files(job(good, bad))
     bad.write_text("# A page\n")

@@ -1,4 +1,4 @@
-"""The keeper folds in time and seldom, drops what need not be kept, and outlives every failure."""
+"""The scheduler folds in time and rarely, drops old data, and survives every failure."""
 
 import threading
 import time
@@ -15,20 +15,20 @@ from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.fold_scheduler import FoldScheduler, FoldTiming
 from copydesk.analytics.stores.shared import SharedStore
 from copydesk.core import clock
-from tests.analytics.stores.shared.neighbor import view
+from tests.analytics.stores.shared.neighbor import make_view
 
 PATIENCE = 60.0
 SELDOM = FoldTiming(min_pause_seconds=60, reader_timeout_seconds=60, quick_fold_seconds=60)
 
 
-class Watched(DuckStore):
-    """A store that notes what is asked of it, and can be slow or fail."""
+class WatchedStore(DuckStore):
+    """A store that records its calls, and can be slow or fail."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.asked: list[str] = []
         self.folds: list[tuple[float, float]] = []
-        """When each fold began and ended."""
+        """The start and end of each fold."""
         self.slow = 0.0
         """Seconds that a fold takes, unless it is hurried."""
         self.hurried = threading.Event()
@@ -55,14 +55,14 @@ class Watched(DuckStore):
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Watched]:
-    opened = Watched(tmp_path / "analytics.duckdb")
+def store(tmp_path: Path) -> Iterator[WatchedStore]:
+    opened = WatchedStore(tmp_path / "analytics.duckdb")
     yield opened
     opened.close()
 
 
 @contextmanager
-def kept(keeper: FoldScheduler) -> Iterator[FoldScheduler]:
+def run_scheduler(keeper: FoldScheduler) -> Iterator[FoldScheduler]:
     keeper.start()
     try:
         yield keeper
@@ -70,7 +70,7 @@ def kept(keeper: FoldScheduler) -> Iterator[FoldScheduler]:
         keeper.stop()
 
 
-def total(store: Store) -> int:
+def count_views(store: Store) -> int:
     return store.count_views_by_page("docs").totals.total
 
 
@@ -81,49 +81,49 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.03)
 
 
-def test_logged_views_are_folded_in_the_background(store: Watched) -> None:
-    with kept(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.1, pause_factor=1))) as keeper:
+def test_logged_views_are_folded_in_the_background(store: WatchedStore) -> None:
+    with run_scheduler(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.1, pause_factor=1))) as keeper:
         for number in (1, 2, 3):
-            store.log_views([view()])
+            store.log_views([make_view()])
             keeper.notify_new_views()
-            wait_until(lambda expected=number: total(store) == expected)  # type: ignore[misc]
+            wait_until(lambda expected=number: count_views(store) == expected)  # type: ignore[misc]
 
 
-def test_a_reader_sees_all_that_was_logged_before(store: Watched) -> None:
-    with kept(FoldScheduler(store, timing=SELDOM)) as keeper:
+def test_a_reader_sees_all_that_was_logged_before(store: WatchedStore) -> None:
+    with run_scheduler(FoldScheduler(store, timing=SELDOM)) as keeper:
         for number in range(5):
-            store.log_views([view()])
+            store.log_views([make_view()])
             keeper.notify_new_views()
             keeper.wait_until_folded()
-            assert total(store) == number + 1
+            assert count_views(store) == number + 1
 
 
-def test_a_reader_sees_what_another_process_logged(store: Watched) -> None:
-    with kept(FoldScheduler(store, timing=SELDOM)) as keeper:
-        store.log_views([view()])  # nobody tells the keeper
+def test_a_reader_sees_what_another_process_logged(store: WatchedStore) -> None:
+    with run_scheduler(FoldScheduler(store, timing=SELDOM)) as keeper:
+        store.log_views([make_view()])  # without a notification to the scheduler
         keeper.wait_until_folded()
-        assert total(store) == 1
+        assert count_views(store) == 1
 
 
-def test_idle_scheduler_does_not_call_the_store(store: Watched) -> None:
-    with kept(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.01))) as keeper:
+def test_idle_scheduler_does_not_call_the_store(store: WatchedStore) -> None:
+    with run_scheduler(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.01))) as keeper:
         time.sleep(0.2)
         assert store.asked == []
-        store.log_views([view()])
+        store.log_views([make_view()])
         keeper.notify_new_views()
-        wait_until(lambda: total(store) == 1)
+        wait_until(lambda: count_views(store) == 1)
         wait_until(lambda: "drop_views" in store.asked)
         time.sleep(0.2)
         assert store.asked == ["backlog", "fold", "drop_views"]
 
 
-def test_store_that_is_only_read_is_maintained_too(store: Watched) -> None:
-    with kept(FoldScheduler(store, timing=SELDOM)) as keeper:
+def test_store_that_is_only_read_is_maintained_too(store: WatchedStore) -> None:
+    with run_scheduler(FoldScheduler(store, timing=SELDOM)) as keeper:
         keeper.wait_until_folded()
         wait_until(lambda: store.asked == ["backlog", "drop_views"])
 
 
-def test_concurrent_readers_share_a_fold(store: Watched) -> None:
+def test_concurrent_readers_share_a_fold(store: WatchedStore) -> None:
     store.slow = PATIENCE
     started = threading.Semaphore(0)
 
@@ -131,8 +131,8 @@ def test_concurrent_readers_share_a_fold(store: Watched) -> None:
         started.release()
         keeper.wait_until_folded()
 
-    with kept(FoldScheduler(store, timing=SELDOM)) as keeper, ThreadPoolExecutor(20) as pool:
-        store.log_views([view()])
+    with run_scheduler(FoldScheduler(store, timing=SELDOM)) as keeper, ThreadPoolExecutor(20) as pool:
+        store.log_views([make_view()])
         readers = [pool.submit(read, keeper) for _ in range(20)]
         for _ in readers:
             assert started.acquire(timeout=PATIENCE)
@@ -140,49 +140,49 @@ def test_concurrent_readers_share_a_fold(store: Watched) -> None:
         store.hurried.set()
         for reader in readers:
             reader.result()
-        assert total(store) == 1
+        assert count_views(store) == 1
         assert store.asked.count("fold") == 1
         assert store.asked.count("backlog") < 10
 
 
-def test_scheduler_waits_thirty_times_the_duration_of_a_fold(store: Watched) -> None:
+def test_scheduler_waits_thirty_times_the_duration_of_a_fold(store: WatchedStore) -> None:
     store.slow = 0.01
-    with kept(
+    with run_scheduler(
         FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.01, max_pause_seconds=600, reader_pause_factor=0))
     ) as keeper:
         for count in (1, 2):
-            store.log_views([view()])
+            store.log_views([make_view()])
             keeper.notify_new_views()
             wait_until(lambda expected=count: len(store.folds) == expected)  # type: ignore[misc]
     (began, ended), (began_again, _) = store.folds
     assert began_again - ended >= 30 * (ended - began)
 
 
-def test_a_large_backlog_is_not_folded_for_a_reader(store: Watched) -> None:
-    with kept(FoldScheduler(store, timing=replace(SELDOM, small_backlog_views=2))) as keeper:
-        store.log_views([view()])
+def test_a_large_backlog_is_not_folded_for_a_reader(store: WatchedStore) -> None:
+    with run_scheduler(FoldScheduler(store, timing=replace(SELDOM, small_backlog_views=2))) as keeper:
+        store.log_views([make_view()])
         keeper.wait_until_folded()
-        store.log_views([view() for _ in range(3)])
+        store.log_views([make_view() for _ in range(3)])
         keeper.wait_until_folded()
-        assert total(store) == 1
+        assert count_views(store) == 1
 
 
-def test_slow_store_is_not_folded_for_a_reader(store: Watched) -> None:
+def test_slow_store_is_not_folded_for_a_reader(store: WatchedStore) -> None:
     store.slow = 0.05
-    with kept(FoldScheduler(store, timing=replace(SELDOM, quick_fold_seconds=0.04))) as keeper:
+    with run_scheduler(FoldScheduler(store, timing=replace(SELDOM, quick_fold_seconds=0.04))) as keeper:
         for _ in range(2):
-            store.log_views([view()])
+            store.log_views([make_view()])
             keeper.wait_until_folded()
-        assert total(store) == 1
+        assert count_views(store) == 1
 
 
 @pytest.mark.parametrize(
     "pace", [FoldTiming(small_backlog_views=1, reader_timeout_seconds=600), FoldTiming(reader_timeout_seconds=0.1)]
 )
-def test_a_reader_does_not_wait_for_a_long_fold(store: Watched, pace: FoldTiming) -> None:
+def test_a_reader_does_not_wait_for_a_long_fold(store: WatchedStore, pace: FoldTiming) -> None:
     store.slow = PATIENCE
-    with kept(FoldScheduler(store, timing=pace)) as keeper:
-        store.log_views([view(), view()])
+    with run_scheduler(FoldScheduler(store, timing=pace)) as keeper:
+        store.log_views([make_view(), make_view()])
         keeper.notify_new_views()
         wait_until(lambda: "fold" in store.asked)
         keeper.wait_until_folded()
@@ -190,26 +190,26 @@ def test_a_reader_does_not_wait_for_a_long_fold(store: Watched, pace: FoldTiming
         store.hurried.set()
 
 
-def test_raw_views_are_dropped_after_the_retention_of_their_project(store: Watched) -> None:
+def test_raw_views_are_dropped_after_the_retention_of_their_project(store: WatchedStore) -> None:
     today = clock.now() // clock.DAY
     for project in ("docs", "other", "third"):
-        store.log_views([view(day=today - age)._replace(project=project) for age in (29, 31, 99)])
-    with kept(FoldScheduler(store, lambda: {"docs": 30, "other": None, "third": 90})) as keeper:
+        store.log_views([make_view(day=today - age)._replace(project=project) for age in (29, 31, 99)])
+    with run_scheduler(FoldScheduler(store, lambda: {"docs": 30, "other": None, "third": 90})) as keeper:
         keeper.notify_new_views()
         wait_until(lambda: store.asked.count("drop_views") == 2)
-    assert total(store) == 3
+    assert count_views(store) == 3
     assert [store.drop_views(today, [project]) for project in ("docs", "other", "third")] == [1, 3, 2]
 
 
-def test_failed_fold_is_logged_once_and_retried(store: Watched, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_fold_is_logged_once_and_retried(store: WatchedStore, caplog: pytest.LogCaptureFixture) -> None:
     store.full = True
-    with kept(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.02))) as keeper:
-        store.log_views([view()])
+    with run_scheduler(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.02))) as keeper:
+        store.log_views([make_view()])
         keeper.notify_new_views()
         wait_until(lambda: store.asked.count("fold") > 3)
         keeper.wait_until_folded()
         store.full = False
-        wait_until(lambda: total(store) == 1)
+        wait_until(lambda: count_views(store) == 1)
         wait_until(lambda: len(caplog.records) == 2)
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         "folding failed and will be retried",
@@ -217,21 +217,21 @@ def test_failed_fold_is_logged_once_and_retried(store: Watched, caplog: pytest.L
     ]
 
 
-def test_folding_continues_when_dropping_raw_views_fails(store: Watched, caplog: pytest.LogCaptureFixture) -> None:
+def test_folding_continues_when_dropping_raw_views_fails(store: WatchedStore, caplog: pytest.LogCaptureFixture) -> None:
     def unknown() -> dict[str, int | None]:
         raise ConnectionError("the database is away")
 
-    with kept(FoldScheduler(store, unknown, FoldTiming(min_pause_seconds=0.05, pause_factor=1))) as keeper:
+    with run_scheduler(FoldScheduler(store, unknown, FoldTiming(min_pause_seconds=0.05, pause_factor=1))) as keeper:
         for number in (1, 2):
-            store.log_views([view()])
+            store.log_views([make_view()])
             keeper.notify_new_views()
-            wait_until(lambda expected=number: total(store) == expected)  # type: ignore[misc]
+            wait_until(lambda expected=number: count_views(store) == expected)  # type: ignore[misc]
     assert [record.getMessage() for record in caplog.records] == [
         "dropping raw views failed and will be retried: the database is away"
     ]
 
 
-def test_stopping_is_quick_and_leaves_no_reader_waiting(store: Watched) -> None:
+def test_stopping_is_quick_and_leaves_no_reader_waiting(store: WatchedStore) -> None:
     keeper = FoldScheduler(store)
     keeper.wait_until_folded()  # not started yet: nothing to wait for
     keeper.start()
@@ -245,14 +245,17 @@ def test_stopping_is_quick_and_leaves_no_reader_waiting(store: Watched) -> None:
 def test_schedulers_of_several_processes_do_not_interfere(tmp_path: Path) -> None:
     stores = [SharedStore(tmp_path), SharedStore(tmp_path)]
     pace = replace(SELDOM, min_pause_seconds=0.01, pause_factor=1)
-    with kept(FoldScheduler(stores[0], timing=pace)) as one, kept(FoldScheduler(stores[1], timing=pace)) as other:
+    with (
+        run_scheduler(FoldScheduler(stores[0], timing=pace)) as one,
+        run_scheduler(FoldScheduler(stores[1], timing=pace)) as other,
+    ):
         for number in range(1, 21):
             for store, keeper in zip(stores, (one, other), strict=True):
-                store.log_views([view(visitor=number)])
+                store.log_views([make_view(visitor=number)])
                 keeper.notify_new_views()
         one.wait_until_folded()
         other.wait_until_folded()
-        assert total(stores[1]) == 40
+        assert count_views(stores[1]) == 40
         assert stores[0].count_visitors_by_page("docs").totals.total == 20
     for store in stores:
         store.close()

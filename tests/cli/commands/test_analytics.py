@@ -1,4 +1,4 @@
-"""copydesk analytics: reports over the API, and the care of the store."""
+"""copydesk analytics: reports over the API, and maintenance of the store."""
 
 import json
 import socket
@@ -39,18 +39,18 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def site(running: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
-    """A project of three pages, known to the command line: /a has three visitors, /b two, /c one."""
+    """Configures the command line for a project of three pages: /a has three visitors, /b two, /c one."""
     site = running.another_project()
     monkeypatch.setenv("COPYDESK_DATA", str(site.desk.settings.data))
     monkeypatch.setenv("COPYDESK_URL", site.url)
     monkeypatch.setenv("COPYDESK_API_KEY", site.key)
     monkeypatch.setenv("COPYDESK_PROJECT", site.project.id)
     pages = (("/a", (1, 2, 3)), ("/b", (1, 2)), ("/c", (1,)))
-    site.desk.store.log_views([viewed(site, path, visitor) for path, visitors in pages for visitor in visitors])
+    site.desk.store.log_views([make_view(site, path, visitor) for path, visitors in pages for visitor in visitors])
     return site
 
 
-def viewed(site: Service, path: str, visitor: int | None, on: int = FIRST) -> PageView:
+def make_view(site: Service, path: str, visitor: int | None, on: int = FIRST) -> PageView:
     return PageView(
         site.project.id, path, on * DAY, VisitorClass.HUMAN, "Browser", "", "test", "1", visitor, "", "", 200, None
     )
@@ -61,24 +61,24 @@ def run() -> Run:
     return lambda *arguments, **options: CliRunner().invoke(app, ("analytics", *arguments), **options)  # type: ignore[return-value]
 
 
-def printed(result: Result) -> Any:
+def parse_output(result: Result) -> Any:
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
-def lines(result: Result) -> list[str]:
+def output_lines(result: Result) -> list[str]:
     assert result.exit_code == 0, result.output
     return result.stdout.splitlines()
 
 
 def test_piped_reports_are_tab_separated(site: Service, run: Run) -> None:
     shown = run("visitors")
-    assert lines(shown) == ["/a\t3\t0\t3", "/b\t2\t0\t2", "/c\t1\t0\t1"]
+    assert output_lines(shown) == ["/a\t3\t0\t3", "/b\t2\t0\t2", "/c\t1\t0\t1"]
     assert "Whole site: human 3, ai 0, total 3" in shown.stderr
-    assert lines(run("views", "--limit", "1", "--offset", "1")) == ["/b\t2\t0\t2"]
-    assert lines(run("agents")) == ["Browser\t\thuman\t3\t6"]
-    assert lines(run("timeseries", "--interval", "month")) == ["2026-03-01\t3\t0\t3\t6\t0\t6"]
-    assert lines(run("visitors", "--from", "2026-03-02")) == []
+    assert output_lines(run("views", "--limit", "1", "--offset", "1")) == ["/b\t2\t0\t2"]
+    assert output_lines(run("agents")) == ["Browser\t\thuman\t3\t6"]
+    assert output_lines(run("timeseries", "--interval", "month")) == ["2026-03-01\t3\t0\t3\t6\t0\t6"]
+    assert output_lines(run("visitors", "--from", "2026-03-02")) == []
 
 
 def test_reports_are_tables_in_a_terminal(site: Service, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,10 +91,10 @@ def test_reports_are_tables_in_a_terminal(site: Service, run: Run, monkeypatch: 
 
 def test_output_says_when_there_are_more_rows_and_all_prints_every_row(site: Service, run: Run) -> None:
     some = run("visitors", "--limit", "2")
-    assert len(lines(some)) == 2
+    assert len(output_lines(some)) == 2
     assert "For more rows, add --offset 2" in some.stderr
-    assert len(lines(run("visitors", "--limit", "1", "--all"))) == 3
-    whole = printed(run("visitors", "--all", "--offset", "1", "--json"))
+    assert len(output_lines(run("visitors", "--limit", "1", "--all"))) == 3
+    whole = parse_output(run("visitors", "--all", "--offset", "1", "--json"))
     assert ([row["path"] for row in whole["visitors"]], whole["hasMore"]) == (["/b", "/c"], False)
     assert whole["totals"]["total"] == 3
 
@@ -102,7 +102,7 @@ def test_output_says_when_there_are_more_rows_and_all_prints_every_row(site: Ser
 def test_json_and_csv_match_the_api(site: Service, run: Run) -> None:
     for report in ("visitors", "views", "agents", "timeseries"):
         address = f"/v1/analytics/{site.project.id}/{report}"
-        assert printed(run(report, "--json")) == site.http.get(address).json()
+        assert parse_output(run(report, "--json")) == site.http.get(address).json()
         csv = site.http.get(address, headers={"Accept": "text/csv"}).text
         assert run(report, "--csv").stdout.splitlines() == csv.splitlines()
 
@@ -110,13 +110,13 @@ def test_json_and_csv_match_the_api(site: Service, run: Run) -> None:
 def test_feedback_is_listed_and_summed(site: Service, run: Run) -> None:
     site.desk.feedback.add(site.project.id, "/a", True, "two\nlines", FIRST * DAY)
     site.desk.feedback.add(site.project.id, "/a", False, None, FIRST * DAY)
-    assert lines(run("feedback")) == [
+    assert output_lines(run("feedback")) == [
         "2026-03-01T00:00:00.000Z\t/a\tno\t",
         "2026-03-01T00:00:00.000Z\t/a\tyes\ttwo lines",
     ]
-    assert lines(run("feedback", "--by-page")) == ["/a\t1\t1\t1\t2"]
-    assert len(printed(run("feedback", "--limit", "1", "--json"))) == 1
-    assert printed(run("feedback", "--to", "2026-03-01", "--json")) == []
+    assert output_lines(run("feedback", "--by-page")) == ["/a\t1\t1\t1\t2"]
+    assert len(parse_output(run("feedback", "--limit", "1", "--json"))) == 1
+    assert parse_output(run("feedback", "--to", "2026-03-01", "--json")) == []
 
 
 @pytest.mark.parametrize(
@@ -127,19 +127,19 @@ def test_wrong_usage_exits_with_2(run: Run, wrong: tuple[str, ...]) -> None:
 
 
 def test_a_rebuilt_index_gives_the_same_numbers(site: Service, run: Run) -> None:
-    before = printed(run("visitors", "--json"))
+    before = parse_output(run("visitors", "--json"))
     assert "Rebuilt" in run("rebuild").stdout
-    assert printed(run("visitors", "--json")) == before
+    assert parse_output(run("visitors", "--json")) == before
 
 
 def test_deleting_analytics_of_a_project_asks_for_confirmation(site: Service, run: Run) -> None:
     site.desk.feedback.add(site.project.id, "/a", True, None, FIRST * DAY)
     kept = run("delete", input="n\n")
     assert kept.exit_code == 1
-    assert len(lines(run("visitors"))) == 3
+    assert len(output_lines(run("visitors"))) == 3
     assert "Deleted all views" in run("delete", "--yes").stdout
-    assert lines(run("visitors")) == []
-    assert lines(run("feedback")) == []
+    assert output_lines(run("visitors")) == []
+    assert output_lines(run("feedback")) == []
     assert list_entries(site.desk.database, site.project.id)[0]["action"] == "analytics.forgotten"
 
 
@@ -152,23 +152,23 @@ def test_feedback_is_deleted_for_a_range_of_days(site: Service, run: Run) -> Non
     assert "Deleted 1 feedback entries" in run("delete", "--feedback", *some, "--yes").stdout
     assert [remark.path for remark in site.desk.feedback.list_entries(site.project.id)[0]] == ["/2", "/0"]
     assert "Deleted 2 feedback entries" in run("delete", "--feedback", "--yes").stdout
-    assert len(lines(run("visitors"))) == 3
+    assert len(output_lines(run("visitors"))) == 3
     assert list_entries(site.desk.database, site.project.id)[0]["action"] == "analytics.feedback_forgotten"
 
 
 def test_visitor_is_deleted_by_the_sites_own_id(site: Service, run: Run) -> None:
-    """However long the project's key lasted while they came."""
+    """The visitor is found under lasting, daily and monthly keys."""
     for number, privacy in enumerate(("lasting", "daily", "monthly")):
         site.desk.projects.change(site.project.id, {"privacy": privacy}, actor="test")
         key = site.desk.sites.for_project(site.desk.projects.get(site.project.id)).hasher
         for day in (FIRST + number, FIRST + 40 + number):
             visitors = [key.hash_visitor(day * DAY, visitor_id, None, None) for visitor_id in ("ada", "grace")]
-            site.desk.store.log_views([viewed(site, "/new", visitor, day) for visitor in visitors])
-    assert "/new\t10\t0\t10" in lines(run("visitors")), "each is one visitor, two, and two"
+            site.desk.store.log_views([make_view(site, "/new", visitor, day) for visitor in visitors])
+    assert "/new\t10\t0\t10" in output_lines(run("visitors")), "each is one visitor, two, and two"
     forgotten = run("delete", "--visitor-id", "ada", "--yes")
     assert forgotten.exit_code == 0, forgotten.output
-    assert "/new\t5\t0\t5" in lines(run("visitors"))
-    assert "/new\t12\t0\t12" in lines(run("views")), "the views stay, as nobody's"
+    assert "/new\t5\t0\t5" in output_lines(run("visitors"))
+    assert "/new\t12\t0\t12" in output_lines(run("views")), "the views stay, as nobody's"
     assert "ada" not in str(list_entries(site.desk.database, site.project.id))
 
 
@@ -176,7 +176,7 @@ def test_backup_creates_a_new_file_that_opens_as_a_store(site: Service, run: Run
     from copydesk.analytics.stores.duckdb import DuckStore
 
     target = tmp_path / "copy.duckdb"
-    expected = printed(run("visitors", "--json"))["totals"]["total"]
+    expected = parse_output(run("visitors", "--json"))["totals"]["total"]
     assert str(target) in run("backup", str(target)).stdout
     copy = DuckStore(target)
     assert copy.count_visitors_by_page(site.project.id).totals.total == expected
@@ -186,7 +186,7 @@ def test_backup_creates_a_new_file_that_opens_as_a_store(site: Service, run: Run
 
 @pytest.fixture
 def publisher() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """A server of lists: what stands in the dictionary is published."""
+    """Serves published lists from a dictionary."""
     published: dict[str, bytes] = {}
 
     class Answering(BaseHTTPRequestHandler):

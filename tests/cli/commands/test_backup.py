@@ -1,4 +1,4 @@
-"""A back-up holds everything, says so truly, and becomes a working Copydesk again on either database."""
+"""A backup contains everything, verifies, and restores to a working Copydesk on either database."""
 
 import json
 import os
@@ -33,11 +33,11 @@ from copydesk.transfer.backup.restore import DataWouldBeLost, restore_backup
 from copydesk.transfer.errors import MigrationFailed
 from copydesk.transfer.migrate import database as database_migration
 from copydesk.transfer.progress import SilentProgress
-from tests.fixtures.freeze import KEY, TOKEN, facts_of
+from tests.fixtures.freeze import KEY, TOKEN, read_api_answers
 from tests.support import clickhouse
 from tests.support.postgres import new_database
-from tests.support.processes import Command, Orders, Served, environment, free_port
-from tests.support.releases import thaw_analytics, thaw_database, thawed
+from tests.support.processes import CommandSpec, RunningCommand, RunningServer, free_port, settings_environment
+from tests.support.releases import serve_release, thaw_analytics, thaw_database
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -46,7 +46,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """copydesk … on this data folder and database."""
+    """Runs copydesk … on this data folder and database."""
 
     def run(data: Path, *arguments: str, url: str = "", key: str = KEY) -> Result:
         for name, value in {"DATA": str(data), "DATABASE_URL": url, "SECRET_KEY": key}.items():
@@ -59,7 +59,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """The data folder of an earlier release, with people, jobs, secrets and views; nothing runs on it."""
+    """Returns the data folder of an earlier release, with people, jobs, secrets and views; no process uses it."""
     data = tmp_path / "old"
     thaw_database("0.1.0", f"sqlite:///{data / 'copydesk.db'}")
     thaw_analytics("0.1.0", "sqlite", data)
@@ -67,59 +67,61 @@ def old(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def made(run: Run, old: Path, tmp_path: Path) -> Path:
-    """A back-up of it."""
+def backup_path(run: Run, old: Path, tmp_path: Path) -> Path:
+    """Creates a backup of it."""
     done = run(old, "backup", str(tmp_path / "copy"))
     assert done.exit_code == 0, done.output
     return tmp_path / "copy"
 
 
-def a_view(visitor: int) -> PageView:
+def make_view(visitor: int) -> PageView:
     return PageView("proj_1", "/", 20_000 * DAY, VisitorClass.HUMAN, "", "", "test", "1", visitor, "", "", 200, visitor)
 
 
-def refused(done: Result) -> str:
-    """The sentence, which comes without a trace of the code."""
+def error_message(done: Result) -> str:
+    """Returns the error message; asserts that the output has no traceback."""
     assert done.exit_code == 1
     return str(done.exception) if not isinstance(done.exception, SystemExit) else done.stderr
 
 
-def served(data: Path, service: Service, url: str = "") -> Any:
-    """The answers of a Copydesk on this folder to whoever asks with the project and key of that service."""
+def serve_restored(data: Path, service: Service, url: str = "") -> Any:
+    """Serves Copydesk on this folder; returns a client with the project and key of the old service."""
     with serve(data, repository=service.repository, database_url=url, secret_key=KEY, with_worker=False) as now:
         project = now.desk.projects.get(service.project.id)
         assert now.desk.secrets.get(project.id, "forge_token") == TOKEN
-        return facts_of(Service(now.url, now.desk, project, service.key, service.repository))
+        return read_api_answers(Service(now.url, now.desk, project, service.key, service.repository))
 
 
 @pytest.mark.parametrize("engine", ["postgres", pytest.param("sqlite", marks=pytest.mark.drill)])
 def test_backup_of_a_running_service_restores_on_the_other_database(run: Run, tmp_path: Path, engine: str) -> None:
     urls = {"sqlite": f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}", "postgres": new_database()}
     url = urls.pop(engine)
-    with thawed("0.1.0", url, tmp_path / "data", tmp_path / "docs.git") as service:
-        facts = facts_of(service)
+    with serve_release("0.1.0", url, tmp_path / "data", tmp_path / "docs.git") as service:
+        facts = read_api_answers(service)
         assert run(tmp_path / "data", "backup", str(tmp_path / "copy"), url=url).exit_code == 0
     [(other, elsewhere)] = urls.items()
     elsewhere = elsewhere if other == "postgres" else ""
     done = run(tmp_path / "new", "restore", str(tmp_path / "copy"), url=elsewhere)
     assert done.exit_code == 0, done.output
     assert "cannot be decrypted" not in done.stderr
-    assert served(tmp_path / "new", service, elsewhere) == facts
+    assert serve_restored(tmp_path / "new", service, elsewhere) == facts
 
 
-def test_backup_keeps_the_schema_and_restore_upgrades_it(run: Run, old: Path, made: Path, tmp_path: Path) -> None:
-    assert Manifest.model_validate(json.loads((made / "manifest.json").read_bytes())).schema_version == "0001"
+def test_backup_keeps_the_schema_and_restore_upgrades_it(
+    run: Run, old: Path, backup_path: Path, tmp_path: Path
+) -> None:
+    assert Manifest.model_validate(json.loads((backup_path / "manifest.json").read_bytes())).schema_version == "0001"
     for data, version in ((old, "0001"), (tmp_path / "new", SCHEMA_VERSION)):
         if data != old:
-            assert run(data, "restore", str(made)).exit_code == 0
+            assert run(data, "restore", str(backup_path)).exit_code == 0
         database = Database(f"sqlite:///{data / 'copydesk.db'}")
         with database.read() as tx:
             assert read_schema_version(tx) == version
         database.close()
 
 
-def test_manifest_contains_no_secret_and_no_personal_data(made: Path, old: Path) -> None:
-    manifest = (made / "manifest.json").read_text()
+def test_manifest_contains_no_secret_and_no_personal_data(backup_path: Path, old: Path) -> None:
+    manifest = (backup_path / "manifest.json").read_text()
     with sqlite3.connect(old / "copydesk.db") as file:
         told = [row for table in ("people", "keys", "projects") for row in file.execute(f"select * from {table}")]
     file.close()
@@ -144,43 +146,43 @@ def test_backup_is_private_and_contains_the_key_only_on_request(run: Run, old: P
     assert not (tmp_path / "a" / "secret.key").exists(), "no key was made that opens nothing"
     assert "cannot be decrypted" not in run(tmp_path / "b", "restore", str(whole), key="").stderr
     assert stat.S_IMODE((tmp_path / "b" / "secret.key").stat().st_mode) == 0o600
-    assert "copy of COPYDESK_SECRET_KEY" in refused(run(old, "backup", str(tmp_path / "c"), "--with-secret-key"))
+    assert "copy of COPYDESK_SECRET_KEY" in error_message(run(old, "backup", str(tmp_path / "c"), "--with-secret-key"))
 
 
-def test_damaged_backup_is_refused_before_any_change(run: Run, made: Path, tmp_path: Path) -> None:
+def test_damaged_backup_is_refused_before_any_change(run: Run, backup_path: Path, tmp_path: Path) -> None:
     for name in ("manifest.json", "database/jobs.jsonl.gz", "analytics.duckdb"):
-        path = made / name
+        path = backup_path / name
         whole = path.read_bytes()
         middle = len(whole) // 2
         for harmed in (whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :], whole[:middle], None):
             path.unlink()
             if harmed is not None:
                 path.write_bytes(harmed)
-            sentence = refused(run(tmp_path / "new", "backup", "--verify", str(made)))
-            assert str(made) in sentence
-            assert refused(run(tmp_path / "new", "restore", str(made))) == sentence
+            sentence = error_message(run(tmp_path / "new", "backup", "--verify", str(backup_path)))
+            assert str(backup_path) in sentence
+            assert error_message(run(tmp_path / "new", "restore", str(backup_path))) == sentence
             path.write_bytes(whole)
     assert not (tmp_path / "new").exists()
-    assert "Backup is valid" in run(tmp_path / "new", "backup", "--verify", str(made)).stdout
+    assert "Backup is valid" in run(tmp_path / "new", "backup", "--verify", str(backup_path)).stdout
 
 
-def test_wrong_row_count_in_the_manifest_is_noticed(run: Run, made: Path) -> None:
-    facts = json.loads((made / "manifest.json").read_bytes())
+def test_wrong_row_count_in_the_manifest_is_noticed(run: Run, backup_path: Path) -> None:
+    facts = json.loads((backup_path / "manifest.json").read_bytes())
     facts["tables"]["jobs"]["rows"] += 1
-    (made / "manifest.json").write_text(json.dumps(facts))
-    assert "its checksum does not match" in refused(run(made, "backup", "--verify", str(made)))
+    (backup_path / "manifest.json").write_text(json.dumps(facts))
+    assert "its checksum does not match" in error_message(run(backup_path, "backup", "--verify", str(backup_path)))
 
 
-def test_restore_overwrites_existing_data_only_with_replace(run: Run, made: Path, tmp_path: Path) -> None:
+def test_restore_overwrites_existing_data_only_with_replace(run: Run, backup_path: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
-    assert run(new, "restore", str(made)).exit_code == 0
+    assert run(new, "restore", str(backup_path)).exit_code == 0
     with sqlite3.connect(new / "copydesk.db") as file:
         file.execute("update projects set name = 'Changed'")
     file.close()
-    sentence = refused(run(new, "restore", str(made)))
+    sentence = error_message(run(new, "restore", str(backup_path)))
     assert re.search(r"1 projects, 3 people, 4 jobs, 3 feedback entries", sentence)
     assert "--replace" in sentence
-    assert run(new, "restore", str(made), "--replace").exit_code == 0
+    assert run(new, "restore", str(backup_path), "--replace").exit_code == 0
     with sqlite3.connect(new / "copydesk.db") as file:
         assert file.execute("select name from projects").fetchall() == [("Docs",)]
     file.close()
@@ -188,12 +190,12 @@ def test_restore_overwrites_existing_data_only_with_replace(run: Run, made: Path
 
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_unfinished_restore_is_not_served(
-    old: Path, made: Path, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch, is_moved: bool
+    old: Path, backup_path: Path, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch, is_moved: bool
 ) -> None:
     settings = Settings(data=tmp_path / "new", database_url=database_url, secret_key=(KEY,))
     desk = open_desk(settings)
     desk.projects.create("Other", repository=str(tmp_path), ref="main", actor="ada")
-    desk.store.log_views([a_view(1)])
+    desk.store.log_views([make_view(1)])
     desk.close()
 
     def put(ready: Path, place: Path) -> None:
@@ -204,7 +206,7 @@ def test_unfinished_restore_is_not_served(
     move = os.replace
     monkeypatch.setattr(os, "replace", put)
     with pytest.raises(KeyboardInterrupt):
-        restore_backup(settings, made, SilentProgress(), replace=True)
+        restore_backup(settings, backup_path, SilentProgress(), replace=True)
     monkeypatch.undo()
     database = Database(database_url)
     with pytest.raises(UnfinishedMove, match="copydesk restore"):
@@ -212,50 +214,52 @@ def test_unfinished_restore_is_not_served(
     database.close()
     with pytest.raises(MigrationFailed, match="copydesk restore"):
         database_migration.move_database(f"sqlite:///{old / 'copydesk.db'}", database_url, SilentProgress())
-    restore_backup(settings, made, SilentProgress(), replace=not is_moved)
-    assert (tmp_path / "new" / "analytics.duckdb").read_bytes() == (made / "analytics.duckdb").read_bytes()
+    restore_backup(settings, backup_path, SilentProgress(), replace=not is_moved)
+    assert (tmp_path / "new" / "analytics.duckdb").read_bytes() == (backup_path / "analytics.duckdb").read_bytes()
     desk = open_desk(settings)
     assert [project.name for project in desk.projects.all()] == ["Docs"]
     desk.close()
 
 
-def test_existing_views_are_overwritten_only_with_replace(made: Path, tmp_path: Path) -> None:
+def test_existing_views_are_overwritten_only_with_replace(backup_path: Path, tmp_path: Path) -> None:
     data = tmp_path / "new"
     desk = open_desk(Settings(data=data, secret_key=(KEY,)))
-    desk.store.log_views([a_view(1)])
+    desk.store.log_views([make_view(1)])
     desk.close()
     half = f"sqlite:///{tmp_path / 'half.db'}"
     with pytest.raises(KeyboardInterrupt):
-        database_migration.move_database(f"sqlite:///{data / 'copydesk.db'}", half, Interrupted())
+        database_migration.move_database(f"sqlite:///{data / 'copydesk.db'}", half, InterruptedProgress())
     settings = Settings(data=data, database_url=half, secret_key=(KEY,))
     with pytest.raises(DataWouldBeLost, match=r"1 views and visits\. Use --replace"):
-        restore_backup(settings, made, SilentProgress(), replace=False)
-    restore_backup(settings, made, SilentProgress(), replace=True)
+        restore_backup(settings, backup_path, SilentProgress(), replace=False)
+    restore_backup(settings, backup_path, SilentProgress(), replace=True)
 
 
-class Interrupted(SilentProgress):
-    """Ctrl-C as soon as something is under way."""
+class InterruptedProgress(SilentProgress):
+    """Interrupts (Ctrl-C) as soon as work begins."""
 
     def start_stage(self, stage: str, total: int | None = None) -> None:
         raise KeyboardInterrupt
 
 
-def test_data_folder_without_content_counts_as_empty(run: Run, made: Path, tmp_path: Path) -> None:
+def test_data_folder_without_content_counts_as_empty(run: Run, backup_path: Path, tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path / "new", secret_key=(KEY,)))
     assert desk.people.create_first_admin_link()
     desk.store.fold()
     desk.close()
-    done = run(tmp_path / "new", "restore", str(made))
+    done = run(tmp_path / "new", "restore", str(backup_path))
     assert done.exit_code == 0, done.output
 
 
-def test_restore_is_refused_while_the_service_runs(run: Run, made: Path, tmp_path: Path, database_url: str) -> None:
+def test_restore_is_refused_while_the_service_runs(
+    run: Run, backup_path: Path, tmp_path: Path, database_url: str
+) -> None:
     data = tmp_path / "new"
     desk = open_desk(Settings(data=data, database_url=database_url))
-    sentence = refused(run(data, "restore", str(made), "--replace", url=database_url))
+    sentence = error_message(run(data, "restore", str(backup_path), "--replace", url=database_url))
     assert "Stop every 'copydesk serve' and 'copydesk work'" in sentence
     desk.close()
-    assert run(data, "restore", str(made), "--replace", url=database_url).exit_code == 0
+    assert run(data, "restore", str(backup_path), "--replace", url=database_url).exit_code == 0
 
 
 def test_restored_active_runs_can_be_claimed_immediately(run: Run, old: Path, tmp_path: Path) -> None:
@@ -273,24 +277,24 @@ def test_restored_active_runs_can_be_claimed_immediately(run: Run, old: Path, tm
     assert claim.crashes == 0
 
 
-def test_backup_of_a_newer_release_is_refused(run: Run, made: Path, tmp_path: Path) -> None:
-    facts = json.loads((made / "manifest.json").read_bytes())
+def test_backup_of_a_newer_release_is_refused(run: Run, backup_path: Path, tmp_path: Path) -> None:
+    facts = json.loads((backup_path / "manifest.json").read_bytes())
     facts.pop("checksum")
-    Manifest.model_validate({**facts, "schema_version": "9999"}).write(made)
-    assert "newer version" in refused(run(tmp_path / "new", "restore", str(made)))
+    Manifest.model_validate({**facts, "schema_version": "9999"}).write(backup_path)
+    assert "newer version" in error_message(run(tmp_path / "new", "restore", str(backup_path)))
     assert not (tmp_path / "new").exists()
 
 
-def test_full_disk_is_reported_and_leaves_no_files(run: Run, old: Path, made: Path, tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_leaves_no_files(run: Run, old: Path, backup_path: Path, tmp_path: Path) -> None:
     data = tmp_path / "new"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    for folder, *command in ((old, "backup", str(tmp_path / "another")), (data, "restore", str(made))):
+    for folder, *command in ((old, "backup", str(tmp_path / "another")), (data, "restore", str(backup_path))):
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
         try:
             done = run(folder, *command)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert re.search(r"too large|full", refused(done))
+        assert re.search(r"too large|full", error_message(done))
         assert isinstance(done.exception, SystemExit | UserFacingError)
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"old", "copy", "new"}
     assert [path.name for path in data.iterdir() if "restoring" in path.name] == []
@@ -301,16 +305,16 @@ def test_full_disk_is_reported_and_leaves_no_files(run: Run, old: Path, made: Pa
 
 def test_unwritable_target_is_reported_in_one_sentence(run: Run, old: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "Not a directory" in refused(run(old, "backup", str(tmp_path / "file" / "copy")))
-    assert "exists" in refused(run(old, "backup", str(old)))
-    assert "not a complete Copydesk backup" in refused(run(old, "backup", "--verify", str(old)))
+    assert "Not a directory" in error_message(run(old, "backup", str(tmp_path / "file" / "copy")))
+    assert "exists" in error_message(run(old, "backup", str(old)))
+    assert "not a complete Copydesk backup" in error_message(run(old, "backup", "--verify", str(old)))
 
 
 def test_leftovers_of_a_killed_backup_are_ignored(run: Run, old: Path, tmp_path: Path) -> None:
     left = tmp_path / "copy.unfinished" / "database"
     left.mkdir(parents=True)
     (left / "people.jsonl.gz").write_bytes(b"half")
-    assert "not a complete Copydesk backup" in refused(run(old, "restore", str(left.parent)))
+    assert "not a complete Copydesk backup" in error_message(run(old, "restore", str(left.parent)))
     assert run(old, "backup", str(tmp_path / "copy")).exit_code == 0
     assert not left.parent.exists()
 
@@ -318,41 +322,41 @@ def test_leftovers_of_a_killed_backup_are_ignored(run: Run, old: Path, tmp_path:
 def test_clickhouse_backup_includes_views_not_yet_folded(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def opened(data: str, url: str) -> Desk:
+    def open_test_desk(data: str, url: str) -> Desk:
         return open_desk(Settings(data=tmp_path / data, database_url=url, analytics_url=views, secret_key=(KEY,)))
 
     url, views, copy = new_database(), clickhouse.new_database(), tmp_path / "copy"
-    desk = opened("data", url)
+    desk = open_test_desk("data", url)
     desk.projects.create("Docs", repository=str(tmp_path), ref="main", actor="ada")
-    desk.store.log_views([a_view(1), a_view(2)])
+    desk.store.log_views([make_view(1), make_view(2)])
     desk.store.fold()
-    desk.store.log_views([a_view(3)])
+    desk.store.log_views([make_view(3)])
     monkeypatch.setenv("COPYDESK_ANALYTICS_URL", views)
     done = run(tmp_path / "data", "backup", str(copy), url=url)
     assert done.exit_code == 0, done.output
-    desk.store.log_views([a_view(4)])
+    desk.store.log_views([make_view(4)])
     desk.close()
     assert "Backup is valid" in run(tmp_path / "data", "backup", "--verify", str(copy)).stdout
 
     url = new_database()
-    assert "already" in refused(run(tmp_path / "new", "restore", str(copy), url=url))
+    assert "already" in error_message(run(tmp_path / "new", "restore", str(copy), url=url))
     monkeypatch.setenv("COPYDESK_ANALYTICS_URL", "")
-    assert "COPYDESK_ANALYTICS_URL" in refused(run(tmp_path / "new", "restore", str(copy), url=url))
+    assert "COPYDESK_ANALYTICS_URL" in error_message(run(tmp_path / "new", "restore", str(copy), url=url))
     assert not (tmp_path / "new").exists()
     views = clickhouse.new_database()
     monkeypatch.setenv("COPYDESK_ANALYTICS_URL", views)
     done = run(tmp_path / "new", "restore", str(copy), url=url)
     assert done.exit_code == 0, done.output
-    desk = opened("new", url)
-    assert desk.store.log_views([a_view(1), a_view(3)]).accepted == 0, "they were counted before"
+    desk = open_test_desk("new", url)
+    assert desk.store.log_views([make_view(1), make_view(3)]).accepted == 0, "they were counted before"
     desk.store.fold()
     assert desk.store.count_visitors_by_page("proj_1").totals.total == 3
     assert [project.name for project in desk.projects.all()] == ["Docs"]
     desk.close()
 
 
-class Load:
-    """Jobs and views, sent as fast as they are acknowledged, and which of them were by when."""
+class BackgroundLoad:
+    """Sends jobs and views as fast as they are acknowledged, and records when each was."""
 
     def __init__(self, url: str, key: str, project: str) -> None:
         self.client = Client(url, key, project)
@@ -383,8 +387,8 @@ class Load:
 
 
 @pytest.fixture
-def processes() -> Iterator[list[Command]]:
-    started: list[Command] = []
+def processes() -> Iterator[list[RunningCommand]]:
+    started: list[RunningCommand] = []
     yield started
     for process in started:
         process.close()
@@ -393,7 +397,7 @@ def processes() -> Iterator[list[Command]]:
 @pytest.mark.drill
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_restored_service_has_everything_acknowledged_before_the_backup(
-    run: Run, tmp_path: Path, engine: str, processes: list[Command]
+    run: Run, tmp_path: Path, engine: str, processes: list[RunningCommand]
 ) -> None:
     data, copy = tmp_path / "data", tmp_path / "copy"
     url = "" if engine == "sqlite" else new_database()
@@ -405,22 +409,24 @@ def test_restored_service_has_everything_acknowledged_before_the_backup(
     desk.close()
     settings = {"data": data, "database_url": url, "secret_key": KEY, "jobs_per_hour": 100_000}
 
-    def start() -> Served:
+    def start() -> RunningServer:
         port = free_port()
-        orders = Orders(["serve", "--port", str(port)], environment(settings), tmp_path / "log")
-        service = Served(orders, port)
+        orders = CommandSpec(["serve", "--port", str(port)], settings_environment(settings), tmp_path / "log")
+        service = RunningServer(orders, port)
         processes.append(service)
         service.wait_until_ready()
         return service
 
     service = start()
-    load = Load(service.url, key, project.id)
+    load = BackgroundLoad(service.url, key, project.id)
     time.sleep(3)
     began = time.time()
-    backing = Command(Orders(["backup", str(copy)], environment(settings), tmp_path / "backup.log"))
+    backing = RunningCommand(
+        CommandSpec(["backup", str(copy)], settings_environment(settings), tmp_path / "backup.log")
+    )
     processes.append(backing)
     backing.process.join(120)
-    assert backing.process.exitcode == 0, backing.said
+    assert backing.process.exitcode == 0, backing.output
     time.sleep(1)
     load.stop()
     service.kill()
@@ -446,7 +452,7 @@ def test_restored_service_has_everything_acknowledged_before_the_backup(
 
 @pytest.mark.drill
 def test_killed_restore_can_be_repeated(
-    run: Run, old: Path, tmp_path: Path, database_url: str, processes: list[Command]
+    run: Run, old: Path, tmp_path: Path, database_url: str, processes: list[RunningCommand]
 ) -> None:
     with sqlite3.connect(old / "copydesk.db") as file:
         [(job,)] = file.execute("select min(id) from jobs")
@@ -455,9 +461,9 @@ def test_killed_restore_can_be_repeated(
     file.close()
     data, copy, url = tmp_path / "new", tmp_path / "copy", database_url
     assert run(old, "backup", str(copy)).exit_code == 0
-    settings = environment({"data": data, "database_url": url, "secret_key": KEY})
+    settings = settings_environment({"data": data, "database_url": url, "secret_key": KEY})
     for turn in range(12):
-        process = Command(Orders(["restore", str(copy)], settings, tmp_path / "log"))
+        process = RunningCommand(CommandSpec(["restore", str(copy)], settings, tmp_path / "log"))
         processes.append(process)
         process.process.join(0.2 + 0.25 * turn)
         if process.is_alive:
@@ -465,7 +471,7 @@ def test_killed_restore_can_be_repeated(
         if process.process.exitcode == 0:
             break
     done = run(data, "restore", str(copy), url=url)
-    whole = done.exit_code == 0 or "would be lost" in refused(done)
+    whole = done.exit_code == 0 or "would be lost" in error_message(done)
     assert whole, done.output
     database = Database(url)
     with database.read() as tx:

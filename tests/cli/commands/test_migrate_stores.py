@@ -1,4 +1,4 @@
-"""The database goes to another engine whole, or not at all, however often it is interrupted on the way."""
+"""A move to another database engine is complete or has no effect, after any number of interruptions."""
 
 import json
 import sqlite3
@@ -27,11 +27,11 @@ from copydesk.transfer.migrate import database as database_migration
 from copydesk.transfer.migrate.analytics_tables import MOVED_TABLES, ROWS_PER_PART
 from copydesk.transfer.progress import SilentProgress
 from copydesk.transfer.row_codec import TABLES, RowCodec, compute_digest
-from tests.fixtures.freeze import KEY, facts_of
+from tests.fixtures.freeze import KEY, read_api_answers
 from tests.support import clickhouse
 from tests.support.postgres import new_database
-from tests.support.processes import Command, Orders, environment
-from tests.support.releases import answered, thaw_analytics, thaw_database
+from tests.support.processes import CommandSpec, RunningCommand, settings_environment
+from tests.support.releases import read_frozen_answers, thaw_analytics, thaw_database
 from tests.support.service import Service, serve
 
 Run = Callable[..., Result]
@@ -39,7 +39,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """copydesk migrate-stores … from this database."""
+    """Runs copydesk migrate-stores … from this database."""
 
     def run(source: str, target: str, *options: str) -> Result:
         for name, value in {"DATA": str(tmp_path / "data"), "DATABASE_URL": source, "SECRET_KEY": KEY}.items():
@@ -53,7 +53,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def source(tmp_path: Path) -> str:
-    """A SQLite database of an earlier release, with a week of events; nothing runs on it."""
+    """Returns a SQLite database of an earlier release, with a week of events; no process uses it."""
     url = f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}"
     thaw_database("0.1.0", url)
     with sqlite3.connect(tmp_path / "data" / "copydesk.db") as file:
@@ -64,7 +64,7 @@ def source(tmp_path: Path) -> str:
     return url
 
 
-def sums(url: str) -> dict[str, tuple[int, str]]:
+def table_checksums(url: str) -> dict[str, tuple[int, str]]:
     database = Database(url)
     with database.read() as tx:
         found = {name: compute_digest(tx, RowCodec(table)) for name, table in TABLES.items()}
@@ -72,8 +72,8 @@ def sums(url: str) -> dict[str, tuple[int, str]]:
     return {name: (counted.rows, counted.checksum) for name, counted in found.items()}
 
 
-class Interrupted(SilentProgress):
-    """Ctrl-C after so many rows."""
+class InterruptedProgress(SilentProgress):
+    """Interrupts (Ctrl-C) after a number of rows."""
 
     def __init__(self, after: int) -> None:
         self.left = after
@@ -90,8 +90,8 @@ def test_migration_to_the_other_database_and_back_is_lossless(run: Run, source: 
     assert done.exit_code == 0, done.output
     assert "Counts and checksums match" in done.stdout
     assert run(there, back).exit_code == 0
-    assert sums(source) == sums(there) == sums(back)
-    assert sums(there)["events"][0] > 2600
+    assert table_checksums(source) == table_checksums(there) == table_checksums(back)
+    assert table_checksums(there)["events"][0] > 2600
 
 
 @pytest.mark.drill
@@ -100,30 +100,30 @@ def test_service_continues_on_the_migrated_database(run: Run, tmp_path: Path) ->
     thaw_database("0.1.0", source)
     thaw_analytics("0.1.0", "sqlite", data)
     assert run(source, target).exit_code == 0
-    facts = answered("0.1.0", "sqlite")
+    facts = read_frozen_answers("0.1.0", "sqlite")
     with serve(data, repository=tmp_path, database_url=target, secret_key=KEY, with_worker=False) as now:
         project = now.desk.projects.get(facts["project"])
-        assert facts_of(Service(now.url, now.desk, project, facts["key"], tmp_path)) == facts
+        assert read_api_answers(Service(now.url, now.desk, project, facts["key"], tmp_path)) == facts
 
 
 def test_interrupted_migration_resumes_and_is_not_served_before_its_end(source: str) -> None:
     target = new_database()
     for rows in (0, 300, 1500):
         with pytest.raises(KeyboardInterrupt):
-            database_migration.move_database(source, target, Interrupted(rows))
+            database_migration.move_database(source, target, InterruptedProgress(rows))
         database = Database(target)
         with pytest.raises(UnfinishedMove, match="copydesk migrate-stores"):
             migrate(database)
         database.close()
     moved = database_migration.move_database(source, target, SilentProgress())
-    assert {name: rows for name, (rows, _) in sums(target).items()} == moved
-    assert sums(source) == sums(target)
+    assert {name: rows for name, (rows, _) in table_checksums(target).items()} == moved
+    assert table_checksums(source) == table_checksums(target)
 
 
 def test_source_changed_during_the_migration_is_noticed(run: Run, source: str, tmp_path: Path) -> None:
     target = new_database()
     with pytest.raises(KeyboardInterrupt):
-        database_migration.move_database(source, target, Interrupted(1500))
+        database_migration.move_database(source, target, InterruptedProgress(1500))
     with sqlite3.connect(tmp_path / "data" / "copydesk.db") as file:
         file.execute("update people set name = 'Somebody'")
     file.close()
@@ -131,7 +131,7 @@ def test_source_changed_during_the_migration_is_noticed(run: Run, source: str, t
     assert done.exit_code == 1
     assert "people differs" in str(done.exception)
     assert run(source, target, "--start-over").exit_code == 0
-    assert sums(source) == sums(target)
+    assert table_checksums(source) == table_checksums(target)
 
 
 def test_dry_run_reports_and_writes_nothing(run: Run, source: str, tmp_path: Path) -> None:
@@ -200,14 +200,14 @@ def test_invalid_addresses_are_reported_in_one_sentence(run: Run, source: str, t
     assert not (tmp_path / "nothing.db").exists()
 
 
-def a_view(project: str, visitor: int, event: int | None = None, path: str = "/") -> PageView:
+def make_view(project: str, visitor: int, event: int | None = None, path: str = "/") -> PageView:
     return PageView(project, path, 20_771 * DAY, VisitorClass.HUMAN, "", "", "test", "1", visitor, "", "", 200, event)
 
 
-def has_same_numbers(data: Path, url: str, database: Database, project: str) -> None:
-    """Every report is the same, also after readers and an event of before have come again."""
+def assert_same_reports(data: Path, url: str, database: Database, project: str) -> None:
+    """Asserts that every report is the same, also after known visitors and a known event arrive again."""
     old, new = DuckStore(data / "analytics.duckdb"), ClickHouseStore(url, database)
-    come = [a_view(project, 5, 1 << 100), a_view(project, 6, 1 << 99), a_view(project, 5, 1 << 98)]
+    come = [make_view(project, 5, 1 << 100), make_view(project, 6, 1 << 99), make_view(project, 5, 1 << 98)]
     for store in (old, new):
         assert store.log_views(come) == LogResult(2, (0,)), "an event of before is known"
         store.fold()
@@ -232,10 +232,10 @@ def test_views_migrate_to_clickhouse_with_identical_reports(tmp_path: Path, monk
     source = f"sqlite:///{data / 'copydesk.db'}"
     thaw_database("0.1.0", source)
     thaw_analytics("0.1.0", "sqlite", data)
-    project = answered("0.1.0", "sqlite")["project"]
+    project = read_frozen_answers("0.1.0", "sqlite")["project"]
     embedded = DuckStore(data / "analytics.duckdb")
     embedded.set_ai_classes(project, ["assistant", "training"])
-    embedded.log_views([a_view(project, 5, 1 << 100)])
+    embedded.log_views([make_view(project, 5, 1 << 100)])
     embedded.close()
     monkeypatch.setenv("COPYDESK_DATA", str(data))
     looked = CliRunner().invoke(app, ["migrate-stores", "--to-analytics", url, "--check"])
@@ -244,14 +244,14 @@ def test_views_migrate_to_clickhouse_with_identical_reports(tmp_path: Path, monk
     database = Database(target)
     for tables in (1, 4):
         with pytest.raises(KeyboardInterrupt):
-            views.move_views(data, url, database, Interrupted(tables * ROWS_PER_PART - 1))
+            views.move_views(data, url, database, InterruptedProgress(tables * ROWS_PER_PART - 1))
     both = ["migrate-stores", "--to-database", target, "--to-analytics", url]
     database.close()
     done = CliRunner().invoke(app, both)
     assert done.exit_code == 0, done.output
     assert "COPYDESK_DATABASE_URL and COPYDESK_ANALYTICS_URL" in done.stderr
     database = Database(target)
-    has_same_numbers(data, url, database, project)
+    assert_same_reports(data, url, database, project)
     database.close()
     again = CliRunner().invoke(app, ["migrate-stores", "--to-analytics", url, "--check"])
     assert "already" in str(again.exception)
@@ -260,26 +260,26 @@ def test_views_migrate_to_clickhouse_with_identical_reports(tmp_path: Path, monk
 def test_migration_of_views_restarts_when_clickhouse_was_emptied(tmp_path: Path) -> None:
     def log(first: int, last: int) -> None:
         embedded = DuckStore(tmp_path / "analytics.duckdb")
-        embedded.log_views([a_view("proj_1", visitor) for visitor in range(first, last)])
+        embedded.log_views([make_view("proj_1", visitor) for visitor in range(first, last)])
         embedded.close()
 
     url, database = clickhouse.new_database(), Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
     migrate(database)
     log(1, 11)
     with pytest.raises(KeyboardInterrupt):
-        views.move_views(tmp_path, url, database, Interrupted(4 * ROWS_PER_PART - 1))
+        views.move_views(tmp_path, url, database, InterruptedProgress(4 * ROWS_PER_PART - 1))
     log(11, 16)
     with pytest.raises(MigrationFailed, match="Empty the database"):
         views.move_views(tmp_path, url, database, SilentProgress())
-    empty(url)
+    empty_clickhouse(url)
     with pytest.raises(KeyboardInterrupt):
-        views.move_views(tmp_path, url, database, Interrupted(2 * ROWS_PER_PART - 1))
+        views.move_views(tmp_path, url, database, InterruptedProgress(2 * ROWS_PER_PART - 1))
     assert views.move_views(tmp_path, url, database, SilentProgress())["visits"] == 30, "of a page and of the site"
     database.close()
 
 
-def empty(url: str) -> None:
-    """Its tables stay, and may know what was once inserted."""
+def empty_clickhouse(url: str) -> None:
+    """Deletes the rows; the tables stay, with their deduplication records."""
     cluster = build_cluster(parse_clickhouse_url(url))
     for kind in MOVED_TABLES:
         cluster.reader.execute(f"truncate table {kind.name}")
@@ -287,15 +287,15 @@ def empty(url: str) -> None:
 
 
 @pytest.fixture
-def started() -> Iterator[list[Command]]:
-    processes: list[Command] = []
+def started() -> Iterator[list[RunningCommand]]:
+    processes: list[RunningCommand] = []
     yield processes
     for process in processes:
         process.close()
 
 
 @pytest.mark.drill
-def test_migration_killed_repeatedly_completes(source: str, tmp_path: Path, started: list[Command]) -> None:
+def test_migration_killed_repeatedly_completes(source: str, tmp_path: Path, started: list[RunningCommand]) -> None:
     data, target, url = tmp_path / "data", new_database(), clickhouse.new_database()
     with sqlite3.connect(data / "copydesk.db") as file:
         [(job,)] = file.execute("select max(id) from jobs")
@@ -303,27 +303,29 @@ def test_migration_killed_repeatedly_completes(source: str, tmp_path: Path, star
         file.executemany("insert into events (job_id, seq, at, kind, data) values (?, ?, ?, ?, ?)", many)
     file.close()
     thaw_analytics("0.1.0", "sqlite", data)
-    project = answered("0.1.0", "sqlite")["project"]
+    project = read_frozen_answers("0.1.0", "sqlite")["project"]
     embedded = DuckStore(data / "analytics.duckdb")
-    embedded.log_views([a_view(project, 1 + n % 40_000, n << 70 | n, f"/{n % 300}") for n in range(1, 60_000)])
-    embedded.log_views([a_view(project, 5, 1 << 100)])
+    embedded.log_views([make_view(project, 1 + n % 40_000, n << 70 | n, f"/{n % 300}") for n in range(1, 60_000)])
+    embedded.log_views([make_view(project, 5, 1 << 100)])
     embedded.close()
-    settings = environment({"data": data, "database_url": source})
+    settings = settings_environment({"data": data, "database_url": source})
     command = ["migrate-stores", "--to-database", target, "--to-analytics", url]
     kills, seconds = 0, 0.4
     while True:
-        process = Command(Orders(command, settings, tmp_path / "log"))
+        process = RunningCommand(CommandSpec(command, settings, tmp_path / "log"))
         started.append(process)
         process.process.join(seconds)
         if not process.is_alive:
             break
         process.kill()
         kills, seconds = kills + 1, seconds * 1.25
-    assert process.process.exitcode == 0, process.said
+    assert process.process.exitcode == 0, process.output
     assert kills >= 5
     kept = [name for name in TABLES if not name.startswith("view_")]
-    assert {name: sums(source)[name] for name in kept} == {name: sums(target)[name] for name in kept}
+    assert {name: table_checksums(source)[name] for name in kept} == {
+        name: table_checksums(target)[name] for name in kept
+    }
     database = Database(target)
     migrate(database)
-    has_same_numbers(data, url, database, project)
+    assert_same_reports(data, url, database, project)
     database.close()

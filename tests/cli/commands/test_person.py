@@ -1,4 +1,4 @@
-"""copydesk person …, on a data folder of its own."""
+"""copydesk person …, on a new data folder."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from copydesk.cli import app
 from copydesk.core.errors import KeyRejected, RequestError
 from copydesk.core.settings import read_settings
 from copydesk.desk import Desk, open_desk
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.people import PASSWORD, add_person
 
 Run = Callable[..., Result]
@@ -21,7 +21,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    migrated.new_sqlite(tmp_path / "data")
+    migrated_databases.new_sqlite(tmp_path / "data")
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("COPYDESK_BASE_URL", "https://docs.example.org")
     return lambda *arguments, **options: CliRunner().invoke(app, ("person", *arguments), **options)  # type: ignore[return-value]
@@ -34,12 +34,12 @@ def desk(run: Run) -> Any:
     desk.close()
 
 
-def printed(result: Result) -> Any:
+def parse_output(result: Result) -> Any:
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
-def secret(facts: dict[str, str]) -> str:
+def link_secret(facts: dict[str, str]) -> str:
     assert facts["link"].startswith("https://docs.example.org/join/")
     return facts["link"].rpartition("/")[2]
 
@@ -47,7 +47,7 @@ def secret(facts: dict[str, str]) -> str:
 def test_first_link_can_be_printed_again_until_there_is_an_administrator(run: Run, desk: Desk) -> None:
     assert "There are no accounts yet" in run("list").stderr
     made = desk.people.accept_invitation(
-        secret(printed(run("first-link", "--json"))), "ada@example.org", "Ada", PASSWORD
+        link_secret(parse_output(run("first-link", "--json"))), "ada@example.org", "Ada", PASSWORD
     )
     assert made.role == "admin"
     refused = run("first-link")
@@ -57,19 +57,19 @@ def test_first_link_can_be_printed_again_until_there_is_an_administrator(run: Ru
 
 def test_person_is_invited_listed_and_removed(run: Run, desk: Desk) -> None:
     add_person(desk, "ada@example.org", "admin")
-    invited = printed(run("invite", "Eve@example.org", "--role", "editor", "--json"))
+    invited = parse_output(run("invite", "Eve@example.org", "--role", "editor", "--json"))
     assert (invited["email"], invited["role"]) == ("eve@example.org", "editor")
-    assert desk.people.get_invitation(secret(invited)).role == "editor"
+    assert desk.people.get_invitation(link_secret(invited)).role == "editor"
     eve = add_person(desk, "eve@example.org", "editor")
     project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
     desk.keys.create(project.id, actor=eve.email)
-    assert [(one["email"], one["role"], one["liveKeys"]) for one in printed(run("list", "--json"))] == [
+    assert [(one["email"], one["role"], one["liveKeys"]) for one in parse_output(run("list", "--json"))] == [
         ("ada@example.org", "admin", 0),
         ("eve@example.org", "editor", 1),
     ]
     assert "eve@example.org\tEditor\teditor" in run("list").stdout
     assert run("remove", "eve@example.org", input="n\n").exit_code == 1
-    assert printed(run("remove", "eve@example.org", "--yes", "--json")) == {"email": eve.email, "keysRevoked": 1}
+    assert parse_output(run("remove", "eve@example.org", "--yes", "--json")) == {"email": eve.email, "keysRevoked": 1}
     assert [one.email for one in desk.people.all()] == ["ada@example.org"]
 
 
@@ -82,7 +82,7 @@ def test_a_demoted_administrators_keys_are_listed_and_revoked(run: Run, desk: De
     assert refused.exit_code == 1
     assert f"{key.id}  CI  {key.hint}…  read+write  Docs  never used" in refused.stderr
     desk.keys.authenticate(secret, project.id, "write", None)
-    changed = printed(run("role", eve.email, "viewer", "--yes", "--json"))
+    changed = parse_output(run("role", eve.email, "viewer", "--yes", "--json"))
     assert changed == {"email": eve.email, "role": "viewer", "keysRevoked": 1}
     with pytest.raises(KeyRejected):
         desk.keys.authenticate(secret, project.id, "write", None)
@@ -93,13 +93,13 @@ def test_a_demoted_administrators_keys_can_be_kept(run: Run, desk: Desk) -> None
     eve = add_person(desk, "eve@example.org", "admin")
     project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
     _, secret = desk.keys.create(project.id, name="CI", actor=eve.email)
-    assert printed(run("role", eve.email, "viewer", "--keep-keys", "--json"))["keysRevoked"] == 0
+    assert parse_output(run("role", eve.email, "viewer", "--keep-keys", "--json"))["keysRevoked"] == 0
     desk.keys.authenticate(secret, project.id, "write", None)
 
 
 def test_person_who_forgot_their_password_gets_a_reset_link(run: Run, desk: Desk) -> None:
     ada = add_person(desk, "ada@example.org", "admin")
-    assert desk.people.get_invitation(secret(printed(run("reset", "ada@example.org", "--json")))).is_reset
+    assert desk.people.get_invitation(link_secret(parse_output(run("reset", "ada@example.org", "--json")))).is_reset
     assert "It is not shown again" in run("reset", ada.email).stderr
 
 

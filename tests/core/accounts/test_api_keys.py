@@ -1,4 +1,4 @@
-"""API keys: what they are, whom they let in, and how they end."""
+"""API keys: their format, their access, and their end."""
 
 import pytest
 from hypothesis import given

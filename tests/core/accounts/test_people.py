@@ -25,37 +25,37 @@ from copydesk.core.rate_limits.limits import TooManyRequests
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from tests.conftest import DATABASES
-from tests.support import migrated
-from tests.support.people import CHEAP, PASSWORD, add_person
+from tests.support import migrated_databases
+from tests.support.people import CHEAP_HASHER, PASSWORD, add_person
 
 ISSUER = "https://login.example.org"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def at_least_cost() -> Iterator[None]:
-    """Passwords are hashed as always, but for the time that takes."""
+def cheap_hashing() -> Iterator[None]:
+    """Hashes passwords as usual, but with low cost."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passwords, "_hasher", lambda: CHEAP)
+        patch.setattr(passwords, "_hasher", lambda: CHEAP_HASHER)
         passwords._dummy_hash.cache_clear()
         yield
     passwords._dummy_hash.cache_clear()
 
 
 @pytest.fixture(scope="module", params=DATABASES)
-def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def shared_desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     folder = tmp_path_factory.mktemp("people")
-    desk = open_desk(Settings(data=folder, database_url=migrated.new_database(request.param, folder)))
+    desk = open_desk(Settings(data=folder, database_url=migrated_databases.new_database(request.param, folder)))
     yield desk
     desk.close()
 
 
 @pytest.fixture
-def desk(opened: Desk) -> Desk:
-    """With nobody in it."""
-    with opened.database.write() as tx:
+def desk(shared_desk: Desk) -> Desk:
+    """A desk without accounts."""
+    with shared_desk.database.write() as tx:
         for table in (sessions, invitations, people, keys, limits, log):
             tx.execute(delete(table))
-    return opened
+    return shared_desk
 
 
 def test_first_link_is_invalid_once_there_is_an_administrator(desk: Desk) -> None:
@@ -159,25 +159,25 @@ def test_longest_email_fits_into_the_audit_log(desk: Desk) -> None:
 
 
 def test_password_guesses_at_one_account_are_limited_across_addresses(desk: Desk) -> None:
-    assert wrong(desk, "ada@example.org", "192.0.2.1") is WrongPassword
-    guessed(desk, SIGN_IN_LIMIT_PER_PERSON.quota - 1, "sign-in:%")
-    assert wrong(desk, "ada@example.org", "192.0.2.2") is WrongPassword
-    assert wrong(desk, "ada@example.org", "192.0.2.3") is TooManyRequests
+    assert sign_in_wrongly(desk, "ada@example.org", "192.0.2.1") is WrongPassword
+    set_guess_count(desk, SIGN_IN_LIMIT_PER_PERSON.quota - 1, "sign-in:%")
+    assert sign_in_wrongly(desk, "ada@example.org", "192.0.2.2") is WrongPassword
+    assert sign_in_wrongly(desk, "ada@example.org", "192.0.2.3") is TooManyRequests
 
 
 def test_password_guesses_from_one_network_are_limited_across_accounts(desk: Desk) -> None:
-    assert wrong(desk, "ada@example.org", "2001:db8::1") is WrongPassword
-    guessed(desk, SIGN_IN_LIMIT_PER_ADDRESS.quota, "sign-in-address:%")
-    assert wrong(desk, "another@example.org", "2001:db8::ffff") is TooManyRequests
-    assert wrong(desk, "another@example.org", "2001:db8:0:1::1") is WrongPassword
+    assert sign_in_wrongly(desk, "ada@example.org", "2001:db8::1") is WrongPassword
+    set_guess_count(desk, SIGN_IN_LIMIT_PER_ADDRESS.quota, "sign-in-address:%")
+    assert sign_in_wrongly(desk, "another@example.org", "2001:db8::ffff") is TooManyRequests
+    assert sign_in_wrongly(desk, "another@example.org", "2001:db8:0:1::1") is WrongPassword
 
 
-def guessed(desk: Desk, times: int, which: str) -> None:
+def set_guess_count(desk: Desk, times: int, which: str) -> None:
     with desk.database.write() as tx:
         assert tx.execute(update(limits).where(limits.c.bucket.like(which)).values(used=times)).rowcount
 
 
-def wrong(desk: Desk, email: str, address: str | None) -> type[Exception]:
+def sign_in_wrongly(desk: Desk, email: str, address: str | None) -> type[Exception]:
     with pytest.raises((WrongPassword, TooManyRequests)) as refused:
         desk.people.sign_in(email, "x" * 2000, address)
     return refused.type
@@ -185,8 +185,8 @@ def wrong(desk: Desk, email: str, address: str | None) -> type[Exception]:
 
 def test_correct_password_works_after_earlier_wrong_guesses(desk: Desk) -> None:
     add_person(desk, "ada@example.org", "admin")
-    assert wrong(desk, "ada@example.org", None) is WrongPassword
-    guessed(desk, SIGN_IN_LIMIT_PER_PERSON.quota - 1, "sign-in:%")
+    assert sign_in_wrongly(desk, "ada@example.org", None) is WrongPassword
+    set_guess_count(desk, SIGN_IN_LIMIT_PER_PERSON.quota - 1, "sign-in:%")
     for _ in range(2):
         assert desk.people.sign_in("ada@example.org", PASSWORD, "192.0.2.1").role == "admin"
 

@@ -1,4 +1,4 @@
-"""Advisory locks: each purpose waits for its own kind alone, and versions beside each other still agree on claims."""
+"""Advisory locks: each purpose waits only for its own kind, and claims of different versions exclude each other."""
 
 import re
 import threading
@@ -18,7 +18,7 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.execution.queue import Claim, Queue, QueueLimits
 from copydesk.jobs.service import NewJob
-from tests.support import migrated
+from tests.support import migrated_databases
 
 PATIENCE_SECONDS = 120.0
 BOUNDS = QueueLimits(lease_ms=600_000, project_slots=2, total_slots=5)
@@ -26,8 +26,8 @@ BOUNDS = QueueLimits(lease_ms=600_000, project_slots=2, total_slots=5)
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    """On PostgreSQL, with one job that waits."""
-    url = migrated.new_database("postgresql", tmp_path)
+    """A desk on PostgreSQL, with one queued job."""
+    url = migrated_databases.new_database("postgresql", tmp_path)
     desk = open_desk(Settings(data=tmp_path / "data", database_url=url))
     project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada")
     desk.jobs.create(project, NewJob("x"))
@@ -36,7 +36,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 class SlowCluster:
-    """A ClickHouse without tables, whose tables take until `finish` to make."""
+    """A ClickHouse without tables, whose creation waits for `finish`."""
 
     def __init__(self) -> None:
         self.began, self.finish = threading.Event(), threading.Event()
@@ -56,8 +56,8 @@ def claim_in_thread(desk: Desk, claims: list[Claim | None]) -> threading.Thread:
 
 
 @contextmanager
-def preparing(desk: Desk, cluster: SlowCluster) -> Iterator[None]:
-    """While the body runs, another thread makes ClickHouse's tables."""
+def prepare_in_background(desk: Desk, cluster: SlowCluster) -> Iterator[None]:
+    """Creates ClickHouse's tables in another thread while the block runs."""
     upgrade = threading.Thread(target=lambda: upgrade_schema(cast(Cluster, cluster), desk.database))
     upgrade.start()
     try:
@@ -70,7 +70,7 @@ def preparing(desk: Desk, cluster: SlowCluster) -> Iterator[None]:
 
 def test_a_claim_does_not_wait_for_an_upgrade_of_clickhouse(desk: Desk) -> None:
     claims: list[Claim | None] = []
-    with preparing(desk, SlowCluster()):
+    with prepare_in_background(desk, SlowCluster()):
         thread = claim_in_thread(desk, claims)
         thread.join(PATIENCE_SECONDS / 4)
         claimed_meanwhile = list(claims)
@@ -98,7 +98,7 @@ def take_in_another_session(desk: Desk, lock: AdvisoryLock, taken: list[Advisory
 
 
 def test_a_claim_waits_for_a_claim_of_an_earlier_version(desk: Desk) -> None:
-    """In a rolling upgrade old and new workers must exclude each other: the number of claims never changes."""
+    """In a rolling upgrade, old and new workers must exclude each other: the lock number of claims never changes."""
     claims: list[Claim | None] = []
     with desk.database.write() as tx:
         tx.exec_driver_sql("select pg_advisory_xact_lock(72641002)")

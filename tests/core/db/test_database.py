@@ -1,4 +1,4 @@
-"""One layer on both engines: migrations once, signals across processes, a newer schema refused."""
+"""One layer on both engines: migrations run once, signals cross processes, a newer schema is refused."""
 
 import multiprocessing
 import sqlite3
@@ -86,7 +86,7 @@ def test_a_signal_that_is_rolled_back_is_not_sent(database_url: str) -> None:
 
 
 def _wait_until_signals_are_heard(database: Database) -> None:
-    """Sends signals until one is heard, so that the listener is known to listen, and then until none is under way."""
+    """Sends signals until the listener receives one, and then waits until none is in flight."""
     deadline = time.monotonic() + 60
     mark = database.notifications.mark("queue")
     while not database.notifications.wait("queue", mark, 0.1):
@@ -217,7 +217,7 @@ def test_writers_in_a_group_commit_fail_alone_and_signal_only_after_it(tmp_path:
 
 
 def test_full_disk_loses_no_committed_data(tmp_path: Path) -> None:
-    """SQLite takes the whole transaction back by itself, and with it what others had written in it."""
+    """SQLite rolls back the complete transaction, including the writes of others in it."""
     database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
     with database.write() as tx:
         tx.exec_driver_sql("create table t (who text, data blob)")

@@ -1,4 +1,4 @@
-"""The schema is the sum of its migrations, stores of every earlier release open, and old and new work side by side."""
+"""The schema is the sum of its migrations, stores of every earlier release open, and old and new processes coexist."""
 
 import subprocess
 import sys
@@ -27,18 +27,18 @@ from copydesk.core.db.migrate import (
     upgrade_schema,
 )
 from copydesk.transfer.row_codec import TABLES
-from tests.fixtures.freeze import TOKEN, facts_of
-from tests.support.lived_in import PAGES
+from tests.fixtures.freeze import TOKEN, read_api_answers
+from tests.support.filled_service import PAGES
 from tests.support.postgres import new_database
-from tests.support.releases import RELEASES, answered, thaw_analytics, thaw_database, thawed
+from tests.support.releases import RELEASES, read_frozen_answers, serve_release, thaw_analytics, thaw_database
 from tests.support.service import Service
 
 FROZEN_ON = {"0.1.0": 20_771}
-"""The day, counted from 1970, whose readers are the last in the store."""
+"""The day (counted from 1970) of the last readers in the store."""
 
 
-def shape(there: Inspector, table: str) -> dict[str, Any]:
-    """Everything that the engine knows of a table, in words that can be compared."""
+def describe_table(there: Inspector, table: str) -> dict[str, Any]:
+    """Describes everything that the engine knows of a table, in comparable form."""
 
     def sorted_by_name(found: Any) -> list[str]:
         return sorted(str(sorted(each.items(), key=str)) for each in found)
@@ -58,9 +58,9 @@ def shape(there: Inspector, table: str) -> dict[str, Any]:
     }
 
 
-def shapes(tx: Connection) -> dict[str, dict[str, Any]]:
+def describe_tables(tx: Connection) -> dict[str, dict[str, Any]]:
     there = inspect(tx)
-    return {table: shape(there, table) for table in there.get_table_names() if table != "alembic_version"}
+    return {table: describe_table(there, table) for table in there.get_table_names() if table != "alembic_version"}
 
 
 @pytest.fixture
@@ -71,19 +71,19 @@ def tx(database_url: str) -> Iterator[Connection]:
     database.close()
 
 
-def another(url: str, tmp_path: Path) -> str:
+def new_url(url: str, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'another.db'}" if url.startswith("sqlite") else new_database()
 
 
 def test_migrated_tables_equal_the_declared_tables(database_url: str, tmp_path: Path) -> None:
-    migrated, declared = Database(database_url), Database(another(database_url, tmp_path))
+    migrated, declared = Database(database_url), Database(new_url(database_url, tmp_path))
     migrate(migrated)
     with declared.write() as tx:
         for table in TABLES.values():
             table.create(tx)
-        wanted = shapes(tx)
+        wanted = describe_tables(tx)
     with migrated.read() as tx:
-        found = shapes(tx)
+        found = describe_tables(tx)
     migrated.close()
     declared.close()
     assert {*found} == {*wanted}
@@ -92,11 +92,11 @@ def test_migrated_tables_equal_the_declared_tables(database_url: str, tmp_path: 
 
 
 def test_migrations_stay_compatible_with_the_previous_release(tx: Connection) -> None:
-    """A process of the release before goes on writing rows as it knows them, and reading what it reads."""
+    """Checks that a process of the previous release can still write its rows and read what it needs."""
     before: dict[str, dict[str, Any]] = {}
     for version in list_schema_versions():
         upgrade_schema(tx, version)
-        after = shapes(tx)
+        after = describe_tables(tx)
         for table, was in before.items():
             now = after[table]
             assert {name: now["columns"].get(name) for name in was["columns"]} == was["columns"], (version, table)
@@ -112,7 +112,7 @@ def test_migrations_stay_compatible_with_the_previous_release(tx: Connection) ->
 
 
 def test_runs_that_were_released_before_the_upgrade_are_still_released(tx: Connection) -> None:
-    """Before, a released run had the time as a negative `lease_until`, and a restored run had 0."""
+    """Earlier, a released run had a negative `lease_until` with the time, and a restored run had 0."""
     upgrade_schema(tx, "0002")
     project = {"id": "p", "site_id": "s", "name": "P", "repository": "/r", "ref": "main", "root": "", "forge": "local"}
     _insert(tx, "projects", **project, allow_private=True, policy="{}", collecting="{}", created_at=0)
@@ -139,19 +139,19 @@ def release(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def old(release: str, database_url: str, tmp_path: Path) -> Iterator[Service]:
-    with thawed(release, database_url, tmp_path / "data", tmp_path / "docs.git") as service:
+    with serve_release(release, database_url, tmp_path / "data", tmp_path / "docs.git") as service:
         yield service
 
 
 def test_store_of_an_earlier_release_is_upgraded_with_identical_reports(old: Service, release: str) -> None:
     engine = "sqlite" if old.desk.database.is_sqlite else "postgres"
-    facts = facts_of(old)
-    assert facts == answered(release, engine)
+    facts = read_api_answers(old)
+    assert facts == read_frozen_answers(release, engine)
     assert old.desk.secrets.get(old.project.id, "forge_token") == TOKEN
     with old.desk.database.read() as tx:
         assert read_schema_version(tx) == SCHEMA_VERSION
         declared = {name: {*table.columns.keys()} for name, table in TABLES.items()}
-        assert {name: {*facts["columns"]} for name, facts in shapes(tx).items()} == declared
+        assert {name: {*facts["columns"]} for name, facts in describe_tables(tx).items()} == declared
     again = facts["people"], old.client.create_job("Replace “colour” with “color”.")["status"]
     assert again == (facts["people"], "active"), "and it goes on from there"
 

@@ -1,4 +1,4 @@
-"""What a project may choose about its views."""
+"""A project's options for its views."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which repositories and branches a project may name."""
+"""Validation of a project's repository and branch."""
 
 import pytest
 

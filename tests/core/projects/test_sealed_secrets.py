@@ -23,7 +23,7 @@ from copydesk.desk import Desk, open_desk
 VALUE = "ghp_a-very-secret-token-1234567890"
 
 
-def a_key() -> str:
+def make_key() -> str:
     return base64.b64encode(os.urandom(32)).decode()
 
 
@@ -66,7 +66,7 @@ def test_sealed_row_cannot_be_moved_to_another_project(desk: Desk, project: Proj
 
 
 def test_old_secrets_open_while_the_old_key_is_listed(desk: Desk, project: Project) -> None:
-    old, new = a_key(), a_key()
+    old, new = make_key(), make_key()
     SealedSecrets(desk.database, Settings(secret_key=(old,))).set(project.id, "app_key", VALUE, actor="ada")
     both = SealedSecrets(desk.database, Settings(secret_key=(new, old)))
     assert both.get(project.id, "app_key") == VALUE

@@ -1,4 +1,4 @@
-"""Limits that are counted in memory: each owner's own, bounded, and shared by processes that use one database."""
+"""Rate limits in memory: separate for each owner, bounded, and shared by processes with the same database."""
 
 import threading
 import time
@@ -24,8 +24,8 @@ def database(migrated_url: str) -> Iterator[Database]:
     database.close()
 
 
-def used_up(rate: SharedRateLimiter, owner: str = "a") -> bool:
-    """Takes one; what is told of it is told before this returns."""
+def is_refused(rate: SharedRateLimiter, owner: str = "a") -> bool:
+    """Takes one from the limit; waits until other processes know of it."""
     try:
         rate.consume(owner)
     except TooManyRequests:
@@ -73,31 +73,31 @@ def test_one_process_admits_the_quota_and_reports_the_remaining(database: Databa
 def test_processes_together_exceed_the_quota_by_at_most_a_twentieth_each(database: Database) -> None:
     rates = [SharedRateLimiter(EXPORTS, database, TELLER) for _ in range(3)]
     taken = 0
-    while not all(refusals := [used_up(rate) for rate in rates]):
+    while not all(refusals := [is_refused(rate) for rate in rates]):
         taken += refusals.count(False)
     assert QUOTA <= taken <= QUOTA + len(rates) * QUOTA // 20
 
 
 def test_late_process_admits_one_request_beyond_the_quota(database: Database) -> None:
     first, late = SharedRateLimiter(EXPORTS, database, TELLER), SharedRateLimiter(EXPORTS, database, TELLER)
-    assert [used_up(first) for _ in range(QUOTA + 1)] == [False] * QUOTA + [True]
-    assert [used_up(late) for _ in range(3)] == [False, True, True]
+    assert [is_refused(first) for _ in range(QUOTA + 1)] == [False] * QUOTA + [True]
+    assert [is_refused(late) for _ in range(3)] == [False, True, True]
 
 
 def test_shared_window_ends_for_all_processes(database: Database) -> None:
-    for window in (400, 3_000, 20_000):  # milliseconds; a busy machine needs more of them for the first four lines
+    for window in (400, 3_000, 20_000):  # milliseconds; a busy machine needs longer windows for the first four lines
         limit, began = RateLimit(f"exports-{window}", 1, window), time.monotonic()
         first, second = SharedRateLimiter(limit, database, TELLER), SharedRateLimiter(limit, database, TELLER)
-        outcomes = used_up(first), used_up(second), used_up(second)
+        outcomes = is_refused(first), is_refused(second), is_refused(second)
         if time.monotonic() - began < window / 1000:
             break
     assert outcomes == (False, False, True), "the second came late, and lets one through"
     threading.Event().wait(window / 1000 + 0.1)
-    assert not used_up(second)
+    assert not is_refused(second)
 
 
 def test_late_reports_are_not_charged_to_the_next_window(database: Database) -> None:
-    for window in (300, 3_000, 20_000):  # milliseconds; a busy machine needs more of them for nine calls
+    for window in (300, 3_000, 20_000):  # milliseconds; a busy machine needs longer windows for nine calls
         rate = SharedRateLimiter(RateLimit(f"exports-{window}", 10, window), database, TELLER)
         held_up = threading.Event()
         TELLER.submit(held_up.wait, 60)
@@ -106,7 +106,7 @@ def test_late_reports_are_not_charged_to_the_next_window(database: Database) -> 
         threading.Event().wait(window / 1000 + 0.05)
         held_up.set()
         began = time.monotonic()
-        outcomes = [used_up(rate) for _ in range(9)]
+        outcomes = [is_refused(rate) for _ in range(9)]
         if time.monotonic() - began < window / 1000:
             break
     assert outcomes == [False] * 9
@@ -116,6 +116,6 @@ def test_limit_holds_per_process_while_the_database_is_unavailable() -> None:
     away = Database(f"postgresql+psycopg://desk@127.0.0.1:{free_port()}/desk")
     try:
         rate = SharedRateLimiter(RateLimit("exports", 3, 60_000), away, TELLER)
-        assert [used_up(rate) for _ in range(5)] == [False] * 3 + [True] * 2
+        assert [is_refused(rate) for _ in range(5)] == [False] * 3 + [True] * 2
     finally:
         away.close()

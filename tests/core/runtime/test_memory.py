@@ -1,4 +1,4 @@
-"""Threads of one process share a bounded number of heaps."""
+"""Threads of one process share a limited number of heaps."""
 
 import os
 import platform

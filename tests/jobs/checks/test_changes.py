@@ -1,4 +1,4 @@
-"""Only what a change brought about counts against it."""
+"""Only findings that a change introduces count."""
 
 import weakref
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ SITE = {
 }
 
 
-def _rules(report: CheckReport) -> list[str]:
+def _format_findings(report: CheckReport) -> list[str]:
     return [f"{each.rule} {each.path}:{each.line}" for each in report.introduced]
 
 
@@ -38,13 +38,13 @@ def test_a_workspace_without_changes_introduces_nothing(workspace: MakeWorkspace
 def test_reverted_change_introduces_nothing(workspace: MakeWorkspace) -> None:
     edited = workspace(SITE)
     edited.delete("docs/a.md")
-    assert _rules(check(edited)) == ["link docs/index.md:2"]
+    assert _format_findings(check(edited)) == ["link docs/index.md:2"]
     edited.write("docs/a.md", SITE["docs/a.md"])
     assert check(edited).introduced == ()
 
 
 def test_state_is_freed_without_garbage_collection(workspace: MakeWorkspace) -> None:
-    """It would be in nobody's way until garbage is looked for, which is seldom: and each job makes one."""
+    """Each job makes a state, and garbage collections are rare."""
     edited = workspace(SITE)
     edited.write("docs/a.md", b"## Two\n")
     after = weakref.ref(build_edited_snapshot(get_snapshot(CheckScope(), edited.tree), edited))
@@ -52,10 +52,10 @@ def test_state_is_freed_without_garbage_collection(workspace: MakeWorkspace) -> 
 
 
 def test_follow_up_is_checked_against_the_base_of_the_job(workspace: MakeWorkspace) -> None:
-    """The job's branch has a finding already; against its own tree it is old, against the job's base it is not."""
+    """The job's branch already has a finding: it is old relative to the branch, and new relative to the job's base."""
     base, branch = workspace(SITE), workspace({**SITE, "docs/a.md": b"## Two\n"})
     assert check(branch).introduced == ()
-    assert _rules(check(branch, origin=base.tree)) == ["anchor docs/index.md:2"]
+    assert _format_findings(check(branch, origin=base.tree)) == ["anchor docs/index.md:2"]
 
 
 def test_a_second_finding_like_an_old_one_is_new(workspace: MakeWorkspace) -> None:
@@ -135,7 +135,7 @@ CONFIGS = st.sampled_from(
 )
 
 
-def _bytes(*parts: Mapping[str, str]) -> dict[str, bytes]:
+def _encode_files(*parts: Mapping[str, str]) -> dict[str, bytes]:
     return {path: text.encode() for part in parts for path, text in part.items()}
 
 
@@ -148,9 +148,9 @@ def test_incremental_check_finds_the_same_as_a_full_check(
     after: dict[str, str],
     other: dict[str, str],
 ) -> None:
-    edited = workspace(_bytes({"x.txt": "x"}, config, before))
+    edited = workspace(_encode_files({"x.txt": "x"}, config, before))
     edited.apply(dict.fromkeys(edited.paths()))
-    edited.apply({**_bytes(other, after)})
+    edited.apply({**_encode_files(other, after)})
     scope = CheckScope()
     near = build_edited_snapshot(get_snapshot(scope, edited.tree), edited)
     afresh = Snapshot(scope, RepositoryIndex(edited.tree, near.index.files, edited.read))

@@ -1,4 +1,4 @@
-"""A check command does its work on a copy, and whatever it tries, nothing outside is read, written, reached or left."""
+"""A check command works on a copy and cannot read, write, reach or leave anything outside."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ from tests.support.repositories import AUTHOR
 SOMETHING = {"docs/page.md": b"# Page\n", "mkdocs.yml": b"site_name: x\n"}
 
 
-class Bench:
+class CommandBench:
     """Runs commands on a workspace in one sandbox of this machine."""
 
     def __init__(self, sandbox: Sandbox, workspace: Workspace) -> None:
@@ -52,15 +52,15 @@ class Bench:
         stoppable: Stoppable = unstoppable,
     ) -> CommandResult:
         sandbox = replace(self.sandbox, limits=limits) if limits else self.sandbox
-        before = copies()
+        before = list_copies()
         result = run_command(
             command, self.workspace, sandbox, root=root, seconds=seconds, stoppable=stoppable, tools=[sys.base_prefix]
         )
-        assert copies() <= before, "the copy is gone"
+        assert list_copies() <= before, "the copy is gone"
         return result
 
     def python(self, script: str, **options: object) -> CommandResult:
-        """Runs a script with some Python inside; it is the workspace's file attack.py."""
+        """Runs a script with a Python inside the sandbox, as the workspace's file attack.py."""
         self.workspace.write("attack.py", dedent(script).encode())
         choices = f"{sys.base_prefix}/bin/python3 /usr/local/bin/python3 /usr/bin/python3"
         find = f'for p in {choices}; do "$p" -c "" 2>/dev/null && exec "$p" attack.py; done; exit 99'
@@ -72,7 +72,7 @@ FOUND: dict[Backend, Sandbox | SandboxUnavailable] = {}
 
 @pytest.fixture(autouse=True)
 def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A folder of temporary files for this test alone, open to every user, for root's commands run as another."""
+    """A new folder of temporary files, open to every user because root runs commands as another user."""
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         monkeypatch.setattr(tempfile, "tempdir", folder)
@@ -80,21 +80,21 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(params=BACKENDS)
-def bench(request: pytest.FixtureRequest, workspace: MakeWorkspace) -> Bench:
+def bench(request: pytest.FixtureRequest, workspace: MakeWorkspace) -> CommandBench:
     backend = request.param
     if backend not in FOUND:
         FOUND[backend] = probe(backends=[backend])
     sandbox = FOUND[backend]
     if isinstance(sandbox, SandboxUnavailable):
         skip_missing(backend, sandbox.reason)
-    return Bench(sandbox, workspace(SOMETHING))
+    return CommandBench(sandbox, workspace(SOMETHING))
 
 
-def copies() -> set[str]:
+def list_copies() -> set[str]:
     return {name for name in os.listdir(gettempdir()) if name.startswith("copydesk-check-")}
 
 
-def processes_with(token: str) -> list[int]:
+def find_processes(token: str) -> list[int]:
     found = []
     for number in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -105,7 +105,7 @@ def processes_with(token: str) -> list[int]:
     return found
 
 
-def until(true: Callable[[], bool], seconds: float = 60) -> bool:
+def wait_until(true: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -113,7 +113,7 @@ def until(true: Callable[[], bool], seconds: float = 60) -> bool:
 
 
 @contextmanager
-def victim() -> Iterator[subprocess.Popen[bytes]]:
+def start_victim() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
             yield process
@@ -121,14 +121,14 @@ def victim() -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def test_a_command_passes_or_fails_by_its_status_and_shows_its_output(bench: Bench) -> None:
+def test_a_command_passes_or_fails_by_its_status_and_shows_its_output(bench: CommandBench) -> None:
     passed = bench.run("cat docs/page.md; echo late >&2")
     assert passed == CommandResult(True, "The check command passed.", "# Page\nlate\n")
     failed = bench.run("echo broken link; exit 3")
     assert failed == CommandResult(False, "The check command failed with status 3.", "broken link\n")
 
 
-def test_command_sees_the_edited_files_below_the_project_root(bench: Bench) -> None:
+def test_command_sees_the_edited_files_below_the_project_root(bench: CommandBench) -> None:
     bench.workspace.write("docs/new.md", b"new\n")
     bench.workspace.delete("docs/page.md")
     result = bench.run("ls; cat new.md; test ! -e ../mkdocs.yml", root="docs")
@@ -136,13 +136,13 @@ def test_command_sees_the_edited_files_below_the_project_root(bench: Bench) -> N
     assert result.output == "new.md\nnew\n"
 
 
-def test_command_can_write_in_its_temporary_copy(bench: Bench) -> None:
+def test_command_can_write_in_its_temporary_copy(bench: CommandBench) -> None:
     result = bench.run('mkdir -p site && cp -p docs/page.md site/ && touch "$TMPDIR/x" && mv site out && ls out')
     assert result.ok, result.output
     assert bench.workspace.paths() == sorted(SOMETHING)
 
 
-def test_command_cannot_connect_any_socket(bench: Bench) -> None:
+def test_command_cannot_connect_any_socket(bench: CommandBench) -> None:
     name = uuid4().hex
     with (
         socket.socket() as tcp,
@@ -186,7 +186,9 @@ def test_command_cannot_connect_any_socket(bench: Bench) -> None:
     assert result.output == "nothing\n"
 
 
-def test_command_cannot_read_our_files_environment_or_processes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_cannot_read_our_files_environment_or_processes(
+    bench: CommandBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     token = uuid4().hex
     monkeypatch.setenv("PLANTED", token)
     secret = Path(gettempdir(), f"{token[:8]}.txt")
@@ -204,7 +206,7 @@ def test_command_cannot_read_our_files_environment_or_processes(bench: Bench, mo
         assert kept not in result.output
 
 
-def test_command_cannot_change_files_outside_its_copy(bench: Bench) -> None:
+def test_command_cannot_change_files_outside_its_copy(bench: CommandBench) -> None:
     folder = Path(gettempdir(), uuid4().hex)
     folder.mkdir()
     folder.chmod(0o777)
@@ -230,8 +232,8 @@ def test_command_cannot_change_files_outside_its_copy(bench: Bench) -> None:
         folder.rmdir()
 
 
-def test_command_cannot_signal_trace_or_limit_other_processes(bench: Bench) -> None:
-    with victim() as process:
+def test_command_cannot_signal_trace_or_limit_other_processes(bench: CommandBench) -> None:
+    with start_victim() as process:
         result = bench.python(f"""
             import ctypes, os, resource, signal
             libc = ctypes.CDLL(None, use_errno=True)
@@ -256,12 +258,12 @@ def test_command_cannot_signal_trace_or_limit_other_processes(bench: Bench) -> N
     assert result.output == "[]\n"
 
 
-def test_command_cannot_create_namespaces_or_gain_privileges(bench: Bench) -> None:
+def test_command_cannot_create_namespaces_or_gain_privileges(bench: CommandBench) -> None:
     result = bench.run("unshare -Ur true || unshare -n true || chroot . true || mount -t tmpfs x . || echo none")
     assert result.output.endswith("none\n")
 
 
-def test_background_processes_end_with_the_command(bench: Bench) -> None:
+def test_background_processes_end_with_the_command(bench: CommandBench) -> None:
     token = uuid4().hex
     result = bench.python(f"""
         import os, signal, subprocess, sys, time
@@ -278,11 +280,11 @@ def test_background_processes_end_with_the_command(bench: Bench) -> None:
         time.sleep(0.2)
     """)
     assert result.ok, result
-    assert processes_with(token) == []
+    assert find_processes(token) == []
 
 
-def test_a_fork_bomb_is_bounded_and_ends(bench: Bench) -> None:
-    """Where the service is not root, its user's other tasks count too; each that ends meanwhile leaves room for one."""
+def test_a_fork_bomb_is_bounded_and_ends(bench: CommandBench) -> None:
+    """Unless the service is root, other tasks of its user count too; each that ends frees a place."""
     others = 0 if os.geteuid() == 0 else count_tasks(os.geteuid())
     counted = bench.python("""
         import os, signal, time
@@ -302,7 +304,7 @@ def test_a_fork_bomb_is_bounded_and_ends(bench: Bench) -> None:
     bomb = bench.run(f"t={token}; f() {{ f | f & }}; f; sleep 600", seconds=2)
     assert time.monotonic() - began < 60
     assert not bomb.ok
-    assert processes_with(token) == []
+    assert find_processes(token) == []
     assert 16 < int(counted.output) <= DEFAULT_LIMITS.processes + others
     assert "within 2 s" in bomb.summary or "status" in bomb.summary
 
@@ -317,7 +319,7 @@ def test_a_fork_bomb_is_bounded_and_ends(bench: Bench) -> None:
     ],
     ids=["many", "one", "deep", "deleted"],
 )
-def test_disk_usage_is_limited(bench: Bench, command: str) -> None:
+def test_disk_usage_is_limited(bench: CommandBench, command: str) -> None:
     free = os.statvfs(gettempdir())
     result = bench.run(command, limits=Limits(written=40 * MIB), seconds=60)
     after = os.statvfs(gettempdir())
@@ -327,7 +329,7 @@ def test_disk_usage_is_limited(bench: Bench, command: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["one", "shared", "many"])
-def test_memory_is_limited(bench: Bench, kind: str) -> None:
+def test_memory_is_limited(bench: CommandBench, kind: str) -> None:
     scripts = {
         "one": "x = bytearray(400 * 2**20)",
         "shared": "import mmap, time; m = mmap.mmap(-1, 400 * 2**20); m.write(b'x' * len(m)); time.sleep(60)",
@@ -338,16 +340,16 @@ def test_memory_is_limited(bench: Bench, kind: str) -> None:
     assert "memory" in result.summary or "MemoryError" in result.output
 
 
-def test_command_is_stopped_at_its_timeout(bench: Bench) -> None:
+def test_command_is_stopped_at_its_timeout(bench: CommandBench) -> None:
     token = uuid4().hex
     began = time.monotonic()
     result = bench.run(f"trap '' TERM HUP INT; echo begun; while :; do :; done; echo {token}", seconds=2)
     assert time.monotonic() - began < 60
-    assert processes_with(token) == []
+    assert find_processes(token) == []
     assert result == CommandResult(False, "The check command did not finish within 2 s.", "begun\n")
 
 
-def test_canceling_the_job_ends_the_command_immediately(bench: Bench) -> None:
+def test_canceling_the_job_ends_the_command_immediately(bench: CommandBench) -> None:
     token = uuid4().hex
     cancels: list[Callable[[], object]] = []
 
@@ -360,38 +362,38 @@ def test_canceling_the_job_ends_the_command_immediately(bench: Bench) -> None:
     command = f"sleep 600; echo {token}"
     thread = threading.Thread(target=lambda: done.append(bench.run(command, seconds=600, stoppable=stoppable)))
     thread.start()
-    assert until(lambda: len(processes_with(token)) > 0)
+    assert wait_until(lambda: len(find_processes(token)) > 0)
     cancels[-1]()
     thread.join(60)
     assert not thread.is_alive()
     assert not done[0].ok
-    assert processes_with(token) == []
+    assert find_processes(token) == []
     assert "stopped" in done[0].summary
 
 
-def test_killed_worker_leaves_no_process_and_no_copy(bench: Bench) -> None:
+def test_killed_worker_leaves_no_process_and_no_copy(bench: CommandBench) -> None:
     token = uuid4().hex
     script = f"""
         from copydesk.jobs.sandbox.sandbox import Sandbox, private_folder
         with private_folder() as folder:
             Sandbox({bench.sandbox.backend!r}).run("sleep 600; echo {token}", folder, seconds=600)
     """
-    before = copies()
+    before = list_copies()
     worker = subprocess.Popen([sys.executable, "-c", dedent(script)], env={**os.environ, "TMPDIR": gettempdir()})
-    assert until(lambda: any(b"sh" in Path(f"/proc/{p}/comm").read_bytes() for p in processes_with(token)))
-    assert copies() > before
+    assert wait_until(lambda: any(b"sh" in Path(f"/proc/{p}/comm").read_bytes() for p in find_processes(token)))
+    assert list_copies() > before
     worker.send_signal(signal.SIGKILL)
     worker.wait()
-    assert until(lambda: processes_with(token) == [])
-    assert until(lambda: copies() <= before)
+    assert wait_until(lambda: find_processes(token) == [])
+    assert wait_until(lambda: list_copies() <= before)
 
 
-def test_copy_with_removed_permissions_is_deleted(bench: Bench) -> None:
+def test_copy_with_removed_permissions_is_deleted(bench: CommandBench) -> None:
     result = bench.run('mkdir -p a/b; touch a/b/c; chmod 0 a/b a "$TMPDIR"; i=0; true')
     assert result.ok
 
 
-def test_only_regular_files_are_copied(bench: Bench, tmp_path: Path) -> None:
+def test_only_regular_files_are_copied(bench: CommandBench, tmp_path: Path) -> None:
     repository = pygit2.init_repository(str(tmp_path / "links.git"), bare=True)
     index = pygit2.Index()
     for path, data, mode in (
@@ -430,11 +432,11 @@ def test_too_large_workspace_is_refused_with_a_message(
     workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check_command, "MAX_COPIED_FILES", 1)
-    before = copies()
+    before = list_copies()
     result = run_command("true", workspace(SOMETHING), Sandbox("landlock"), root="", seconds=5)
     assert not result.ok
     assert "is too large" in result.summary
-    assert copies() <= before
+    assert list_copies() <= before
 
 
 def test_without_a_sandbox_a_command_is_refused_and_not_run(workspace: MakeWorkspace, tmp_path: Path) -> None:

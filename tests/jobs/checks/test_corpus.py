@@ -1,4 +1,4 @@
-"""How right the checks are, on repositories made for the purpose."""
+"""Precision of the checks on repositories written for this purpose."""
 
 import sys
 from collections import Counter
@@ -6,26 +6,26 @@ from collections import Counter
 import pytest
 
 from copydesk.jobs.checks import RULES
-from tests.jobs.checks.cases import Case, Expected, cases
+from tests.jobs.checks.cases import CorpusCase, Expected, load_cases
 from tests.jobs.conftest import MakeWorkspace
 
-CASES = cases()
+CASES = load_cases()
 VALID = [case for case in CASES if not case.expected]
 
 
-def _found(case: Case, workspace: MakeWorkspace) -> list[Expected]:
-    return [(each.rule, each.path, each.line) for each in case.found(workspace)]
+def _find_findings(case: CorpusCase, workspace: MakeWorkspace) -> list[Expected]:
+    return [(each.rule, each.path, each.line) for each in case.find_findings(workspace)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_corpus_repository_has_exactly_the_expected_findings(case: Case, workspace: MakeWorkspace) -> None:
-    assert sorted(_found(case, workspace)) == sorted(case.expected)
+def test_corpus_repository_has_exactly_the_expected_findings(case: CorpusCase, workspace: MakeWorkspace) -> None:
+    assert sorted(_find_findings(case, workspace)) == sorted(case.expected)
 
 
 def test_every_rule_reaches_its_precision_and_recall(workspace: MakeWorkspace) -> None:
     right, wrong, missed = Counter[str](), Counter[str](), Counter[str]()
     for case in CASES:
-        found, expected = Counter(_found(case, workspace)), Counter(case.expected)
+        found, expected = Counter(_find_findings(case, workspace)), Counter(case.expected)
         right.update(rule for rule, _, _ in (found & expected).elements())
         wrong.update(rule for rule, _, _ in (found - expected).elements())
         missed.update(rule for rule, _, _ in (expected - found).elements())

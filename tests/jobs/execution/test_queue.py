@@ -1,4 +1,4 @@
-"""Claims: fair between projects, bounded, taken over when a worker is gone, fenced when they are."""
+"""Claims: fair between projects, limited, taken over from lost workers, and fenced."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -31,18 +31,18 @@ def queue(desk: Desk) -> Queue:
     return Queue(desk.database, BOUNDS)
 
 
-def project(desk: Desk, name: str = "Docs") -> Project:
+def create_project(desk: Desk, name: str = "Docs") -> Project:
     return desk.projects.create(name, repository="/srv/docs.git", ref="main", actor="ada")
 
 
-def claims(queue: Queue, most: int = 100) -> list[Claim]:
+def claim_all(queue: Queue, most: int = 100) -> list[Claim]:
     found: list[Claim] = []
     while len(found) < most and (claim := queue.claim("worker")) is not None:
         found.append(claim)
     return found
 
 
-def expire(desk: Desk, claim: Claim) -> None:
+def expire_lease(desk: Desk, claim: Claim) -> None:
     with desk.database.write() as tx:
         tx.execute(text("update runs set lease_until = 1 where id = :id"), {"id": claim.run_id})
 
@@ -53,46 +53,46 @@ def take_messages(desk: Desk) -> None:
 
 
 def test_unprocessed_message_starts_the_next_run(desk: Desk, queue: Queue) -> None:
-    docs = project(desk)
+    docs = create_project(desk)
     job = desk.jobs.create(docs, NewJob("x")).job
-    (claim,) = claims(queue)
+    (claim,) = claim_all(queue)
     take_messages(desk)
     desk.jobs.add_message(docs, job.id, "one more thing")
     Journal(desk.database, claim).finish_run(JobOutcome(COMPLETED))
     assert desk.jobs.get(docs.id, job.id).status == "active"
-    assert [again.run_number for again in claims(queue)] == [2]
+    assert [again.run_number for again in claim_all(queue)] == [2]
 
 
 def test_oldest_run_is_claimed_first(desk: Desk, queue: Queue) -> None:
-    docs = project(desk)
+    docs = create_project(desk)
     made = [desk.jobs.create(docs, NewJob(f"{n}")).job.id for n in range(2)]
-    assert [claim.job_id for claim in claims(queue)] == made
+    assert [claim.job_id for claim in claim_all(queue)] == made
 
 
 def test_project_with_many_jobs_does_not_delay_another(desk: Desk, queue: Queue) -> None:
-    busy, small = project(desk, "Busy"), project(desk, "Small")
+    busy, small = create_project(desk, "Busy"), create_project(desk, "Small")
     for n in range(10):
         desk.jobs.create(busy, NewJob(f"{n}"))
     late = desk.jobs.create(small, NewJob("late")).job.id
-    assert late in [claim.job_id for claim in claims(queue, most=2)]
+    assert late in [claim.job_id for claim in claim_all(queue, most=2)]
 
 
 def test_concurrent_runs_stay_within_the_limits(desk: Desk, queue: Queue) -> None:
     for name in ("A", "B", "C", "D"):
-        owner = project(desk, name)
+        owner = create_project(desk, name)
         for n in range(4):
             desk.jobs.create(owner, NewJob(f"{n}"))
-    taken = claims(queue)
+    taken = claim_all(queue)
     assert len(taken) == BOUNDS.total_slots
     assert max(Counter(claim.project_id for claim in taken).values()) <= BOUNDS.project_slots
 
 
 def test_concurrent_claims_are_exclusive_and_within_the_limits(desk: Desk, queue: Queue) -> None:
-    docs = project(desk)
+    docs = create_project(desk)
     for n in range(8):
         desk.jobs.create(docs, NewJob(f"{n}"))
     taken: list[Claim] = []
-    workers = [Thread(target=lambda: taken.extend(claims(queue, most=1))) for _ in range(8)]
+    workers = [Thread(target=lambda: taken.extend(claim_all(queue, most=1))) for _ in range(8)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -101,22 +101,22 @@ def test_concurrent_claims_are_exclusive_and_within_the_limits(desk: Desk, queue
 
 
 def test_an_expired_lease_is_claimed_again_as_the_next_attempt(desk: Desk, queue: Queue) -> None:
-    desk.jobs.create(project(desk), NewJob("x"))
-    (first,) = claims(queue)
-    expire(desk, first)
-    (second,) = claims(queue)
+    desk.jobs.create(create_project(desk), NewJob("x"))
+    (first,) = claim_all(queue)
+    expire_lease(desk, first)
+    (second,) = claim_all(queue)
     assert (second.run_id, first.attempt, second.attempt) == (first.run_id, 1, 2)
 
 
 def test_superseded_attempt_cannot_write(desk: Desk, queue: Queue) -> None:
-    docs = project(desk)
+    docs = create_project(desk)
     job = desk.jobs.create(docs, NewJob("x")).job
-    (first,) = claims(queue)
+    (first,) = claim_all(queue)
     take_messages(desk)
     stale = Journal(desk.database, first)
     stale.run_step("one", int, lambda: 1)
-    expire(desk, first)
-    (second,) = claims(queue)
+    expire_lease(desk, first)
+    (second,) = claim_all(queue)
     fresh = Journal(desk.database, second)
     assert fresh.run_step("one", int, lambda: 99) == 1, "a step that has a result is not run again"
     for act in (
@@ -134,43 +134,43 @@ def test_superseded_attempt_cannot_write(desk: Desk, queue: Queue) -> None:
 
 
 def test_expired_lease_forbids_external_actions(desk: Desk, queue: Queue) -> None:
-    desk.jobs.create(project(desk), NewJob("x"))
-    (claim,) = claims(queue)
+    desk.jobs.create(create_project(desk), NewJob("x"))
+    (claim,) = claim_all(queue)
     journal = Journal(desk.database, claim)
     journal.check_lease()
-    expire(desk, claim)
+    expire_lease(desk, claim)
     with pytest.raises(LeaseLost):
         journal.check_lease()
 
 
 def test_heartbeat_renews_own_runs_and_reports_lost_ones(desk: Desk, queue: Queue) -> None:
-    docs = project(desk)
+    docs = create_project(desk)
     jobs = [desk.jobs.create(docs, NewJob(f"{n}")).job for n in range(2)]
-    first, second = claims(queue)
+    first, second = claim_all(queue)
     desk.jobs.cancel(docs.id, jobs[0].id)
     assert queue.renew("worker", [first.run_id, second.run_id]) == {second.run_id}
     assert queue.renew("another", [second.run_id]) == set()
 
 
 def test_released_run_is_claimable_immediately(desk: Desk, queue: Queue) -> None:
-    desk.jobs.create(project(desk), NewJob("x"))
-    (claim,) = claims(queue)
-    assert claims(queue) == []
+    desk.jobs.create(create_project(desk), NewJob("x"))
+    (claim,) = claim_all(queue)
+    assert claim_all(queue) == []
     queue.release("worker", [claim.run_id])
-    assert [again.attempt for again in claims(queue)] == [2]
+    assert [again.attempt for again in claim_all(queue)] == [2]
 
 
 def test_late_heartbeat_does_not_reclaim_a_released_run(desk: Desk, queue: Queue) -> None:
-    desk.jobs.create(project(desk), NewJob("x"))
-    (claim,) = claims(queue)
+    desk.jobs.create(create_project(desk), NewJob("x"))
+    (claim,) = claim_all(queue)
     queue.release("worker", [claim.run_id])
     assert queue.renew("worker", [claim.run_id]) == set()
     assert queue.claim("another") is not None
 
 
 def test_attempt_lost_by_the_database_cannot_write_under_a_reused_number(desk: Desk, queue: Queue) -> None:
-    """As when a replica that did not have the claim yet became the primary."""
-    docs = project(desk)
+    """As when a replica that had not received the claim became the primary."""
+    docs = create_project(desk)
     job = desk.jobs.create(docs, NewJob("x")).job
     lost = queue.claim("first")
     with desk.database.write() as tx:
@@ -188,9 +188,9 @@ def test_attempt_lost_by_the_database_cannot_write_under_a_reused_number(desk: D
 
 
 def test_concurrent_events_are_numbered_without_gaps(desk: Desk, queue: Queue) -> None:
-    docs = project(desk)
+    docs = create_project(desk)
     job = desk.jobs.create(docs, NewJob("x")).job
-    (claim,) = claims(queue)
+    (claim,) = claim_all(queue)
     journal = Journal(desk.database, claim)
     writers = [Thread(target=lambda: desk.jobs.add_message(docs, job.id, "more")) for _ in range(6)]
     writers += [Thread(target=lambda: journal.enter_phase(Phase.THINKING)) for _ in range(6)]
@@ -203,7 +203,7 @@ def test_concurrent_events_are_numbered_without_gaps(desk: Desk, queue: Queue) -
 
 
 def test_a_newer_workflow_is_left_to_newer_workers(desk: Desk, queue: Queue) -> None:
-    desk.jobs.create(project(desk), NewJob("x"))
+    desk.jobs.create(create_project(desk), NewJob("x"))
     with desk.database.write() as tx:
         tx.execute(text("update runs set version = 2"))
-    assert claims(queue) == []
+    assert claim_all(queue) == []

@@ -1,4 +1,4 @@
-"""Stopping and going on: nothing is failed, lost or held up by a stop, a cancellation or a full slot."""
+"""Stopping and resuming: a stop, a cancellation or a full slot fails, loses or delays no job."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ from copydesk.jobs.workflow.maintenance import archive_and_expire
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.bench import wait_until
 from tests.support.repositories import make_repository
-from tests.support.scripted import ScriptedModel, finish
+from tests.support.scripted_model import ScriptedModel, finish
 
 CLAIM = Claim("run", "job", "project", 1, 1, 0, 0, 0, "worker")
 
@@ -53,7 +53,7 @@ def project(desk: Desk, tmp_path: Path) -> Project:
 
 
 class SlowGit:
-    """A git that notes its process, takes ten minutes, and then leaves a mark."""
+    """A git that records its process, takes ten minutes, and then leaves a mark."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.done, program = tmp_path / "begun", tmp_path / "done", tmp_path / "bin" / "git"
@@ -68,7 +68,7 @@ class SlowGit:
         wait_until(self.begun.exists)
 
     def check_without_effect(self) -> None:
-        """Asserts that the program, if it ever began, is gone and left no mark."""
+        """Asserts that the program, if it ever started, is gone and left no mark."""
         if self.begun.exists():
             wait_until(lambda: not Path("/proc", self.begun.read_text().strip()).exists())
         assert not self.done.exists()
@@ -98,7 +98,7 @@ def test_git_command_after_a_stop_has_no_effect(tmp_path: Path, monkeypatch: pyt
 
 
 @contextmanager
-def working(desk: Desk, model: Model) -> Iterator[Worker]:
+def run_worker(desk: Desk, model: Model) -> Iterator[Worker]:
     worker = desk.create_worker(lambda _name: model)
     running = threading.Thread(target=worker.run)
     running.start()
@@ -109,7 +109,7 @@ def working(desk: Desk, model: Model) -> Iterator[Worker]:
         running.join()
 
 
-def ended(desk: Desk, project: Project, job_id: str, seconds: float = 60) -> Job:
+def wait_for_end(desk: Desk, project: Project, job_id: str, seconds: float = 60) -> Job:
     until = time.monotonic() + seconds
     while (job := desk.jobs.get(project.id, job_id)).status == "active" and time.monotonic() < until:
         time.sleep(0.02)
@@ -117,8 +117,8 @@ def ended(desk: Desk, project: Project, job_id: str, seconds: float = 60) -> Job
 
 
 def test_freed_slot_is_used_immediately(desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "MAX_POLL_SECONDS", 600)  # it then looks twice in a lease, which is every 30 s
-    with working(desk, ScriptedModel([finish()])):
+    monkeypatch.setattr(worker_module, "MAX_POLL_SECONDS", 600)  # the worker then polls twice per lease, every 30 s
+    with run_worker(desk, ScriptedModel([finish()])):
         began = time.monotonic()
         made = [desk.jobs.create(project, NewJob("x")).job.id for _ in range(4)]
         while any(desk.jobs.get(project.id, job_id).status == "active" for job_id in made):
@@ -138,8 +138,8 @@ def test_unavailable_database_delays_a_run(desk: Desk, project: Project, monkeyp
     monkeypatch.setattr(SealedSecrets, "all", away_at_first)
     monkeypatch.setattr(worker_module, "MAX_POLL_SECONDS", 0.1)
     job = desk.jobs.create(project, NewJob("x")).job
-    with working(desk, ScriptedModel([finish()])):
-        assert ended(desk, project, job.id).status == "completed"
+    with run_worker(desk, ScriptedModel([finish()])):
+        assert wait_for_end(desk, project, job.id).status == "completed"
     assert len(asked) > 1
 
 
@@ -155,8 +155,8 @@ def test_run_past_its_deadline_when_claimed_times_out(desk: Desk, project: Proje
         hours = {"ago": 5 * clock.HOUR}
         tx.execute(text(f"update runs set started_at = {desk.database.clock_sql} - :ago, lease_until = 1"), hours)
         tx.execute(text(f"update runs set lease_until = {desk.database.clock_sql} - 1"))
-    with working(desk, Hanging([])):
-        found = ended(desk, project, job.id)
+    with run_worker(desk, Hanging([])):
+        found = wait_for_end(desk, project, job.id)
     assert (found.status, found.reason) == ("failed", Reason.TIMED_OUT)
 
 
@@ -175,8 +175,8 @@ def test_run_is_released_when_no_thread_can_start(
     monkeypatch.setattr(worker_module, "MAX_POLL_SECONDS", 0.1)
     monkeypatch.setattr(worker_module, "COOL_DOWN_SECONDS", 0.1)
     job = desk.jobs.create(project, NewJob("x")).job
-    with working(desk, ScriptedModel([finish()])):
-        assert ended(desk, project, job.id).status == "completed"
+    with run_worker(desk, ScriptedModel([finish()])):
+        assert wait_for_end(desk, project, job.id).status == "completed"
     assert refused
 
 
@@ -222,8 +222,8 @@ def test_follow_up_sees_a_prompt_canceled_before_its_first_turn(desk: Desk, proj
     job = desk.jobs.create(project, NewJob("Write about lanterns")).job
     desk.jobs.cancel(project.id, job.id)
     desk.jobs.add_message(project, job.id, "Go on after all")
-    with working(desk, Listening([finish()])):
-        ended(desk, project, job.id)
+    with run_worker(desk, Listening([finish()])):
+        wait_for_end(desk, project, job.id)
     assert seen == ["Write about lanterns", "Go on after all"]
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from tests.jobs.publish.forges.extra_calls import FAKES, UNLIKE
+from tests.jobs.publish.forges.extra_calls import DISTINCT_FORGES, FAKE_FORGES
 from tests.jobs.publish.forges.stage import fake_forge
-from tests.support.drills import drills
+from tests.support.drills import mark_drills
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     desk.close()
 
 
-@pytest.fixture(params=drills(FAKES, but=UNLIKE))
+@pytest.fixture(params=mark_drills(FAKE_FORGES, default=DISTINCT_FORGES))
 def fake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     with fake_forge(request.param, tmp_path) as fake:
         yield fake
@@ -28,6 +28,6 @@ def fake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def github(tmp_path: Path) -> Iterator[Any]:
-    """Where the forge plays no part."""
+    """For tests that do not depend on the forge."""
     with fake_forge("github", tmp_path) as fake:
         yield fake

@@ -1,4 +1,4 @@
-"""What people and forges do while a job is at work: it goes on rightly, or ends with a sentence that says why."""
+"""Actions of people and forges during a job: it continues correctly, or ends with a clear reason."""
 
 import re
 from collections.abc import Callable
@@ -14,26 +14,26 @@ import pytest
 from copydesk.desk import Desk
 from copydesk.jobs.job import ARCHIVED, COMPLETED, FAILED, Job, Reason, RepositoryFailed
 from copydesk.jobs.publish.repository_access import find_usable_branch
-from tests.jobs.bench import Bench, bench_on, meanwhile
+from tests.jobs.bench import JobBench, act_during_turn, start_bench
 from tests.jobs.publish.forges.conftest import TOKEN
-from tests.jobs.publish.forges.stage import FILES, fake_forge, on_branch, project_on, watched
-from tests.support.repositories import branches, commit
-from tests.support.scripted import Turn, edit, finish
+from tests.jobs.publish.forges.stage import FILES, create_project, fake_forge, read_file_on_branch, watch_calls
+from tests.support.repositories import commit, list_branches
+from tests.support.scripted_model import Turn, edit, finish
 
 NEW_TOKEN = "another-token-of-the-desk-4712"
 SPELL, DONE = edit("docs/index.md", "colour", "color"), finish("Spell color so")
 RENAME, ALSO_DONE = edit("docs/other.md", "# Other", "# Another"), finish("Name the other")
 
 
-def at_work(
+def start_failure_bench(
     desk: Desk, fake: Any, *script: Turn, minutes: float = 30, haste: float = 200
-) -> AbstractContextManager[Bench]:
-    project = project_on(desk, fake.kind.lower(), fake)
-    return bench_on(fake, desk, project, *script, haste=haste, minutes=minutes)
+) -> AbstractContextManager[JobBench]:
+    project = create_project(desk, fake.kind.lower(), fake)
+    return start_bench(fake, desk, project, *script, haste=haste, minutes=minutes)
 
 
-def explained(job: Job, reason: Reason, words: str) -> None:
-    """It failed for this reason, with a sentence that has these words and no secret in it."""
+def assert_failed_with(job: Job, reason: Reason, words: str) -> None:
+    """Asserts that the job failed for this reason, with a message that has these words and no secret."""
     assert (job.status, job.reason) == (FAILED, reason), job.message
     assert job.message is not None
     assert re.search(words, job.message), job.message
@@ -45,9 +45,9 @@ def explained(job: Job, reason: Reason, words: str) -> None:
 
 
 def test_a_token_revoked_while_the_agent_works_fails_the_job(desk: Desk, github: Any) -> None:
-    with at_work(desk, github, meanwhile(lambda: github.revoke(TOKEN), SPELL), DONE) as bench:
-        explained(bench.done(), Reason.REPOSITORY_ERROR, "refused the token: it may have expired")
-    assert branches(github.repository.folder).keys() == {"main"}
+    with start_failure_bench(desk, github, act_during_turn(lambda: github.revoke(TOKEN), SPELL), DONE) as bench:
+        assert_failed_with(bench.run_job(), Reason.REPOSITORY_ERROR, "refused the token: it may have expired")
+    assert list_branches(github.repository.folder).keys() == {"main"}
 
 
 def test_a_token_revoked_before_the_push_fails_the_job(desk: Desk, github: Any) -> None:
@@ -60,33 +60,33 @@ def test_a_token_revoked_before_the_push_fails_the_job(desk: Desk, github: Any) 
         return answer
 
     github.git_refusal = refusal
-    with at_work(desk, github, SPELL, DONE) as bench:
-        explained(bench.done(), Reason.REPOSITORY_ERROR, "git push failed.*refused the token")
-    assert branches(github.repository.folder).keys() == {"main"}
+    with start_failure_bench(desk, github, SPELL, DONE) as bench:
+        assert_failed_with(bench.run_job(), Reason.REPOSITORY_ERROR, "git push failed.*refused the token")
+    assert list_branches(github.repository.folder).keys() == {"main"}
 
 
 def test_message_with_a_new_token_opens_the_pushed_branch(desk: Desk, fake: Any) -> None:
     def revoke(_moment: str, _line: str) -> None:
-        if branches(fake.repository.folder).keys() != {"main"}:
+        if list_branches(fake.repository.folder).keys() != {"main"}:
             fake.revoke(TOKEN)
 
-    watched(fake, revoke)
-    with at_work(desk, fake, SPELL, DONE, DONE) as bench:
-        job = bench.done()
-        explained(job, Reason.REPOSITORY_ERROR, "rejected the token; it may have expired or been revoked")
+    watch_calls(fake, revoke)
+    with start_failure_bench(desk, fake, SPELL, DONE, DONE) as bench:
+        job = bench.run_job()
+        assert_failed_with(job, Reason.REPOSITORY_ERROR, "rejected the token; it may have expired or been revoked")
         assert fake.pulls == []
         fake.add_token(NEW_TOKEN)
         desk.secrets.set(bench.project.id, "forge_token", NEW_TOKEN, actor="test")
-        again = bench.followed_up(job, "Go on.")
+        again = bench.run_follow_up(job, "Go on.")
         assert (again.status, bench.pull.head) == (COMPLETED, job.branch), again.message
-    assert on_branch(fake, job.branch, "docs/index.md") == b"# Hello\n\nThe color of things.\n"
+    assert read_file_on_branch(fake, job.branch, "docs/index.md") == b"# Hello\n\nThe color of things.\n"
 
 
 # The base.
 
 
-def rewritten(fake: Any, files: dict[str, bytes]) -> str:
-    """Somebody force-pushes main: its newest commit is replaced by one of these files."""
+def force_push(fake: Any, files: dict[str, bytes]) -> str:
+    """Force-pushes main: replaces its newest commit by one with these files."""
     repository = pygit2.Repository(str(fake.repository.folder))
     main = repository.lookup_reference("refs/heads/main")
     before = repository[main.target].peel(pygit2.Commit).parents[0]
@@ -99,23 +99,23 @@ def rewritten(fake: Any, files: dict[str, bytes]) -> str:
 
 def test_a_base_that_was_force_pushed_gets_the_change_re_applied(desk: Desk, github: Any) -> None:
     github.commit("main", {"docs/dropped.md": b"# Dropped\n"})
-    push = partial(rewritten, github, {"docs/new.md": b"# New\n"})
-    with at_work(desk, github, meanwhile(push, SPELL), DONE) as bench:
-        job = bench.done()
+    push = partial(force_push, github, {"docs/new.md": b"# New\n"})
+    with start_failure_bench(desk, github, act_during_turn(push, SPELL), DONE) as bench:
+        job = bench.run_job()
     assert job.status is COMPLETED, job.message
     assert "rebased" in (job.message or "")
-    heads = branches(github.repository.folder)
+    heads = list_branches(github.repository.folder)
     made = pygit2.Repository(str(github.repository.folder))[heads[job.branch]].peel(pygit2.Commit)
     assert [str(parent) for parent in made.parent_ids] == [heads["main"]]
-    assert on_branch(github, job.branch, "docs/new.md") == b"# New\n"
-    assert on_branch(github, job.branch, "docs/dropped.md") is None
+    assert read_file_on_branch(github, job.branch, "docs/new.md") == b"# New\n"
+    assert read_file_on_branch(github, job.branch, "docs/dropped.md") is None
 
 
 def test_conflict_with_a_force_pushed_base_is_reported(desk: Desk, github: Any) -> None:
     against = {"docs/index.md": b"# Hello\n\nThe hue of things.\n"}
     github.commit("main", {"docs/dropped.md": b"# Dropped\n"})
-    with at_work(desk, github, meanwhile(lambda: rewritten(github, against), SPELL), DONE) as bench:
-        job = bench.done()
+    with start_failure_bench(desk, github, act_during_turn(lambda: force_push(github, against), SPELL), DONE) as bench:
+        job = bench.run_job()
         assert job.status is COMPLETED, job.message
         assert "conflicts with main" in (job.message or "")
         assert "conflicts with main" in bench.pull.body
@@ -123,32 +123,33 @@ def test_conflict_with_a_force_pushed_base_is_reported(desk: Desk, github: Any) 
 
 def test_follow_up_survives_a_force_push_of_its_base(desk: Desk, fake: Any) -> None:
     fake.commit("main", {"docs/dropped.md": b"# Dropped\n"})
-    with at_work(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
-        job = bench.done()
-        rewritten(fake, {"docs/new.md": b"# New\n"})
-        again = bench.followed_up(job)
+    with start_failure_bench(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
+        job = bench.run_job()
+        force_push(fake, {"docs/new.md": b"# New\n"})
+        again = bench.run_follow_up(job)
         assert (again.status, again.pr_link) == (COMPLETED, job.pr_link), again.message
         assert len(fake.pulls) == 1
-    assert on_branch(fake, job.branch, "docs/other.md") == b"# Another\n"
+    assert read_file_on_branch(fake, job.branch, "docs/other.md") == b"# Another\n"
 
 
 def test_a_base_that_was_deleted_while_the_agent_worked_fails_the_job(desk: Desk, github: Any) -> None:
     github.branch("next")
-    with at_work(desk, github, meanwhile(lambda: github.delete_branch("next"), SPELL), DONE) as bench:
-        explained(bench.done(ref="next"), Reason.REPOSITORY_ERROR, "The repository has no branch next")
-    assert branches(github.repository.folder).keys() == {"main"}
+    with start_failure_bench(desk, github, act_during_turn(lambda: github.delete_branch("next"), SPELL), DONE) as bench:
+        assert_failed_with(bench.run_job(ref="next"), Reason.REPOSITORY_ERROR, "The repository has no branch next")
+    assert list_branches(github.repository.folder).keys() == {"main"}
 
 
 def test_a_base_that_was_deleted_before_the_opening_fails_the_job(desk: Desk, fake: Any) -> None:
     fake.branch("next")
 
     def delete(_moment: str, _line: str) -> None:
-        if len(branches(fake.repository.folder)) == 3:
+        if len(list_branches(fake.repository.folder)) == 3:
             fake.delete_branch("next")
 
-    watched(fake, delete)
-    with at_work(desk, fake, SPELL, DONE, minutes=0.25, haste=10) as bench:  # some forges are waited for to the end
-        explained(bench.done(ref="next"), Reason.PUBLISH_REFUSED, "next|base|target")
+    watch_calls(fake, delete)
+    # on some forges the job waits until its time limit
+    with start_failure_bench(desk, fake, SPELL, DONE, minutes=0.25, haste=10) as bench:
+        assert_failed_with(bench.run_job(ref="next"), Reason.PUBLISH_REFUSED, "next|base|target")
     assert fake.pulls == []
 
 
@@ -156,61 +157,61 @@ def test_a_base_that_was_deleted_before_the_opening_fails_the_job(desk: Desk, fa
 
 
 def test_branch_deleted_between_runs_is_recreated_for_its_pull_request(desk: Desk, fake: Any) -> None:
-    with at_work(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
-        job = bench.done()
+    with start_failure_bench(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
+        job = bench.run_job()
         fake.delete_branch(job.branch)
         if bench.pull.closed:
             bench.pull.closed -= timedelta(minutes=1)
-        again = bench.followed_up(job)
+        again = bench.run_follow_up(job)
         assert (again.status, again.pr_link, bench.pull.state) == (COMPLETED, job.pr_link, "open"), again.message
-    assert on_branch(fake, job.branch, "docs/other.md") == b"# Another\n"
+    assert read_file_on_branch(fake, job.branch, "docs/other.md") == b"# Another\n"
 
 
 @pytest.mark.parametrize("done", ["deleted", "pushed to"])
 def test_branch_changed_by_a_person_during_a_run_is_not_overwritten(desk: Desk, github: Any, done: str) -> None:
     def act() -> None:
-        [branch] = branches(github.repository.folder).keys() - {"main"}
+        [branch] = list_branches(github.repository.folder).keys() - {"main"}
         if done == "deleted":
             github.delete_branch(branch)
         else:
             github.commit(branch, {"docs/by-hand.md": b"# By hand\n"})
 
-    with at_work(desk, github, SPELL, DONE, meanwhile(act, RENAME), ALSO_DONE) as bench:
-        job = bench.done()
-        again = bench.followed_up(job)
-        explained(again, Reason.REPOSITORY_ERROR, "Someone else changed the branch.*another message")
+    with start_failure_bench(desk, github, SPELL, DONE, act_during_turn(act, RENAME), ALSO_DONE) as bench:
+        job = bench.run_job()
+        again = bench.run_follow_up(job)
+        assert_failed_with(again, Reason.REPOSITORY_ERROR, "Someone else changed the branch.*another message")
         assert len(github.pulls) == 1
-    heads = branches(github.repository.folder)
+    heads = list_branches(github.repository.folder)
     assert (job.branch in heads) == (done == "pushed to")
-    assert done == "deleted" or on_branch(github, job.branch, "docs/by-hand.md") == b"# By hand\n"
+    assert done == "deleted" or read_file_on_branch(github, job.branch, "docs/by-hand.md") == b"# By hand\n"
 
 
 def test_pull_request_closed_during_a_run_stays_closed_until_the_next_message(desk: Desk, fake: Any) -> None:
-    script = (SPELL, DONE, meanwhile(lambda: fake.close(1), RENAME), ALSO_DONE, DONE)
-    with at_work(desk, fake, *script) as bench:
-        job = bench.done()
-        again = bench.followed_up(job)
-        explained(again, Reason.PUBLISH_REFUSED, "closed while the agent was working.*Send another message")
+    script = (SPELL, DONE, act_during_turn(lambda: fake.close(1), RENAME), ALSO_DONE, DONE)
+    with start_failure_bench(desk, fake, *script) as bench:
+        job = bench.run_job()
+        again = bench.run_follow_up(job)
+        assert_failed_with(again, Reason.PUBLISH_REFUSED, "closed while the agent was working.*Send another message")
         assert bench.pull.state == "closed"
         bench.pull.closed -= timedelta(minutes=1)
-        third = bench.followed_up(job, "Open it again: heading too.")
+        third = bench.run_follow_up(job, "Open it again: heading too.")
         assert (third.pr_link, bench.pull.state) == (job.pr_link, "open"), third.message
 
 
 def test_webhook_of_a_closed_pull_request_ends_the_run(desk: Desk, github: Any) -> None:
     def act() -> None:
         github.close(1)
-        desk.jobs.archive(bench.project.id, job.id)  # what the webhook does
+        desk.jobs.archive(bench.project.id, job.id)  # as the webhook does
 
-    with at_work(desk, github, SPELL, DONE, meanwhile(act, RENAME), ALSO_DONE) as bench:
-        job = bench.done()
-        assert bench.followed_up(job).status is ARCHIVED
-        assert bench.left.wait(60)
+    with start_failure_bench(desk, github, SPELL, DONE, act_during_turn(act, RENAME), ALSO_DONE) as bench:
+        job = bench.run_job()
+        assert bench.run_follow_up(job).status is ARCHIVED
+        assert bench.raised_errors.wait(60)
         assert bench.pull.state == "closed"
-    assert on_branch(github, job.branch, "docs/other.md") == FILES["docs/other.md"]
+    assert read_file_on_branch(github, job.branch, "docs/other.md") == FILES["docs/other.md"]
 
 
-# Repositories that cannot be used, when a project is made and when a job meets them.
+# Repositories that cannot be used, at the creation of a project and during a job.
 
 UNUSABLE: dict[str, tuple[Callable[[Any], object], str]] = {
     "archived": (lambda fake: setattr(fake.repository, "archived", True), "is archived"),
@@ -222,61 +223,63 @@ UNUSABLE: dict[str, tuple[Callable[[Any], object], str]] = {
 
 @pytest.mark.parametrize("what", UNUSABLE)
 def test_unusable_repository_fails_with_its_reason_before_any_model_call(desk: Desk, fake: Any, what: str) -> None:
-    if what == "protected":  # Gitea and Forgejo tell nobody else
+    if what == "protected":  # Gitea and Forgejo show it only to admins
         fake.users["copydesk"].access = "admin" if fake.kind in ("Gitea", "Forgejo") else "write"
     spoil, words = UNUSABLE[what]
     spoil(fake)
-    with at_work(desk, fake, SPELL, DONE) as bench:
+    with start_failure_bench(desk, fake, SPELL, DONE) as bench:
         with pytest.raises(RepositoryFailed, match=words):
             find_usable_branch(bench.project, desk.secrets.all(bench.project.id), None)
-        explained(bench.done(), Reason.REPOSITORY_ERROR, words)
-        assert bench.model.asked == []
-    assert branches(fake.repository.folder).keys() == {"main"}
+        assert_failed_with(bench.run_job(), Reason.REPOSITORY_ERROR, words)
+        assert bench.model.requests == []
+    assert list_branches(fake.repository.folder).keys() == {"main"}
 
 
 def test_gitea_rule_for_top_level_branches_does_not_block_jobs(desk: Desk, tmp_path: Path) -> None:
     with fake_forge("gitea", tmp_path) as fake:
         fake.users["copydesk"].access = "admin"
         fake.faults.protect("*")
-        project = project_on(desk, "gitea", fake)
+        project = create_project(desk, "gitea", fake)
         assert find_usable_branch(project, desk.secrets.all(project.id), None) == "main"
 
 
 def test_permissions_unknown_to_the_gitlab_api_are_decided_by_the_push(desk: Desk, tmp_path: Path) -> None:
-    """Those that come through an invited group."""
+    """For permissions through an invited group."""
     with fake_forge("gitlab", tmp_path) as fake:
-        really = fake.dressed
+        original = fake.adjust_response
 
-        def dressed(call: Any, data: Any) -> Any:
-            found = really(call, data)
+        def adjust_response(call: Any, data: Any) -> Any:
+            found = original(call, data)
             if isinstance(found, dict) and "permissions" in found:
                 found["permissions"] = {"project_access": None, "group_access": None}
             return found
 
-        fake.dressed = dressed
-        with at_work(desk, fake, SPELL, DONE) as bench:
-            job = bench.done()
+        fake.adjust_response = adjust_response
+        with start_failure_bench(desk, fake, SPELL, DONE) as bench:
+            job = bench.run_job()
             assert job.status is COMPLETED, job.message
 
 
 def test_branch_protected_during_a_job_fails_with_the_forges_message(desk: Desk, github: Any) -> None:
-    with at_work(desk, github, meanwhile(lambda: github.faults.protect("copydesk/*"), SPELL), DONE) as bench:
-        explained(bench.done(), Reason.REPOSITORY_ERROR, "git push failed.*declined")
+    with start_failure_bench(
+        desk, github, act_during_turn(lambda: github.faults.protect("copydesk/*"), SPELL), DONE
+    ) as bench:
+        assert_failed_with(bench.run_job(), Reason.REPOSITORY_ERROR, "git push failed.*declined")
 
 
 def test_empty_repository_fails_with_a_clear_message(desk: Desk, github: Any) -> None:
     pygit2.Repository(str(github.repository.folder)).references.delete("refs/heads/main")
-    with at_work(desk, github, SPELL, DONE) as bench:
+    with start_failure_bench(desk, github, SPELL, DONE) as bench:
         with pytest.raises(RepositoryFailed, match="Push a first commit"):
             find_usable_branch(bench.project, desk.secrets.all(bench.project.id), None)
-        explained(bench.done(), Reason.REPOSITORY_ERROR, "has no branch main")
-        assert bench.model.asked == []
+        assert_failed_with(bench.run_job(), Reason.REPOSITORY_ERROR, "has no branch main")
+        assert bench.model.requests == []
 
 
 def test_a_default_branch_of_another_name_is_the_base(desk: Desk, tmp_path: Path) -> None:
     with fake_forge("gitlab", tmp_path, branch="trunk") as fake:
-        project = project_on(desk, "gitlab", fake, ref="trunk")
+        project = create_project(desk, "gitlab", fake, ref="trunk")
         assert find_usable_branch(project, desk.secrets.all(project.id), None) == "trunk"
-        with bench_on(fake, desk, project, SPELL, DONE) as bench:
-            job = bench.done()
+        with start_bench(fake, desk, project, SPELL, DONE) as bench:
+            job = bench.run_job()
             assert (job.status, bench.pull.base) == (COMPLETED, "trunk"), job.message

@@ -1,4 +1,4 @@
-"""Moving a page moves all that names it, and nothing else."""
+"""Moving a page updates every reference to it, and nothing else."""
 
 from collections.abc import Callable
 

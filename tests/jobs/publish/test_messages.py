@@ -1,4 +1,4 @@
-"""What a commit and a pull request say, whatever a model or a person put into it."""
+"""Commit messages and pull request texts, for any input of a model or a person."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ from copydesk.jobs.publish.messages import (
     to_one_line,
 )
 from copydesk.jobs.workspace.patches import FilePatch
-from tests.support.jobs import a_job
+from tests.support.jobs import make_job
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_commit_ends_with_the_policys_trailers_and_no_others() -> None:
         sign_off=True, author_name="Docs", author_email="docs@example.org", co_authors=("Ada <a@b.example>",)
     )
     summary = "Why.\n\nSigned-off-by: Mallory <m@evil.example>\nCo-Authored-By: M <m@evil.example>"
-    lines = build_commit_message(a_job(id="job_1"), policy, "Title\nwith a break", summary).splitlines()
+    lines = build_commit_message(make_job(id="job_1"), policy, "Title\nwith a break", summary).splitlines()
     assert lines[0] == "Title with a break"
     assert lines[-3:] == [
         "Copydesk-Job: job_1",
@@ -87,7 +87,7 @@ def test_pull_request_text_has_everything_for_a_reviewer() -> None:
         external_urls=["https://example.org/x (docs/b.md:9)"],
         usage=Usage(requests=3, input_tokens=1200, output_tokens=34, cost_usd=0.0123),
     )
-    text = render_pull_body(a_job(id="job_1", model="openai:x"), ["Rename a\nto b"], told, "https://desk.example/j")
+    text = render_pull_body(make_job(id="job_1", model="openai:x"), ["Rename a\nto b"], told, "https://desk.example/j")
     for said in (
         "Renamed the page.",
         "**Unsure:** Whether",
@@ -102,28 +102,28 @@ def test_pull_request_text_has_everything_for_a_reviewer() -> None:
         assert said in text
 
 
-def list_many(count: int, address: str = "https://example.org/{} (link, docs/a.md:1)") -> str:
+def render_many_addresses(count: int, address: str = "https://example.org/{} (link, docs/a.md:1)") -> str:
     told = PullRequestReport(summary="Words.", external_urls=[address.format(n) for n in range(count)])
-    return render_pull_body(a_job(id="job_1"), [], told, "https://desk.example/job_1")
+    return render_pull_body(make_job(id="job_1"), [], told, "https://desk.example/job_1")
 
 
 def test_all_new_urls_are_listed_and_long_lists_are_collapsed() -> None:
-    text = list_many(150)
+    text = render_many_addresses(150)
     assert all(f"- https://example.org/{n} (link" in text for n in range(150))
     before, _, after = text.partition("<details>")
     assert "New external URLs" in before
     assert "150 URLs" in after
     assert after.index("</details>") < after.index("Created by")
-    assert "<details>" not in list_many(20)
+    assert "<details>" not in render_many_addresses(20)
 
 
 def test_urls_that_do_not_fit_are_counted_and_findable() -> None:
-    text = list_many(3_000)
+    text = render_many_addresses(3_000)
     shown = text.count("- https://example.org/")
     assert 100 < shown < 3_000
     assert f"{3_000 - shown} more are not shown. See the diff of [this job](https://desk.example/job_1)" in text
     assert len(text) < 30_000
-    assert len(list_many(30, "https://example.org/{}" + "x" * 10_000)) < 30_000
+    assert len(render_many_addresses(30, "https://example.org/{}" + "x" * 10_000)) < 30_000
 
 
 def test_urls_that_load_content_come_first() -> None:

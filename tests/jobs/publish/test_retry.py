@@ -1,4 +1,4 @@
-"""A forge that is away delays a job, and does not end it."""
+"""An unavailable forge delays a job, and does not end it."""
 
 import time
 
@@ -9,8 +9,8 @@ from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
 from copydesk.jobs.publish.retry import MAX_BACKOFF_SECONDS, retry_while_unavailable
 
 
-class Forge:
-    """Away so many times, then back."""
+class FlakyForge:
+    """Unavailable a number of times, then available."""
 
     def __init__(self, times: int, retry_after: float | None = None) -> None:
         self.times, self.retry_after = times, retry_after
@@ -26,30 +26,30 @@ class Forge:
         self.pauses.append(seconds)
 
 
-def far() -> float:
+def distant_deadline() -> float:
     return time.monotonic() + 3600
 
 
 def test_backoff_grows_up_to_a_minute() -> None:
-    forge = Forge(9)
-    assert retry_while_unavailable(forge.act, forge.pause, far()) == "done"
+    forge = FlakyForge(9)
+    assert retry_while_unavailable(forge.act, forge.pause, distant_deadline()) == "done"
     assert forge.pauses == [1, 2, 4, 8, 16, 32, MAX_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS]
 
 
 def test_a_forge_that_is_down_for_ten_minutes_is_waited_for() -> None:
-    forge = Forge(14)
-    retry_while_unavailable(forge.act, forge.pause, far())
+    forge = FlakyForge(14)
+    retry_while_unavailable(forge.act, forge.pause, distant_deadline())
     assert sum(forge.pauses) >= 540
 
 
 def test_retry_after_of_the_forge_is_honored() -> None:
-    forge = Forge(2, retry_after=90)
-    retry_while_unavailable(forge.act, forge.pause, far())
+    forge = FlakyForge(2, retry_after=90)
+    retry_while_unavailable(forge.act, forge.pause, distant_deadline())
     assert forge.pauses == [90, 90]
 
 
 def test_no_wait_goes_beyond_the_deadline() -> None:
-    forge = Forge(99, retry_after=90)
+    forge = FlakyForge(99, retry_after=90)
     with pytest.raises(ForgeRefused, match=r"The forge is away\. .*asks to wait 90 s") as refused:
         retry_while_unavailable(forge.act, forge.pause, time.monotonic() + 60)
     assert refused.value.reason is Reason.REPOSITORY_ERROR
@@ -64,7 +64,7 @@ def test_refusal_is_not_retried() -> None:
         raise ForgeRefused("No.")
 
     with pytest.raises(ForgeRefused, match="No"):
-        retry_while_unavailable(act, lambda _seconds, _why: None, far())
+        retry_while_unavailable(act, lambda _seconds, _why: None, distant_deadline())
     assert len(calls) == 1
 
 
@@ -76,4 +76,4 @@ def test_stop_ends_the_wait() -> None:
         raise Stopped
 
     with pytest.raises(Stopped):
-        retry_while_unavailable(Forge(1).act, pause, far())
+        retry_while_unavailable(FlakyForge(1).act, pause, distant_deadline())

@@ -1,4 +1,4 @@
-"""The edges of the sandbox: socket pairs, watches, resources that no limit counts, and a supervisor that is killed."""
+"""Edges of the sandbox: socket pairs, watches, resources without a limit, and a killed supervisor."""
 
 import os
 import shutil
@@ -19,12 +19,12 @@ from copydesk.jobs.checks.check_command import CommandResult
 from copydesk.jobs.sandbox.protocol import MIB, Limits
 from copydesk.jobs.sandbox.seccomp import ARCHITECTURES, build_seccomp_program
 from tests.jobs.checks.test_check_command import (  # noqa: F401 — two of them are fixtures
-    Bench,
+    CommandBench,
     bench,
-    copies,
-    processes_with,
+    find_processes,
+    list_copies,
     temporary,
-    until,
+    wait_until,
 )
 from tests.support.programs import skip_missing
 
@@ -49,7 +49,7 @@ CLOEXEC, NONBLOCK = 0o2000000, 0o4000
 
 
 def verdict(program: bytes, number: int, arguments: tuple[int, ...] = (), architecture: int = 0) -> int:
-    """What the kernel would answer, by running the filter's steps."""
+    """Returns the kernel's verdict by interpreting the filter."""
     padded = (*arguments, *[0] * (6 - len(arguments)))
     data = struct.pack("<IIQ6Q", number, architecture, 0, *padded)
     steps, at, value = list(struct.iter_unpack("=HBBI", program)), 0, 0
@@ -115,7 +115,7 @@ def test_seccomp_filter_decides_by_call_and_arguments(
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_other_syscall_abis_are_blocked(machine: str) -> None:
-    """A program for 32 bits has other numbers, and x32 the same ones with a bit on top."""
+    """A 32-bit program has other syscall numbers, and x32 has the same ones with an extra high bit."""
     program, architecture = build_seccomp_program(pretend_modes=True, machine=machine), ARCHITECTURES[machine][1]
     for other in (0x40000003, 0x40000028, *(mine[1] for name, mine in ARCHITECTURES.items() if name != machine)):
         assert verdict(program, CALLS["read"][machine], (), other) == KILLED
@@ -145,7 +145,7 @@ SENDING = """
 """
 
 
-def test_socketpair_cannot_reach_sockets_outside(bench: Bench) -> None:
+def test_socketpair_cannot_reach_sockets_outside(bench: CommandBench) -> None:
     name = uuid4().hex
     place = str(Path(gettempdir(), f"{name}.socket"))
     with (
@@ -163,7 +163,7 @@ def test_socketpair_cannot_reach_sockets_outside(bench: Bench) -> None:
     assert result.output == "inside\n"
 
 
-def test_inotify_and_fanotify_are_refused(bench: Bench) -> None:
+def test_inotify_and_fanotify_are_refused(bench: CommandBench) -> None:
     result = bench.python(f"""
         import ctypes
         libc = ctypes.CDLL(None, use_errno=True)
@@ -173,7 +173,7 @@ def test_inotify_and_fanotify_are_refused(bench: Bench) -> None:
     assert result.output == "[-1, -1, -1] -1\n"
 
 
-def test_programs_can_communicate_with_child_processes(bench: Bench) -> None:
+def test_programs_can_communicate_with_child_processes(bench: CommandBench) -> None:
     result = bench.python("""
         import asyncio, multiprocessing
         async def main():
@@ -190,7 +190,7 @@ def test_programs_can_communicate_with_child_processes(bench: Bench) -> None:
     assert result.output == "asyncio\npipe\n"
 
 
-def test_node_can_communicate_with_child_processes(bench: Bench) -> None:
+def test_node_can_communicate_with_child_processes(bench: CommandBench) -> None:
     if shutil.which("node", path="/usr/local/bin:/usr/bin:/bin") is None:
         skip_missing("node", "node is not in /usr")
     script = "process.stdout.write(require('child_process').execFileSync('cat', {input: 'in'}))"
@@ -218,12 +218,12 @@ FILL = """
 
 
 @pytest.mark.parametrize(("processes", "pairs"), [(1, 100), (10, 10)])
-def test_socket_limit_applies_across_all_processes(bench: Bench, processes: int, pairs: int) -> None:
+def test_socket_limit_applies_across_all_processes(bench: CommandBench, processes: int, pairs: int) -> None:
     result = bench.python(FILL.format(processes=processes, pairs=pairs), limits=Limits(sockets=100))
     assert result.summary == "The check command was stopped because it opened too many sockets."
 
 
-def test_shared_sockets_count_once(bench: Bench) -> None:
+def test_shared_sockets_count_once(bench: CommandBench) -> None:
     result = bench.python(
         """
         import os, socket, time
@@ -236,7 +236,7 @@ def test_shared_sockets_count_once(bench: Bench) -> None:
     assert result.ok, result
 
 
-def test_socket_buffers_cannot_be_enlarged(bench: Bench) -> None:
+def test_socket_buffers_cannot_be_enlarged(bench: CommandBench) -> None:
     result = bench.python("""
         import socket
         one, _ = socket.socketpair()
@@ -249,15 +249,15 @@ def test_socket_buffers_cannot_be_enlarged(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("place", [".", "$TMPDIR", "/dev/shm"])
-def test_empty_files_count_toward_the_file_limit(bench: Bench, place: str) -> None:
+def test_empty_files_count_toward_the_file_limit(bench: CommandBench, place: str) -> None:
     if place == "/dev/shm" and bench.sandbox.backend == "landlock":
-        place = "."  # where there is no such folder to write to
+        place = "."  # no writable folder there
     command = f"cd {place}; mkdir -p many; i=0; while :; do i=$((i+1)); : > many/$i; done"
     result = bench.run(command, limits=Limits(files=500), seconds=120)
     assert result.summary == "The check command was stopped because it created too many files."
 
 
-def test_page_tables_count_as_memory(bench: Bench) -> None:
+def test_page_tables_count_as_memory(bench: CommandBench) -> None:
     script = """
         import mmap, time
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000
@@ -272,15 +272,15 @@ def test_page_tables_count_as_memory(bench: Bench) -> None:
 
 def list_supervisors() -> list[int]:
     found = []
-    for number in processes_with("sandbox.supervisor"):
+    for number in find_processes("sandbox.supervisor"):
         with open(f"/proc/{number}/stat") as file:
             if file.read().rpartition(")")[2].split()[1] == str(os.getpid()):
                 found.append(number)
     return found
 
 
-def test_no_process_outlives_a_killed_supervisor(bench: Bench) -> None:
-    token, before, done = uuid4().hex, copies(), list[CommandResult]()
+def test_no_process_outlives_a_killed_supervisor(bench: CommandBench) -> None:
+    token, before, done = uuid4().hex, list_copies(), list[CommandResult]()
     script = f"""
         import ctypes, os, sys, time
         ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
@@ -291,18 +291,18 @@ def test_no_process_outlives_a_killed_supervisor(bench: Bench) -> None:
     """
     thread = threading.Thread(target=lambda: done.append(bench.python(script, seconds=600)))
     thread.start()
-    assert until(lambda: len(processes_with(token)) >= 3)
+    assert wait_until(lambda: len(find_processes(token)) >= 3)
     [supervisor] = list_supervisors()
     os.kill(supervisor, signal.SIGKILL)
     thread.join(60)
     expected = ("The check command could not be run: its supervisor died.", False)
     assert [(result.summary, result.ran) for result in done] == [expected]
-    assert until(lambda: processes_with(token) == [])
-    assert copies() <= before
+    assert wait_until(lambda: find_processes(token) == [])
+    assert list_copies() <= before
 
 
-def test_no_process_outlives_a_killed_worker_whose_pipes_are_shared(bench: Bench) -> None:
-    """A child that was forked meanwhile keeps the pipe open whose end would tell the supervisor to stop."""
+def test_no_process_outlives_a_killed_worker_whose_pipes_are_shared(bench: CommandBench) -> None:
+    """A child that was forked in between keeps the pipe open whose end would stop the supervisor."""
     token = uuid4().hex
     script = f"""
         import os, threading, time
@@ -320,18 +320,18 @@ def test_no_process_outlives_a_killed_worker_whose_pipes_are_shared(bench: Bench
         print(child, flush=True)
         time.sleep(600)
     """
-    before = copies()
+    before = list_copies()
     environment = {**os.environ, "TMPDIR": gettempdir()}
     worker = subprocess.Popen([sys.executable, "-c", dedent(script)], env=environment, stdout=subprocess.PIPE)
     assert worker.stdout is not None
-    assert until(lambda: any(b"sh" in Path(f"/proc/{p}/comm").read_bytes() for p in processes_with(token)))
+    assert wait_until(lambda: any(b"sh" in Path(f"/proc/{p}/comm").read_bytes() for p in find_processes(token)))
     Path(gettempdir(), "go").touch()
     keeper = int(worker.stdout.readline())
     try:
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-        assert until(lambda: [p for p in processes_with(token) if p != keeper] == [])
-        assert until(lambda: copies() <= before)
+        assert wait_until(lambda: [p for p in find_processes(token) if p != keeper] == [])
+        assert wait_until(lambda: list_copies() <= before)
     finally:
         os.kill(keeper, signal.SIGKILL)
         worker.stdout.close()

@@ -1,4 +1,4 @@
-"""What the checks find: it goes back to the model, and what is said of it is so."""
+"""Findings of the checks: the model receives them, and the report about them is correct."""
 
 import threading
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import job_topic
 from copydesk.jobs.workflow.executor import RunExecutor
 from copydesk.jobs.workspace.workspace import short_hash
-from tests.support import migrated
+from tests.support import migrated_databases
 from tests.support.repositories import make_repository
-from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
+from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 
 PAGE = b"# A\n\nHello one\n"
 GOOD, BAD = edit("a.md", "one", "two"), edit("a.md", "Hello", "Hello [x](gone.md)")
 MENDED = edit("a.md", "[x](gone.md)", "there")
 
 
-class Stage:
+class ReviewStage:
     def __init__(self, desk: Desk, repository: Path, policy: Policy, script: list[Turn]) -> None:
         self.desk, self.model = desk, ScriptedModel(script)
         self.project = desk.projects.create(
@@ -32,7 +32,7 @@ class Stage:
         )
         self.worker = desk.create_worker(lambda _name: self.model)
 
-    def ended(self, job_id: str) -> Job:
+    def wait_for_end(self, job_id: str) -> Job:
         signals, topic = self.desk.database.notifications, job_topic(job_id)
         while True:
             mark = signals.mark(topic)
@@ -42,7 +42,7 @@ class Stage:
             signals.wait(topic, mark, 10)
 
     def job(self) -> Job:
-        return self.ended(self.desk.jobs.create(self.project, NewJob("Do it.")).job.id)
+        return self.wait_for_end(self.desk.jobs.create(self.project, NewJob("Do it.")).job.id)
 
     @property
     def pull_text(self) -> str:
@@ -50,14 +50,14 @@ class Stage:
 
 
 @contextmanager
-def staged(
+def open_stage(
     folder: Path, *script: Turn, policy: Policy | None = None, page: bytes = PAGE, without_sandbox: bool = False
-) -> Iterator[Stage]:
-    desk = open_desk(Settings(data=folder / "data", database_url=migrated.new_sqlite(folder / "data")))
-    stage = Stage(desk, make_repository(folder / "docs.git", {"a.md": page}), policy or Policy(), list(script))
+) -> Iterator[ReviewStage]:
+    desk = open_desk(Settings(data=folder / "data", database_url=migrated_databases.new_sqlite(folder / "data")))
+    stage = ReviewStage(desk, make_repository(folder / "docs.git", {"a.md": page}), policy or Policy(), list(script))
     if without_sandbox:
         assert isinstance(stage.worker.executor, RunExecutor)
-        stage.worker.executor.get_sandbox()  # which was begun at start
+        stage.worker.executor.get_sandbox()  # it was started with the worker
         stage.worker.executor._sandbox = SandboxUnavailable("This machine has none.")
     thread = threading.Thread(target=stage.worker.run)
     thread.start()
@@ -70,23 +70,23 @@ def staged(
 
 
 def test_finding_fixed_by_the_model_is_not_in_the_pull_request(tmp_path: Path) -> None:
-    with staged(tmp_path, BAD, finish(), MENDED, finish()) as stage:
+    with open_stage(tmp_path, BAD, finish(), MENDED, finish()) as stage:
         job = stage.job()
         assert (job.message, {check["status"] for check in job.checks}) == (None, {"passed"})
         assert "gone.md" not in stage.pull_text
 
 
 def test_unfixed_finding_makes_the_pull_request_a_draft_that_names_it(tmp_path: Path) -> None:
-    with staged(tmp_path, BAD, *[finish()] * 4) as stage:
+    with open_stage(tmp_path, BAD, *[finish()] * 4) as stage:
         job = stage.job()
         assert job.message == "The checks found problems in the pull request, so it is a draft."
         assert stage.desk.pulls.list_for_project(stage.project.id)[0].draft
         assert "**Not fixed**" in stage.pull_text
-        assert len(stage.model.asked) == 5, "three times back, then it stands"
+        assert len(stage.model.requests) == 5, "three times back, then it stands"
 
 
 def test_unfixed_finding_fails_the_job_if_the_project_says_so(tmp_path: Path) -> None:
-    with staged(tmp_path, BAD, *[finish()] * 4, policy=Policy(on_check_failure="fail")) as stage:
+    with open_stage(tmp_path, BAD, *[finish()] * 4, policy=Policy(on_check_failure="fail")) as stage:
         job = stage.job()
         assert (job.status, job.reason, job.pr_link) == (Status.FAILED, "checks_failed", None)
         assert "gone.md" in (job.message or "")
@@ -94,18 +94,18 @@ def test_unfixed_finding_fails_the_job_if_the_project_says_so(tmp_path: Path) ->
 
 def test_model_that_ends_with_text_is_reviewed_too(tmp_path: Path) -> None:
     words = [Reply(text="All done."), Reply(text="I changed a.md as asked.")]
-    with staged(tmp_path, BAD, *words, MENDED, finish()) as stage:
+    with open_stage(tmp_path, BAD, *words, MENDED, finish()) as stage:
         assert stage.job().message is None
-        assert "gone.md" in str(stage.model.asked[3][-1])
+        assert "gone.md" in str(stage.model.requests[3][-1])
         assert "gone.md" not in stage.pull_text
 
 
 def test_follow_up_with_findings_does_not_call_a_ready_pull_request_a_draft(tmp_path: Path) -> None:
-    with staged(tmp_path, GOOD, finish(), BAD, *[finish()] * 4) as stage:
+    with open_stage(tmp_path, GOOD, finish(), BAD, *[finish()] * 4) as stage:
         first = stage.job()
         stage.desk.jobs.add_message(stage.project, first.id, "More.")
         assert (
-            stage.ended(first.id).message
+            stage.wait_for_end(first.id).message
             == "The checks found problems in the pull request, which its description lists."
         )
         assert not stage.desk.pulls.list_for_project(stage.project.id)[0].draft
@@ -114,14 +114,14 @@ def test_follow_up_with_findings_does_not_call_a_ready_pull_request_a_draft(tmp_
 def test_model_is_told_why_its_change_cannot_be_published(tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     leak = edit("a.md", "one", f"one {secret}")
-    with staged(tmp_path, leak, finish(), edit("a.md", secret, "<your token>"), finish()) as stage:
+    with open_stage(tmp_path, leak, finish(), edit("a.md", secret, "<your token>"), finish()) as stage:
         assert stage.job().status is Status.COMPLETED
-        assert "looks like a secret" in str(stage.model.asked[2][-1])
-        assert secret not in str(stage.model.asked[2][-1])
+        assert "looks like a secret" in str(stage.model.requests[2][-1])
+        assert secret not in str(stage.model.requests[2][-1])
 
 
 def test_check_command_that_failed_before_the_change_is_not_a_finding(tmp_path: Path) -> None:
-    with staged(tmp_path, GOOD, finish(), policy=Policy(check_command="false")) as stage:
+    with open_stage(tmp_path, GOOD, finish(), policy=Policy(check_command="false")) as stage:
         stage.job()
         assert "the check command fails, as it did before the change" in stage.pull_text
         assert "passed: " in stage.pull_text
@@ -130,11 +130,11 @@ def test_check_command_that_failed_before_the_change_is_not_a_finding(tmp_path: 
 
 def test_without_a_sandbox_the_command_is_refused_and_not_blamed_on_the_model(tmp_path: Path) -> None:
     policy = Policy(check_command="true")
-    with staged(tmp_path, GOOD, *[finish()] * 4, policy=policy, without_sandbox=True) as stage:
+    with open_stage(tmp_path, GOOD, *[finish()] * 4, policy=policy, without_sandbox=True) as stage:
         job = stage.job()
         assert job.checks[-1]["status"] == "failed"
         assert "The check command was not run. This machine has none." in stage.pull_text
-        assert len(stage.model.asked) == 2
+        assert len(stage.model.requests) == 2
 
 
 def test_page_reformatted_in_small_edits_is_pointed_out_once(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_page_reformatted_in_small_edits_is_pointed_out_once(tmp_path: Path) -> 
     page = "\n".join(["# A", "", *lines, ""]).encode()
 
     reformat = calls(("edit", {"path": "a.md", "hash": short_hash(page), "replacements": pieces}))
-    with staged(tmp_path, reformat, finish(), finish(), page=page) as stage:
+    with open_stage(tmp_path, reformat, finish(), finish(), page=page) as stage:
         assert stage.job().status is Status.COMPLETED
-        assert "If this is what was asked for, call finish again." in str(stage.model.asked[2][-1])
-        assert len(stage.model.asked) == 3
+        assert "If this is what was asked for, call finish again." in str(stage.model.requests[2][-1])
+        assert len(stage.model.requests) == 3

@@ -1,4 +1,4 @@
-"""A diff holds what was meant: other lines are not re-wrapped, re-styled or re-encoded, and pages not written anew."""
+"""A diff contains only intended changes: it does not re-wrap, restyle or re-encode other lines or rewrite pages."""
 
 import re
 import textwrap
@@ -59,18 +59,18 @@ when the weather is bad.
 TWICE = PAGE + "\n" + PAGE
 
 
-def judged(new: str, old: str = PAGE, **options: bool) -> str | None:
+def check_edit(new: str, old: str = PAGE, **options: bool) -> str | None:
     return explain_overreach(old.encode(), new.encode(), **options)
 
 
-def rewrapped(text: str, width: int = 60) -> str:
+def rewrap(text: str, width: int = 60) -> str:
     paragraphs = text.split("\n\n")
     return "\n\n".join(textwrap.fill(p, width) if re.match(r"[A-Z]\w+ .*\n", p) else p for p in paragraphs)
 
 
 RENORMALISED: dict[str, Callable[[str], str]] = {
-    "wrapped anew": rewrapped,
-    "unwrapped": lambda text: rewrapped(text, 10_000),
+    "wrapped anew": rewrap,
+    "unwrapped": lambda text: rewrap(text, 10_000),
     "line endings": lambda text: text.replace("\n", "\r\n"),
     "other bullets": lambda text: re.sub(r"^\* ", "- ", text, flags=re.M),
     "trailing spaces": lambda text: re.sub(r"(?<=\S)$", " ", text, flags=re.M),
@@ -85,13 +85,13 @@ RENORMALISED: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("how", RENORMALISED)
 def test_pure_reformatting_is_always_refused(how: str) -> None:
-    assert judged(RENORMALISED[how](TWICE), TWICE)
-    assert judged(RENORMALISED[how](TWICE), TWICE, allow_rewrite=True)
+    assert check_edit(RENORMALISED[how](TWICE), TWICE)
+    assert check_edit(RENORMALISED[how](TWICE), TWICE, allow_rewrite=True)
 
 
 @pytest.mark.parametrize("how", RENORMALISED)
 def test_reformatting_along_with_a_real_change_is_refused(how: str) -> None:
-    refusal = judged(RENORMALISED[how](TWICE.replace("60 MB", "80 MB", 1)), TWICE)
+    refusal = check_edit(RENORMALISED[how](TWICE.replace("60 MB", "80 MB", 1)), TWICE)
     assert refusal
     assert "only reformats" in refusal
     assert "edit only lines whose meaning changes" in refusal
@@ -103,7 +103,7 @@ LEGITIMATE = {
     "a new section": PAGE.replace("## Next", "## Upgrade\n\nStop it, install again.\n\n* One\n* Two\n\n## Next"),
     "sections gone": PAGE[: PAGE.index("* Get")] + PAGE[PAGE.index("## Next") :],
     "a paragraph gone": PAGE.replace(PAGE[PAGE.index("The café") : PAGE.index("    indented")], ""),
-    "a paragraph edited and wrapped": rewrapped(PAGE[: PAGE.index("* Get")].replace("macOS and", "macOS, BSD and"), 70)
+    "a paragraph edited and wrapped": rewrap(PAGE[: PAGE.index("* Get")].replace("macOS and", "macOS, BSD and"), 70)
     + PAGE[PAGE.index("* Get") :],
     "a new column": re.sub(r"^\|(.*)\|$", lambda r: f"|{r[1]}| {'---' if '--' in r[1] else 'new'} |", PAGE, flags=re.M),
     "columns swapped": re.sub(r"^\| (\w+) \| (\S+) \|", r"| \2 | \1 |", PAGE, flags=re.M),
@@ -131,14 +131,14 @@ LEGITIMATE = {
 @pytest.mark.parametrize("what", LEGITIMATE)
 def test_ordinary_edits_are_accepted(what: str) -> None:
     assert LEGITIMATE[what] != PAGE
-    assert judged(LEGITIMATE[what]) is None
+    assert check_edit(LEGITIMATE[what]) is None
 
 
 def test_rewriting_a_page_needs_the_whole_flag() -> None:
     translated = re.sub(r"[A-Za-z]{3,}", lambda word: word.group()[::-1] + "a", PAGE)
-    assert "'whole'" in (judged(translated) or "")
-    assert judged(translated, allow_rewrite=True) is None
-    assert judged("short\n", "an old one\n") is None
+    assert "'whole'" in (check_edit(translated) or "")
+    assert check_edit(translated, allow_rewrite=True) is None
+    assert check_edit("short\n", "an old one\n") is None
 
 
 def test_byte_order_mark_is_kept() -> None:
@@ -166,7 +166,7 @@ def test_any_edit_of_a_few_lines_passes(lines: list[str], data: st.DataObject) -
         )
     )
     after = [*lines[:start], *new, *lines[start + gone :]]
-    assert judged("\n".join(after) + "\n", "\n".join(lines) + "\n") is None
+    assert check_edit("\n".join(after) + "\n", "\n".join(lines) + "\n") is None
 
 
 @settings(max_examples=100, deadline=None)
@@ -178,8 +178,8 @@ def test_whitespace_changes_outside_the_edited_lines_are_refused(
     assume(sum(1 for line in lines if line) > MAX_SMALL_EDIT_LINES + meant)
     for number in range(meant):
         changed[number] = "really something else"
-    assume(not before or not meant)  # what moves in together with a new line above it is a group, and meant
-    assert judged("\n".join(changed) + "\n", "\n".join(lines) + "\n")
+    assume(not before or not meant)  # lines that move together with a new line above form one intended group
+    assert check_edit("\n".join(changed) + "\n", "\n".join(lines) + "\n")
 
 
 @settings(max_examples=100, deadline=None)
@@ -189,36 +189,36 @@ def test_rewrapping_other_paragraphs_is_refused(paragraphs: list[list[str]], wid
     new = "\n\n".join(textwrap.fill(" ".join(words), width) for words in paragraphs)
     edited = new.replace(paragraphs[0][0], "edited", 1)
     assume(sum(a != b for a, b in zip(old.split("\n\n")[1:], new.split("\n\n")[1:], strict=True)) >= 3)
-    assert judged(new + "\n", old + "\n")
-    assert judged(edited + "\n", old + "\n")
+    assert check_edit(new + "\n", old + "\n")
+    assert check_edit(edited + "\n", old + "\n")
 
 
-def use(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
+def use_tool(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
     return Toolbox(workspace).call(ToolCall(id="1", name=name, arguments=arguments))
 
 
 def test_tools_refuse_reformatting_and_leave_the_file_unchanged(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": PAGE.encode()})
     seen = short_hash(PAGE.encode())
-    anew = rewrapped(PAGE.replace("60 MB", "80 MB"))
+    anew = rewrap(PAGE.replace("60 MB", "80 MB"))
     translated = re.sub(r"[A-Za-z]{3,}", lambda word: word.group()[::-1] + "a", PAGE)
     for result in (
-        use(docs, "write", path="a.md", hash=seen, content=anew),
-        use(docs, "write", path="a.md", hash=seen, content=translated),
-        use(docs, "edit", path="a.md", hash=seen, replacements=[{"old": PAGE, "new": anew}]),
-        use(docs, "edit", path="a.md", hash=seen, replacements=[{"old": PAGE, "new": translated}]),
+        use_tool(docs, "write", path="a.md", hash=seen, content=anew),
+        use_tool(docs, "write", path="a.md", hash=seen, content=translated),
+        use_tool(docs, "edit", path="a.md", hash=seen, replacements=[{"old": PAGE, "new": anew}]),
+        use_tool(docs, "edit", path="a.md", hash=seen, replacements=[{"old": PAGE, "new": translated}]),
     ):
         assert not result.ok
         assert docs.changes() == {}
-    assert use(docs, "write", path="a.md", hash=seen, content=translated, whole=True).ok
-    assert use(docs, "write", path="new.md", content=PAGE).ok
+    assert use_tool(docs, "write", path="a.md", hash=seen, content=translated, whole=True).ok
+    assert use_tool(docs, "write", path="new.md", content=PAGE).ok
 
 
 def test_whitespace_cleanup_that_names_each_line_is_accepted(workspace: MakeWorkspace) -> None:
     body = "".join(f"line {n}   \n" for n in range(40))
     docs = workspace({"a.md": body.encode()})
     trimmed = [{"old": f"line {n}   ", "new": f"line {n}", "line": n + 1} for n in range(40)]
-    assert use(docs, "edit", path="a.md", hash=short_hash(body.encode()), replacements=trimmed).ok
+    assert use_tool(docs, "edit", path="a.md", hash=short_hash(body.encode()), replacements=trimmed).ok
     assert explain_reformatting('"', "“") is None
 
 
@@ -226,7 +226,7 @@ def test_whitespace_cleanup_that_names_each_line_is_accepted(workspace: MakeWork
 def test_final_newline_is_kept(workspace: MakeWorkspace, old: str, written: str) -> None:
     docs = workspace({"a.md": old.encode()})
     content = written.replace("60 MB", "80 MB")
-    assert use(docs, "write", path="a.md", hash=short_hash(old.encode()), content=content).ok
+    assert use_tool(docs, "write", path="a.md", hash=short_hash(old.encode()), content=content).ok
     assert docs.read("a.md").decode() == old.replace("60 MB", "80 MB")
 
 
@@ -234,6 +234,6 @@ def test_final_newline_is_kept(workspace: MakeWorkspace, old: str, written: str)
 def test_large_file_is_checked_quickly() -> None:
     old = "".join(f"Line {n} of a long file, which says {n * n}.\n" for n in range(30_000))
     with limit_cpu(seconds=15):
-        assert judged(old.replace("Line 5 ", "Line five ").replace("Line 29999 ", "The last "), old) is None
-        assert judged(old.replace("0 of a", "0 of one"), old) is None
-        assert judged(old.replace(", which", ",  which"), old, whole=True)
+        assert check_edit(old.replace("Line 5 ", "Line five ").replace("Line 29999 ", "The last "), old) is None
+        assert check_edit(old.replace("0 of a", "0 of one"), old) is None
+        assert check_edit(old.replace(", which", ",  which"), old, whole=True)

@@ -16,18 +16,18 @@ from copydesk.desk import open_desk
 from copydesk.jobs.job import COMPLETED
 from copydesk.jobs.service import NewJob
 from tests.jobs.bench import wait_until
-from tests.support.repositories import branches, file_on
+from tests.support.repositories import list_branches, read_file
 
 log = logging.getLogger(__name__)
 MEGABYTES = int(os.environ.get("LARGE_MEGABYTES", "300"))
 PAGES = 2000
 MORE_MEMORY = 64 * 1024
-"""KiB that a worker may need beyond what a small repository takes."""
+"""KiB that a worker may need in addition to those for a small repository."""
 pytestmark = pytest.mark.drill
 
 
-def stream(megabytes: int) -> Iterator[bytes]:
-    """For git's fast-import: pages, and pictures that nothing can compress."""
+def stream_import(megabytes: int) -> Iterator[bytes]:
+    """Generates input for git fast-import: pages, and pictures that cannot be compressed."""
     yield b"commit refs/heads/main\ncommitter Ada <ada@example.org> 1700000000 +0000\ndata 6\nAll of"
     for number in range(PAGES):
         page = f"# Page {number}\n\nThe {'colour' if number == 7 else 'shape'} of things, [next](page-0.md).\n".encode()
@@ -38,21 +38,21 @@ def stream(megabytes: int) -> Iterator[bytes]:
     yield b"\n"
 
 
-def repository_of(folder: Path, megabytes: int) -> Path:
+def make_repository_of_size(folder: Path, megabytes: int) -> Path:
     subprocess.run(["git", "init", "--quiet", "--bare", "-b", "main", str(folder)], check=True)
     command = ["git", "-C", str(folder), "-c", "core.compression=0", "fast-import", "--quiet"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as importing:
         assert importing.stdin is not None
-        for part in stream(megabytes):
+        for part in stream_import(megabytes):
             importing.stdin.write(part)
     assert importing.returncode == 0
     return folder
 
 
-def peak_of_a_job(folder: Path, megabytes: int) -> int:
-    """KiB that a worker of its own took at most; two jobs are done, the second on a mirror that is there."""
+def measure_job_peak(folder: Path, megabytes: int) -> int:
+    """Measures the peak KiB of a separate worker that runs two jobs, the second one with a warm mirror."""
     folder.mkdir()
-    repository = repository_of(folder / "docs.git", megabytes)
+    repository = make_repository_of_size(folder / "docs.git", megabytes)
     desk = open_desk(Settings(data=folder / "data"))
     project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
     environment = {**os.environ, "COPYDESK_DATA": str(folder / "data")}
@@ -65,13 +65,13 @@ def peak_of_a_job(folder: Path, megabytes: int) -> int:
                 wait_until(lambda: desk.jobs.get(project.id, job_id).status != "active", 600)  # noqa: B023
                 job = desk.jobs.get(project.id, job_id)
                 assert job.status is COMPLETED, job.message
-                assert b"The color of" in (file_on(repository, job.branch, "docs/page-7.md") or b"")
+                assert b"The color of" in (read_file(repository, job.branch, "docs/page-7.md") or b"")
                 log.info("%d MB: a job in %.1f s", megabytes, time.monotonic() - began)
             status = Path(f"/proc/{worker.pid}/status").read_text()
         finally:
             worker.terminate()
     desk.close()
-    assert len(branches(repository)) == 3
+    assert len(list_branches(repository)) == 3
     peak = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert peak is not None
     log.info("%d MB: a peak of %d MiB", megabytes, int(peak[1]) >> 10)
@@ -79,5 +79,5 @@ def peak_of_a_job(folder: Path, megabytes: int) -> int:
 
 
 def test_a_worker_needs_no_more_memory_for_a_large_repository(tmp_path: Path) -> None:
-    small = peak_of_a_job(tmp_path / "small", 1)
-    assert peak_of_a_job(tmp_path / "large", MEGABYTES) < small + MORE_MEMORY
+    small = measure_job_peak(tmp_path / "small", 1)
+    assert measure_job_peak(tmp_path / "large", MEGABYTES) < small + MORE_MEMORY

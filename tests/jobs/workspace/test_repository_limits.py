@@ -1,4 +1,4 @@
-"""Repositories that are too large, on purpose or not: refused with a sentence before they are read."""
+"""Repositories that are too large, on purpose or not, are refused with a clear message before they are read."""
 
 import os
 import subprocess
@@ -35,26 +35,26 @@ from copydesk.jobs.workspace.repository_limits import (
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.execution.test_stopping import CLAIM
 from tests.support import bombs
-from tests.support.repositories import AUTHOR, branches, commit, file_on, make_repository
+from tests.support.repositories import AUTHOR, commit, list_branches, make_repository, read_file
 from tests.support.service import Service, serve
 
 PAGE = b"# Hello\n\nThe colour of things.\n"
 SMALL = replace(DEFAULT_LIMITS, entries=50, depth=5, file_bytes=1000)
 BOMBS = {
-    "as many paths as a number has digits": (bombs.same_folders(), "200,000 files and folders"),
-    "folders without a file": (bombs.same_folders(leaf=False), "200,000 files and folders"),
-    "deep": (bombs.nested(5_000), "100 levels of nested folders"),
-    "deep by a shared folder": (bombs.same_folders(150, 1), "100 levels of nested folders"),
-    "one folder": (bombs.many_in_one_folder(200_001), "200,000 files and folders"),
-    "a long name": (bombs.named(b"n" * 60_000), "1,024 characters"),
-    "a name of megabytes": (bombs.named(b"n" * 3_000_000), "can't parse filename"),
-    "long paths": (bombs.named(b"n" * 1000, bombs.many_in_one_folder(70_000)), "64,000,000 characters in total"),
-    "where no name can be said": (bombs.named(b"\xff", bombs.same_folders()), "200,000 files and folders"),
+    "as many paths as a number has digits": (bombs.repeat_folders(), "200,000 files and folders"),
+    "folders without a file": (bombs.repeat_folders(leaf=False), "200,000 files and folders"),
+    "deep": (bombs.nest_folders(5_000), "100 levels of nested folders"),
+    "deep by a shared folder": (bombs.repeat_folders(150, 1), "100 levels of nested folders"),
+    "one folder": (bombs.fill_one_folder(200_001), "200,000 files and folders"),
+    "a long name": (bombs.name_entry(b"n" * 60_000), "1,024 characters"),
+    "a name of megabytes": (bombs.name_entry(b"n" * 3_000_000), "can't parse filename"),
+    "long paths": (bombs.name_entry(b"n" * 1000, bombs.fill_one_folder(70_000)), "64,000,000 characters in total"),
+    "where no name can be said": (bombs.name_entry(b"\xff", bombs.repeat_folders()), "200,000 files and folders"),
 }
 
 
-class Counter:
-    """A check that counts how often it is called, and stops what calls it too often."""
+class CheckCounter:
+    """A check that counts its calls, and raises after too many."""
 
     def __init__(self, most: int = 10_000) -> None:
         self.calls, self.most = 0, most
@@ -65,7 +65,9 @@ class Counter:
             raise AttemptStopped
 
 
-def tree_of(path: Path, limits: RepositoryLimits = DEFAULT_LIMITS, checked: Callable[[], None] = lambda: None) -> Tree:
+def open_tree(
+    path: Path, limits: RepositoryLimits = DEFAULT_LIMITS, checked: Callable[[], None] = lambda: None
+) -> Tree:
     repository = pygit2.Repository(str(path))
     return Tree(repository, str(repository.lookup_reference("refs/heads/main").target), limits, checked)
 
@@ -73,27 +75,29 @@ def tree_of(path: Path, limits: RepositoryLimits = DEFAULT_LIMITS, checked: Call
 @pytest.mark.parametrize("kind", BOMBS)
 def test_repository_bomb_is_refused_before_it_is_traversed(tmp_path: Path, kind: str) -> None:
     make, bound = BOMBS[kind]
-    path, counter = bombs.make_bomb(tmp_path / "bomb.git", make), Counter()
+    path, counter = bombs.make_bomb(tmp_path / "bomb.git", make), CheckCounter()
     with pytest.raises(RepositoryFailed, match=bound):
-        tree_of(path, checked=counter).files()
+        open_tree(path, checked=counter).files()
     with pytest.raises(RepositoryFailed, match=bound):
-        Workspace(tree_of(path, checked=counter)).paths()
+        Workspace(open_tree(path, checked=counter)).paths()
 
 
 @pytest.mark.parametrize("kind", ["entries", "depth", "file_bytes"])
 def test_error_names_the_setting_that_raises_the_limit(tmp_path: Path, kind: str) -> None:
     settings = {"entries": "repository_files", "depth": "repository_depth", "file_bytes": "repository_file_megabytes"}
-    make = {"entries": bombs.many_in_one_folder(51), "depth": bombs.nested(6), "file_bytes": bombs.nested(0)}[kind]
-    tree = tree_of(bombs.make_bomb(tmp_path / "bomb.git", make), replace(SMALL, file_bytes=1))
+    make = {"entries": bombs.fill_one_folder(51), "depth": bombs.nest_folders(6), "file_bytes": bombs.nest_folders(0)}[
+        kind
+    ]
+    tree = open_tree(bombs.make_bomb(tmp_path / "bomb.git", make), replace(SMALL, file_bytes=1))
     with pytest.raises(RepositoryTooLarge, match=env_variable(settings[kind])):
         [tree.read(entry, path) for path, entry in tree.files()]
 
 
 def test_repository_exactly_at_its_limits_is_read(tmp_path: Path) -> None:
-    full = bombs.make_bomb(tmp_path / "full.git", bombs.many_in_one_folder(50))
-    assert len(dict(tree_of(full, SMALL).files())) == 50
-    deep = bombs.make_bomb(tmp_path / "deep.git", bombs.nested(5))
-    assert list(dict(tree_of(deep, SMALL).files())) == ["d/d/d/d/d/page.md"]
+    full = bombs.make_bomb(tmp_path / "full.git", bombs.fill_one_folder(50))
+    assert len(dict(open_tree(full, SMALL).files())) == 50
+    deep = bombs.make_bomb(tmp_path / "deep.git", bombs.nest_folders(5))
+    assert list(dict(open_tree(deep, SMALL).files())) == ["d/d/d/d/d/page.md"]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +109,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def run_job(service: Service, repository: Path) -> Job:
-    """A job of the mechanic, which reads every page."""
+    """Runs a job with the mechanic, which reads every page."""
     project = service.desk.projects.create("Bounds", ref="main", actor="test", repository=str(repository))
     with Client(service.url, service.desk.keys.create(project.id, actor="test")[1], project.id) as client:
         return client.wait(client.create_job("Replace colour with color.")["id"])
@@ -113,7 +117,7 @@ def run_job(service: Service, repository: Path) -> Job:
 
 def test_job_on_a_tree_bomb_fails_and_the_worker_continues(service: Service, tmp_path: Path) -> None:
     before = psutil.Process().memory_info().rss
-    job = run_job(service, bombs.make_bomb(tmp_path / "bomb.git", bombs.same_folders()))
+    job = run_job(service, bombs.make_bomb(tmp_path / "bomb.git", bombs.repeat_folders()))
     assert (job["status"], job["reason"]) == ("failed", "repository_error")
     assert "more than 200,000 files and folders" in (job["message"] or "")
     assert "COPYDESK_REPOSITORY_FILES" in (job["message"] or "")
@@ -145,12 +149,12 @@ def test_large_files_that_a_job_does_not_need_do_not_stop_it(service: Service, t
     repository = make_repository(tmp_path / "docs.git", LARGE)
     job = run_job(service, repository)
     assert job["status"] == "completed", job["message"]
-    assert file_on(repository, job["branch"], "docs/index.md") == PAGE.replace(b"colour", b"color")
-    assert file_on(repository, job["branch"], "docs/book.md") == LARGE["docs/book.md"]
+    assert read_file(repository, job["branch"], "docs/index.md") == PAGE.replace(b"colour", b"color")
+    assert read_file(repository, job["branch"], "docs/book.md") == LARGE["docs/book.md"]
 
 
 def test_large_file_is_listed_but_not_read_searched_or_changed(tmp_path: Path) -> None:
-    tree = tree_of(make_repository(tmp_path / "docs.git", LARGE), replace(DEFAULT_LIMITS, file_bytes=MIB))
+    tree = open_tree(make_repository(tmp_path / "docs.git", LARGE), replace(DEFAULT_LIMITS, file_bytes=MIB))
     workspace = Workspace(tree)
     box = Toolbox(workspace)
     assert workspace.paths() == sorted(LARGE)
@@ -172,7 +176,7 @@ def test_large_file_is_listed_but_not_read_searched_or_changed(tmp_path: Path) -
 
 
 def test_a_check_command_is_not_run_on_a_copy_without_its_large_files(tmp_path: Path) -> None:
-    tree = tree_of(make_repository(tmp_path / "docs.git", LARGE), replace(DEFAULT_LIMITS, file_bytes=MIB))
+    tree = open_tree(make_repository(tmp_path / "docs.git", LARGE), replace(DEFAULT_LIMITS, file_bytes=MIB))
     result = run_command("true", Workspace(tree), Sandbox("landlock"), root="", seconds=5)
     assert (result.ok, result.ran) == (False, False)
     assert "docs/book.md is 1 MiB" in result.summary
@@ -186,24 +190,24 @@ def test_a_blob_of_700_megabytes_is_never_read(tmp_path: Path) -> None:
     hashing = ["git", "-C", str(path), "hash-object", "-w", str(tmp_path / "film")]
     oid = subprocess.run(hashing, check=True, capture_output=True, text=True).stdout.strip()
     repository = pygit2.Repository(str(path))
-    bombs.commit_tree(repository, lambda it: bombs.raw_tree(it, (bombs.BLOB, b"film.mp4", pygit2.Oid(hex=oid))))
+    bombs.commit_tree(repository, lambda it: bombs.write_raw_tree(it, (bombs.BLOB, b"film.mp4", pygit2.Oid(hex=oid))))
     before = psutil.Process().memory_info().rss
-    workspace = Workspace(tree_of(path))
+    workspace = Workspace(open_tree(path))
     assert list(workspace.files()) == []
     with pytest.raises(FileTooLarge, match=r"film\.mp4 is 700 MiB"):
         workspace.read("film.mp4")
     assert psutil.Process().memory_info().rss - before < 50 * MIB
 
 
-def small_mirror(folder: Path, repository: Path, **limits: int) -> Mirror:
+def make_limited_mirror(folder: Path, repository: Path, **limits: int) -> Mirror:
     return Mirror(folder, Git(str(repository), limits=replace(DEFAULT_LIMITS, **limits)))
 
 
 def test_a_repository_that_takes_too_much_of_the_disk_is_refused(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"film.mp4": os.urandom(MIB)})
     with pytest.raises(RepositoryTooLarge, match=r"more than 0 MiB.*COPYDESK_REPOSITORY_MEGABYTES"):
-        small_mirror(tmp_path / "mirror.git", repository, mirror_bytes=MIB // 2).fetch_head("main")
-    assert small_mirror(tmp_path / "other.git", repository, mirror_bytes=2 * MIB).fetch_head("main")
+        make_limited_mirror(tmp_path / "mirror.git", repository, mirror_bytes=MIB // 2).fetch_head("main")
+    assert make_limited_mirror(tmp_path / "other.git", repository, mirror_bytes=2 * MIB).fetch_head("main")
 
 
 ENDLESS = """#!/bin/sh
@@ -217,7 +221,7 @@ def test_fetch_beyond_the_size_limit_is_stopped_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository = make_repository(tmp_path / "docs.git", {"index.md": PAGE})
-    mirror = small_mirror(tmp_path / "mirror.git", repository, mirror_bytes=2 * MIB)
+    mirror = make_limited_mirror(tmp_path / "mirror.git", repository, mirror_bytes=2 * MIB)
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
     program.write_text(ENDLESS.format(folder=tmp_path, mirror=mirror.folder))
@@ -233,7 +237,7 @@ def test_pack_that_expands_beyond_the_memory_limit_is_refused(tmp_path: Path) ->
     repository = make_repository(tmp_path / "docs.git", {"index.md": PAGE})
     assert bombs.write_growing_delta(repository, copies=80) < 10_000
     with pytest.raises(RepositoryTooLarge, match=r"more than 64 MiB of memory.*COPYDESK_GIT_MEGABYTES"):
-        small_mirror(tmp_path / "mirror.git", repository, git_bytes=64 * MIB).fetch_head("main")
+        make_limited_mirror(tmp_path / "mirror.git", repository, git_bytes=64 * MIB).fetch_head("main")
 
 
 @pytest.mark.parametrize("stream", ["out", "err"])
@@ -253,7 +257,7 @@ def test_branch_that_is_not_a_commit_is_refused(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"index.md": PAGE})
     repository = pygit2.Repository(str(path))
     tag: pygit2.Oid = repository.revparse_single("main").id
-    for number in range(50):  # a chain of tags, each of which names the one before
+    for number in range(50):  # a chain of tags, each of which names the previous one
         kind = pygit2.enums.ObjectType.TAG if number else pygit2.enums.ObjectType.COMMIT
         tag = repository.create_tag(f"t{number}", tag, kind, AUTHOR, "x")
     (path / "refs" / "heads" / "odd").write_text(f"{tag}\n")
@@ -266,7 +270,7 @@ def test_base_that_became_a_repository_bomb_is_not_merged(tmp_path: Path) -> Non
     mirror = Mirror(tmp_path / "mirror.git", Git(str(path)))
     base = mirror.fetch_head("main")
     made = mirror.commit(base, {"index.md": b"changed\n"}, "Change", AUTHOR)
-    for make in (bombs.same_folders(), bombs.named(b"\xff", bombs.same_folders())):
+    for make in (bombs.repeat_folders(), bombs.name_entry(b"\xff", bombs.repeat_folders())):
         moved = bombs.commit_tree(pygit2.Repository(str(path)), make)
         assert mirror.fetch_head("main") == moved
         with pytest.raises(RepositoryTooLarge):
@@ -277,7 +281,7 @@ def test_base_that_became_a_repository_bomb_is_not_merged(tmp_path: Path) -> Non
 
 def test_large_file_changed_on_both_sides_is_a_conflict(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"index.md": PAGE, "other.md": PAGE})
-    mirror = small_mirror(tmp_path / "mirror.git", path, file_bytes=MIB)
+    mirror = make_limited_mirror(tmp_path / "mirror.git", path, file_bytes=MIB)
     base = mirror.fetch_head("main")
     made = mirror.commit(base, {"index.md": b"changed\n"}, "Change", AUTHOR)
     large = os.urandom(MIB + 1)
@@ -312,4 +316,4 @@ def test_two_fetches_of_one_mirror_do_not_remove_each_others_files(tmp_path: Pat
         thread.start()
     for thread in threads:
         thread.join()
-    assert heads == [branches(path)["main"]] * 4
+    assert heads == [list_branches(path)["main"]] * 4

@@ -1,4 +1,4 @@
-"""An edit changes the bytes that it means and no others, whatever the file is made of; git agrees."""
+"""An edit changes only the intended bytes, for any content of the file; git agrees."""
 
 import subprocess
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from tests.support.cpu_budget import limit_cpu
 
 LF, CRLF = "\n", "\r\n"
 BOM = b"\xef\xbb\xbf"
-# Everything that some library or other takes for the end of a line, and is none here.
+# Characters that some libraries treat as line ends, and that are not line ends here.
 ODD = (
     "\f",
     "\v",
@@ -41,8 +41,8 @@ WIDE = st.one_of(LATIN, st.sampled_from(["😀👩‍👩‍👧", "\u2028", "\u
 
 
 @dataclass(frozen=True)
-class File:
-    """A file and a place in it: `before`, the text to be replaced, and `after`, as they stand there."""
+class EditedFile:
+    """A file and a position in it: `before`, the text to replace, and `after`, in stored form."""
 
     before: str
     old: str
@@ -50,7 +50,7 @@ class File:
     encoding: str
     bom: bytes
     ending: str | None
-    """LF or CRLF where every line ends so; None where they are mixed."""
+    """LF or CRLF if all lines end with it; None if they are mixed."""
 
     @property
     def head(self) -> bytes:
@@ -66,7 +66,7 @@ class File:
 
 
 @st.composite
-def files(draw: st.DrawFn) -> File:
+def files(draw: st.DrawFn) -> EditedFile:
     encoding = draw(st.sampled_from(["utf-8", "utf-8", "latin-1"]))
     ending = draw(st.sampled_from([LF, CRLF, None]))
     content = LATIN if encoding == "latin-1" else WIDE
@@ -77,37 +77,37 @@ def files(draw: st.DrawFn) -> File:
         pieces = draw(st.lists(st.tuples(line, st.sampled_from([LF, CRLF])), max_size=most))
         return "".join(words + (ending or own) for words, own in pieces)
 
-    # "«" is in no other text and so makes `old` unique; "é " as Latin-1 cannot be taken for UTF-8.
+    # "«" occurs in no other text and makes `old` unique; "é " as Latin-1 is not valid UTF-8.
     start, inside, end = draw(content), lines(3), draw(content)
     before = (("é " if encoding == "latin-1" else "") + lines(4) + start).replace("«", "<")
     after = (end + (ending or CRLF) + lines(4) if draw(st.booleans()) else end).replace("«", "<")
     old = "«" + (draw(content) + (ending or LF) + inside if draw(st.booleans()) else "").replace("«", "<") + "old"
     bom = BOM if encoding == "utf-8" and draw(st.booleans()) else b""
-    return File(before, old, after, encoding, bom, ending)
+    return EditedFile(before, old, after, encoding, bom, ending)
 
 
-def replaced(file: File, new: str) -> bytes:
-    return text_edits.apply_replacements(file.data, [Replacement(as_read(file.old), new)])
+def replace_in_file(file: EditedFile, new: str) -> bytes:
+    return text_edits.apply_replacements(file.data, [Replacement(normalize_line_endings(file.old), new)])
 
 
-def as_read(body: str) -> str:
+def normalize_line_endings(body: str) -> str:
     return body.replace(CRLF, LF)
 
 
 NEW = st.lists(LATIN, min_size=1, max_size=5).map(LF.join)
-PLAIN = File("one\r\n", "«old", "\r\nthree", "utf-8", b"", CRLF)
+PLAIN = EditedFile("one\r\n", "«old", "\r\nthree", "utf-8", b"", CRLF)
 
 
 @settings(max_examples=250, deadline=None)
 @given(files(), NEW)
 @example(PLAIN, "")
 @example(PLAIN, "a\nb\n")
-def test_edit_changes_only_the_intended_bytes(file: File, new: str) -> None:
-    result = replaced(file, new)
+def test_edit_changes_only_the_intended_bytes(file: EditedFile, new: str) -> None:
+    result = replace_in_file(file, new)
     assert result.startswith(file.head)
     assert result.endswith(file.tail)
     made = result[len(file.head) : len(result) - len(file.tail)].decode(file.encoding)
-    assert as_read(made) == new
+    assert normalize_line_endings(made) == new
     if file.ending == LF or LF not in new:
         assert made == new
     elif file.ending == CRLF and CRLF in file.before + file.old + file.after:
@@ -116,12 +116,12 @@ def test_edit_changes_only_the_intended_bytes(file: File, new: str) -> None:
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(file=files(), new=NEW)
-def test_the_edit_tool_changes_the_same_bytes(workspace: MakeWorkspace, file: File, new: str) -> None:
+def test_the_edit_tool_changes_the_same_bytes(workspace: MakeWorkspace, file: EditedFile, new: str) -> None:
     shelf = workspace({"docs/page.md": file.data, "docs/other.md": b"other\r\n"})
-    wanted = {"old": as_read(file.old), "new": new}
+    wanted = {"old": normalize_line_endings(file.old), "new": new}
     arguments = {"path": "docs/page.md", "hash": short_hash(file.data), "replacements": [wanted]}
     result = Toolbox(shelf).call(ToolCall(id="1", name="edit", arguments=arguments))
-    expected = replaced(file, new)
+    expected = replace_in_file(file, new)
     assert result.ok == (expected != file.data), result.text
     assert shelf.read("docs/page.md") == expected
     assert shelf.changes() == ({"docs/page.md": expected} if expected != file.data else {})
@@ -129,7 +129,7 @@ def test_the_edit_tool_changes_the_same_bytes(workspace: MakeWorkspace, file: Fi
 
 @settings(max_examples=120, deadline=None)
 @given(files(), st.sampled_from("aeo «é"), LATIN)
-def test_replacing_everywhere_equals_replacing_the_bytes(file: File, old: str, new: str) -> None:
+def test_replacing_everywhere_equals_replacing_the_bytes(file: EditedFile, old: str, new: str) -> None:
     asked = [Replacement(old, new, everywhere=True)]
     sought = file.data.removeprefix(file.bom)
     if old.encode(file.encoding) in sought:
@@ -142,14 +142,14 @@ def test_replacing_everywhere_equals_replacing_the_bytes(file: File, old: str, n
 
 @settings(max_examples=120, deadline=None)
 @given(files())
-def test_writing_what_was_read_changes_nothing(file: File) -> None:
+def test_writing_what_was_read_changes_nothing(file: EditedFile) -> None:
     assert text_edits.replace_body(file.data, text_edits.DecodedText.decode(file.data).normalized_body) == file.data
 
 
 @settings(max_examples=120, deadline=None)
 @given(files(), NEW)
-def test_the_diff_shows_the_touched_lines_and_no_others(file: File, new: str) -> None:
-    result = replaced(file, new)
+def test_the_diff_shows_the_touched_lines_and_no_others(file: EditedFile, new: str) -> None:
+    result = replace_in_file(file, new)
     if result == file.data:
         return
     patch = create_patch("docs/page.md", file.data, result)
@@ -157,19 +157,19 @@ def test_the_diff_shows_the_touched_lines_and_no_others(file: File, new: str) ->
     rest = file.tail.find(b"\n") + 1 or len(file.tail)
     old_lines = file.data[starts : len(file.data) - len(file.tail) + rest]
     new_lines = result[starts : len(result) - len(file.tail) + rest]
-    assert patch.deletions <= len(split(old_lines))
-    assert patch.additions <= len(split(new_lines))
-    hunks = [line for line in split(patch.data) if line.startswith((b"-", b"+"))][2:]
+    assert patch.deletions <= len(split_lines(old_lines))
+    assert patch.additions <= len(split_lines(new_lines))
+    hunks = [line for line in split_lines(patch.data) if line.startswith((b"-", b"+"))][2:]
     assert all(line[1:].rstrip(b"\n") in old_lines for line in hunks if line.startswith(b"-"))
     assert all(line[1:].rstrip(b"\n") in new_lines for line in hunks if line.startswith(b"+"))
 
 
-def split(data: bytes) -> list[bytes]:
+def split_lines(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in data.removesuffix(b"\n").split(b"\n")] if data else []
 
 
-def applied(folder: Path, path: str, old: bytes | None, patch: bytes) -> bytes | None:
-    """What git makes of the file with this patch."""
+def apply_patch(folder: Path, path: str, old: bytes | None, patch: bytes) -> bytes | None:
+    """Applies the patch with git and returns the file."""
     target = folder / path
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
@@ -183,11 +183,11 @@ def applied(folder: Path, path: str, old: bytes | None, patch: bytes) -> bytes |
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(file=files(), new=NEW)
-def test_git_applies_the_diff_to_the_same_bytes(tmp_path: Path, file: File, new: str) -> None:
-    result = replaced(file, new)
+def test_git_applies_the_diff_to_the_same_bytes(tmp_path: Path, file: EditedFile, new: str) -> None:
+    result = replace_in_file(file, new)
     if result != file.data:
         patch = create_patch("docs/page.md", file.data, result)
-        assert applied(tmp_path, "docs/page.md", file.data, patch.data) == result
+        assert apply_patch(tmp_path, "docs/page.md", file.data, patch.data) == result
 
 
 @pytest.mark.parametrize(
@@ -208,22 +208,22 @@ def test_git_applies_diffs_that_create_and_delete_files(
 ) -> None:
     patch = create_patch(path, old, new)
     assert patch.data, "a file that comes or goes is a change, even an empty one"
-    assert applied(tmp_path, path, old, patch.data) == new
+    assert apply_patch(tmp_path, path, old, patch.data) == new
 
 
 @pytest.mark.parametrize("ending", [LF, CRLF])
 def test_five_megabytes_are_edited_exactly_and_quickly(tmp_path: Path, ending: str) -> None:
     line = "Übung macht den Meister 😀, sagt man." + ending
     before, after = line * 62_000, line * 62_000
-    file = File(before, "«old", ending + after, "utf-8", BOM, ending)
+    file = EditedFile(before, "«old", ending + after, "utf-8", BOM, ending)
     assert len(file.data) > 5_000_000
     with limit_cpu(seconds=5):
-        result = replaced(file, "first\nsecond")
+        result = replace_in_file(file, "first\nsecond")
         assert result == file.head + f"first{ending}second".encode() + file.tail
         patch = create_patch("docs/page.md", file.data, result)
     assert (patch.additions, patch.deletions) == (2, 1)
     assert len(patch.data) < 2000
-    assert applied(tmp_path, "docs/page.md", file.data, patch.data) == result
+    assert apply_patch(tmp_path, "docs/page.md", file.data, patch.data) == result
 
 
 def test_file_whose_encoding_cannot_hold_the_new_text_is_unchanged() -> None:

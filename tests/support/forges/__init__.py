@@ -1,14 +1,14 @@
-"""Fake forges for tests: real HTTP, real git, and every call held against what the forge publishes.
+"""Fake forges for tests: real HTTP, real git, and every call checked against the forge's published schema.
 
     with github(tmp_path) as fake:
         fake.add_token("a-token")
         fake.commit("feature", {"guide.md": b"# Guide"})    # or push to fake.repository_url("acme/docs")
-        fake.faults.lose_answer(where="POST .*/pulls$")     # what goes wrong
+        fake.faults.lose_answer(where="POST .*/pulls$")     # a fault
         ...                                                 # something calls fake.api
-        fake.merge(1)                                       # what people do
-        assert fake.violations == []                        # nothing was asked that is not published
+        fake.merge(1)                                       # an action of a person
+        assert fake.violations == []                        # all requests match the schema
 
-Leaving the block fails the test when the fake itself said something that the forge would not.
+Leaving the block fails the test if a response of the fake does not match the schema.
 """
 
 from tests.support.forges.gitea import Forgejo as forgejo  # noqa: N813

@@ -1,4 +1,4 @@
-"""A call to a forge's API: how it is routed, what came in, what goes out."""
+"""A call to a forge's API: its route, its request and its response."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,8 +16,8 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Refused(Exception):
-    """The forge says no."""
+class CallRefused(Exception):
+    """An error response of the forge."""
 
     def __init__(self, status: int, data: Any, headers: Mapping[str, str] | None = None) -> None:
         self.reply = Reply(status, data, dict(headers or {}))
@@ -32,12 +32,12 @@ class Call:
     body: Any
     params: dict[str, str] = field(default_factory=dict)
     token: Token | None = None
-    addressed: Repository | None = None
+    repository_or_none: Repository | None = None
 
     @property
     def repository(self) -> Repository:
-        assert self.addressed is not None
-        return self.addressed
+        assert self.repository_or_none is not None
+        return self.repository_or_none
 
     @property
     def user(self) -> User:
@@ -53,14 +53,14 @@ class Route:
     act: str
     operation: str
     needs: tuple[str, ...]
-    """Scopes, of which one is enough."""
+    """Scopes; one of them is enough."""
     level: str
-    """What the user must be allowed to do on the repository."""
+    """The access level on the repository that the user needs."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One line of the log; the status is 0 where the connection was cut."""
+    """One entry of the log; status 0 means that the connection was cut."""
 
     method: str
     path: str
@@ -70,7 +70,7 @@ class Request:
 def route(
     method: str, path: str, operation: str, *, needs: tuple[str, ...] = (), level: str = "read"
 ) -> Callable[[Callable[[Any, Call], Reply]], Callable[[Any, Call], Reply]]:
-    """`{name}` stands for a segment, `{name:int}` for a number, `{name:rest}` for all that follows."""
+    """Adds a route. `{name}` matches a segment, `{name:int}` a number, `{name:rest}` the remaining path."""
     kinds = {"": "[^/]+", ":int": r"\d+", ":rest": ".+"}
     pattern = re.sub(r"\{(\w+)(:\w+)?\}", lambda found: f"(?P<{found[1]}>{kinds[found[2] or '']})", path)
 
@@ -83,16 +83,16 @@ def route(
     return remember
 
 
-def page(call: Call, items: list[Any], *, size: str = "per_page", default: int = 30) -> tuple[list[Any], int, int]:
-    """The page that was asked for, its number, and how many there are."""
+def paginate(call: Call, items: list[Any], *, size: str = "per_page", default: int = 30) -> tuple[list[Any], int, int]:
+    """Returns the requested page, its number, and the number of pages."""
     per_page = max(1, min(int(call.query.get(size, default)), 100))
     number = int(call.query.get("page", 1))
     pages = max(1, -(-len(items) // per_page))
     return items[(number - 1) * per_page : number * per_page], number, pages
 
 
-def links(api: str, call: Call, number: int, pages: int) -> str:
-    """The Link header, which leads through the pages."""
+def build_link_header(api: str, call: Call, number: int, pages: int) -> str:
+    """Builds the Link header, which links the pages."""
 
     def link(to: int, name: str) -> str:
         return f'<{api}{call.path}?{urlencode({**call.query, "page": to}, doseq=True)}>; rel="{name}"'

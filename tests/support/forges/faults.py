@@ -1,4 +1,4 @@
-"""What goes wrong with a forge, switched on by a test."""
+"""Faults of a forge, which tests switch on."""
 
 import re
 import threading
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Fault:
-    """Befalls the calls whose `METHOD /path` has the pattern in it, so often or so long."""
+    """Affects calls whose `METHOD /path` matches the pattern, for a number of times or seconds."""
 
     kind: str
     where: str = ""
@@ -18,9 +18,9 @@ class Fault:
     status: int = 503
     seconds: float = 0
 
-    def befalls(self, line: str) -> bool:
-        meant = self.within in line and re.search(self.where, line) is not None
-        return meant and self.times > 0 and time.monotonic() < self.until
+    def matches(self, line: str) -> bool:
+        is_match = self.within in line and re.search(self.where, line) is not None
+        return is_match and self.times > 0 and time.monotonic() < self.until
 
 
 @dataclass
@@ -36,46 +36,46 @@ class Faults:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def down(self, seconds: float, *, status: int = 503, where: str = "") -> None:
-        """Nothing but this status, for so long."""
+        """Answers only with this status, for this many seconds."""
         self.active.append(Fault("status", where, until=time.monotonic() + seconds, status=status))
 
     def answer(self, status: int, *, times: int = 1, where: str = "") -> None:
-        """A bare 5xx from the forge, the next so many times."""
+        """Answers with a bare 5xx, this many times."""
         self.active.append(Fault("status", where, times, status=status))
 
     def html(self, *, status: int = 502, times: int = 1, where: str = "") -> None:
-        """A proxy's error page instead of JSON."""
+        """Answers with a proxy's error page instead of JSON."""
         self.active.append(Fault("html", where, times, status=status))
 
     def cut(self, *, times: float = 1, seconds: float = float("inf"), where: str = "") -> None:
-        """The connection ends before anything was done."""
+        """Cuts the connection before anything is done."""
         self.active.append(Fault("cut", where, times, until=time.monotonic() + seconds))
 
     def lose_answer(self, *, times: int = 1, where: str) -> None:
-        """The forge acts, and the connection ends before it says so."""
+        """Executes the call and cuts the connection before the response."""
         self.active.append(Fault("lose", where, times))
 
     def slow(self, seconds: float, *, times: float = float("inf"), where: str = "") -> None:
         self.active.append(Fault("slow", where, times, seconds=seconds))
 
     def rate_limit(self, *, times: float = 1, reset_in: int = 60, status: int = 403, where: str = "") -> None:
-        """The hour's allowance is used up."""
+        """Answers that the hourly rate limit is used up."""
         self.active.append(Fault("primary", where, times, self.prefix, status=status, seconds=reset_in))
 
     def secondary_limit(self, *, times: float = 1, retry_after: int = 1, status: int = 403, where: str = "") -> None:
-        """Too much at once, says the forge, and when to come back."""
+        """Answers with a secondary rate limit and a Retry-After time."""
         self.active.append(Fault("secondary", where, times, self.prefix, status=status, seconds=retry_after))
 
     def branch_lag(self, *, calls: int = 0, seconds: float = 0) -> None:
-        """What is pushed from now on is not seen by the API for so many calls on the repository, or so long."""
+        """Hides later pushes from the API for a number of calls on the repository, or of seconds."""
         self.branch_lag_calls, self.branch_lag_seconds = calls, seconds
 
     def pull_lag(self, *, calls: int) -> None:
-        """A pull request opened from now on is left out of so many lists."""
+        """Leaves pull requests that are opened later out of this many lists."""
         self.pull_lag_calls = calls
 
     def protect(self, branch: str) -> None:
-        """Pushes to this branch (a shell pattern) are declined."""
+        """Declines pushes to this branch (a shell pattern)."""
         self.protected.add(branch)
 
     def clear(self) -> None:
@@ -85,10 +85,10 @@ class Faults:
         self.branch_lag_seconds = 0
 
     def take(self, line: str, kind: str | None = None) -> Fault | None:
-        """The fault that befalls this call, used up by one."""
+        """Returns the fault that affects this call and reduces its remaining uses by one."""
         with self._lock:
             for fault in self.active:
-                if (fault.kind == kind if kind else fault.kind != "slow") and fault.befalls(line):
+                if (fault.kind == kind if kind else fault.kind != "slow") and fault.matches(line):
                     fault.times -= 1
                     return fault
         return None

@@ -1,4 +1,4 @@
-"""Forgejo's and Gitea's description: the REST part from pyforgejo's generated client, the webhooks as facts."""
+"""The schema of Forgejo and Gitea: REST from pyforgejo's generated client, webhooks written down by hand."""
 
 import inspect
 import re
@@ -10,22 +10,22 @@ from typing import Any, Literal, Union, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 from pyforgejo.types import Comment, Issue, Label, PrBranchInfo, PullRequest, Repository, User
 
-from tests.support.forges.schema import Operation, parameters
+from tests.support.forges.schema import Operation, build_query_model
 
-LABELS = list[int] | list[str]
-"""Of an issue, by id or by name; the generator makes objects of what is any JSON in the description."""
-FORGEJO = frozenset({"flow", "globally_editable_wiki", "pronouns", "wiki_branch"})
+LabelList = list[int] | list[str]
+"""Labels of an issue, by id or by name; the generated client declares objects for arbitrary JSON."""
+FORGEJO_ONLY_FIELDS = frozenset({"flow", "globally_editable_wiki", "pronouns", "wiki_branch"})
 """Fields that Gitea does not have."""
-WHOLE: dict[type[BaseModel], frozenset[str]] = {
-    PullRequest: FORGEJO | {"review_comments", "additions", "deletions", "changed_files"},
-    Repository: FORGEJO
+COMPLETE_FIELDS: dict[type[BaseModel], frozenset[str]] = {
+    PullRequest: FORGEJO_ONLY_FIELDS | {"review_comments", "additions", "deletions", "changed_files"},
+    Repository: FORGEJO_ONLY_FIELDS
     | {"parent", "permissions", "internal_tracker", "external_tracker", "external_wiki", "repo_transfer"},
-    User: FORGEJO,
+    User: FORGEJO_ONLY_FIELDS,
     Comment: frozenset(),
     Label: frozenset(),
     PrBranchInfo: frozenset(),
 }
-HOW: dict[str, Any] = {"open_models": False, "whole": WHOLE}
+CHECK_OPTIONS: dict[str, Any] = {"open_models": False, "complete_models": COMPLETE_FIELDS}
 
 
 class ApiError(BaseModel):
@@ -67,7 +67,7 @@ class IssueCommentPayload(Payload):
 
 @cache
 def operation(name: str, method: str, path: str) -> Operation:
-    """`repository.repo_get` and the like; the client's arguments are the path's, the query's or the body's."""
+    """Describes an operation such as `repository.repo_get`: its path, query and body from the client's arguments."""
     group, _, verb = name.partition(".")
     client = getattr(import_module(f"pyforgejo.{group}.client"), f"{group.title()}Client")
     hints = get_type_hints(getattr(client, verb))
@@ -76,29 +76,32 @@ def operation(name: str, method: str, path: str) -> Operation:
     fields: dict[str, tuple[Any, Any]] = {}
     for key in hints.keys() - {"return", "request_options"}:
         default = ... if defaults[key].default is inspect.Parameter.empty else None
-        fields[key] = (LABELS | None if (key, verb) == ("labels", "add_label") else _exact(hints[key]), default)
+        fields[key] = (
+            LabelList | None if (key, verb) == ("labels", "add_label") else _make_enum_strict(hints[key]),
+            default,
+        )
     body = {key: one for key, one in fields.items() if method != "GET" and key not in names}
     rest: Any = {key: one for key, one in fields.items() if key not in body}
-    given: Any = body
+    body_model: Any = body
     return Operation(
-        line=f"{method} {_published_path(client, verb)}",
-        query=parameters(verb, rest),
-        body=create_model(verb, **given) if body else None,
+        line=f"{method} {_find_published_path(client, verb)}",
+        query=build_query_model(verb, rest),
+        body=create_model(verb, **body_model) if body else None,
         answer=hints["return"] if hints["return"] is not NoneType else None,
         errors={400: ApiError},
-        **HOW,
+        **CHECK_OPTIONS,
     )
 
 
-def _exact(hint: Any) -> Any:
-    """An enumeration as published; the generator lets any other value through as well."""
+def _make_enum_strict(hint: Any) -> Any:
+    """Makes an enumeration strict; the generated client also accepts other values."""
     options = get_args(hint)
     return Union[tuple(one for one in options if one is not Any)] if Any in options and len(options) > 1 else hint  # noqa: UP007
 
 
-def _published_path(client: Any, verb: str) -> str:
+def _find_published_path(client: Any, verb: str) -> str:
     raw = import_module(client.__module__.replace(".client", ".raw_client"))
     source = inspect.getsource(getattr(getattr(raw, f"Raw{client.__name__}"), verb))
-    found = re.search(r'request\(\s*f?"([^"]+)"', source)
-    assert found is not None
-    return "/" + re.sub(r"\{jsonable_encoder\((\w+)\)\}", r"{\1}", found[1]).lstrip("/")
+    match = re.search(r'request\(\s*f?"([^"]+)"', source)
+    assert match is not None
+    return "/" + re.sub(r"\{jsonable_encoder\((\w+)\)\}", r"{\1}", match[1]).lstrip("/")

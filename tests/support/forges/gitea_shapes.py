@@ -1,4 +1,4 @@
-"""Gitea's and Forgejo's JSON, made from a forge's state; fields that both of them have."""
+"""Builds the JSON of Gitea and Forgejo from a forge's state, with the fields that both have."""
 
 from datetime import datetime
 from typing import Any
@@ -7,24 +7,24 @@ from tests.support.forges.state import Comment, Pull, Repository, User
 
 Json = dict[str, Any]
 NEVER = "0001-01-01T00:00:00Z"
-OFF = (
+FALSE_FIELDS = (
     "empty template mirror internal ignore_whitespace_conflicts has_wiki has_projects has_packages has_actions "
     "default_delete_branch_after_merge default_allow_maintainer_edit"
 )
-ON = (
+TRUE_FIELDS = (
     "has_issues has_pull_requests has_releases allow_merge_commits allow_rebase allow_rebase_explicit "
     "allow_rebase_update allow_squash_merge allow_fast_forward_only_merge"
 )
-TEXTS = "description language link original_url website avatar_url mirror_interval"
-COUNTS = "stars_count forks_count watchers_count open_issues_count release_counter"
-DRAFT = ("wip:", "[wip]")
+EMPTY_TEXT_FIELDS = "description language link original_url website avatar_url mirror_interval"
+ZERO_COUNT_FIELDS = "stars_count forks_count watchers_count open_issues_count release_counter"
+DRAFT_PREFIXES = ("wip:", "[wip]")
 
 
-def stamp(time: datetime | None) -> str | None:
+def format_time(time: datetime | None) -> str | None:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ") if time else None
 
 
-class Shapes:
+class GiteaShapes:
     def __init__(self, web: str) -> None:
         self.web, self.api = web, f"{web}/api/v1"
 
@@ -67,14 +67,14 @@ class Shapes:
             "ssh_url": f"git@127.0.0.1:{repository.path}.git",
             "default_branch": repository.default_branch,
             "size": 1,
-            "created_at": stamp(repository.created),
-            "updated_at": stamp(repository.created),
+            "created_at": format_time(repository.created),
+            "updated_at": format_time(repository.created),
             "mirror_updated": NEVER,
             "open_pr_counter": len([pull for pull in repository.pulls if pull.state == "open"]),
-            **dict.fromkeys(COUNTS.split(), 0),
-            **dict.fromkeys(TEXTS.split(), ""),
-            **dict.fromkeys(OFF.split(), False),
-            **dict.fromkeys(ON.split(), True),
+            **dict.fromkeys(ZERO_COUNT_FIELDS.split(), 0),
+            **dict.fromkeys(EMPTY_TEXT_FIELDS.split(), ""),
+            **dict.fromkeys(FALSE_FIELDS.split(), False),
+            **dict.fromkeys(TRUE_FIELDS.split(), True),
             "default_merge_style": "merge",
             "default_update_style": "merge",
             "object_format_name": "sha1",
@@ -94,7 +94,7 @@ class Shapes:
         }
 
     def pull(self, pull: Pull) -> Json:
-        pull.follow()
+        pull.update_heads()
         page = f"{self.web}/{pull.repository.path}/pulls/{pull.number}"
         _, additions, deletions, files = pull.size()
         return {
@@ -109,7 +109,7 @@ class Shapes:
             "requested_reviewers": [self.user(one) for one in pull.reviewers],
             "requested_reviewers_teams": [],
             "state": pull.state,
-            "draft": pull.title.lower().startswith(DRAFT),
+            "draft": pull.title.lower().startswith(DRAFT_PREFIXES),
             "is_locked": False,
             "comments": len([one for one in pull.comments if one.file is None]),
             "additions": additions,
@@ -120,22 +120,22 @@ class Shapes:
             "patch_url": f"{page}.patch",
             "mergeable": pull.state == "open",
             "merged": pull.merged,
-            "merged_at": stamp(pull.closed) if pull.merged else None,
+            "merged_at": format_time(pull.closed) if pull.merged else None,
             "merge_commit_sha": pull.merge_sha,
             "merged_by": self.user(pull.merged_by) if pull.merged_by else None,
             "allow_maintainer_edit": False,
-            "base": self.end(pull.repository, pull.base, pull.base_sha),
-            "head": self.end(pull.repository, pull.head, pull.sha),
+            "base": self.branch_ref(pull.repository, pull.base, pull.base_sha),
+            "head": self.branch_ref(pull.repository, pull.head, pull.sha),
             "merge_base": pull.base_sha,
-            "created_at": stamp(pull.created),
-            "updated_at": stamp(pull.updated),
-            "closed_at": stamp(pull.closed),
+            "created_at": format_time(pull.created),
+            "updated_at": format_time(pull.updated),
+            "closed_at": format_time(pull.closed),
             "pin_order": 0,
         }
 
-    def end(self, repository: Repository, branch: str, sha: str) -> Json:
-        whole = self.repository(repository)
-        return {"label": branch, "ref": branch, "sha": sha, "repo_id": repository.id, "repo": whole}
+    def branch_ref(self, repository: Repository, branch: str, sha: str) -> Json:
+        repository_data = self.repository(repository)
+        return {"label": branch, "ref": branch, "sha": sha, "repo_id": repository.id, "repo": repository_data}
 
     def comment(self, pull: Pull, comment: Comment) -> Json:
         page = f"{self.web}/{pull.repository.path}/pulls/{pull.number}"
@@ -149,8 +149,8 @@ class Shapes:
             "original_author_id": 0,
             "body": comment.body,
             "assets": [],
-            "created_at": stamp(comment.created),
-            "updated_at": stamp(comment.created),
+            "created_at": format_time(comment.created),
+            "updated_at": format_time(comment.created),
         }
 
     def review_request(self, pull: Pull, user: User) -> Json:
@@ -164,23 +164,23 @@ class Shapes:
             "commit_id": "",
             **dict.fromkeys(("stale", "official", "dismissed"), False),
             "comments_count": 0,
-            "submitted_at": stamp(pull.updated),
-            "updated_at": stamp(pull.updated),
+            "submitted_at": format_time(pull.updated),
+            "updated_at": format_time(pull.updated),
             "html_url": "",
             "pull_request_url": page,
         }
 
     def issue(self, pull: Pull) -> Json:
-        """A pull request as the issue that it is too."""
-        made, repository = self.pull(pull), pull.repository
+        """Returns a pull request in its form as an issue."""
+        pull_data, repository = self.pull(pull), pull.repository
         same = (
             "id number user title body labels milestone assignee assignees state is_locked comments due_date html_url"
         )
         about = {"id": repository.id, "name": repository.name, "owner": repository.owner, "full_name": repository.path}
-        meta = {name: made[name] for name in ("merged", "merged_at", "draft", "html_url")}
+        meta = {name: pull_data[name] for name in ("merged", "merged_at", "draft", "html_url")}
         return {
-            **{name: made[name] for name in same.split()},
-            **{name: made[name] for name in ("created_at", "updated_at", "closed_at", "pin_order")},
+            **{name: pull_data[name] for name in same.split()},
+            **{name: pull_data[name] for name in ("created_at", "updated_at", "closed_at", "pin_order")},
             "url": f"{self.api}/repos/{repository.path}/issues/{pull.number}",
             "original_author": "",
             "original_author_id": 0,

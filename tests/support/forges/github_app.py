@@ -1,4 +1,4 @@
-"""GitHub Apps: a key signs a short-lived JWT, which buys an installation's token, narrowed and good for an hour."""
+"""GitHub Apps: a key signs a short-lived JWT, which is exchanged for a narrowed installation token for one hour."""
 
 import base64
 import json
@@ -12,20 +12,22 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from tests.support.forges.state import User
 
-DECODE = "A JSON web token could not be decoded"
-ISSUER = "'Issuer' claim ('iss') must be an Integer"
-ISSUED = "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
-EXPIRES = (
+UNDECODABLE_MESSAGE = "A JSON web token could not be decoded"
+INVALID_ISSUER_MESSAGE = "'Issuer' claim ('iss') must be an Integer"
+INVALID_ISSUED_AT_MESSAGE = (
+    "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
+)
+INVALID_EXPIRY_MESSAGE = (
     "'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion "
     "expires"
 )
-TOO_FAR = "'Expiration time' claim ('exp') is too far in the future"
-LONGEST = 600
+EXPIRY_TOO_FAR_MESSAGE = "'Expiration time' claim ('exp') is too far in the future"
+MAX_JWT_SECONDS = 600
 
 
 @dataclass
 class App:
-    """Installed once; `suspended` and `lasts` (seconds that a token is good for) are there to be changed by a test."""
+    """An app with one installation; tests may change `suspended` and `lasts` (the lifetime of a token in seconds)."""
 
     id: int
     slug: str
@@ -43,29 +45,31 @@ class App:
         assert isinstance(key, rsa.RSAPublicKey)
         return key
 
-    def objection(self, token: str) -> str | None:
-        """What is wrong with a JWT, in GitHub's words; None for one that this app signed just now."""
+    def find_jwt_problem(self, token: str) -> str | None:
+        """Returns GitHub's message for an invalid JWT; None for a JWT that this app signed recently."""
         try:
             head, claims, signature = token.split(".")
-            self.key.verify(_decode(signature), f"{head}.{claims}".encode(), padding.PKCS1v15(), hashes.SHA256())
-            algorithm, said = json.loads(_decode(head)).get("alg"), json.loads(_decode(claims))
+            self.key.verify(
+                _decode_base64url(signature), f"{head}.{claims}".encode(), padding.PKCS1v15(), hashes.SHA256()
+            )
+            algorithm, payload = json.loads(_decode_base64url(head)).get("alg"), json.loads(_decode_base64url(claims))
         except (ValueError, InvalidSignature):
-            return DECODE
+            return UNDECODABLE_MESSAGE
         if algorithm != "RS256":
-            return DECODE
-        if str(said.get("iss")) != str(self.id):
-            return ISSUER
-        now, issued, expires = time.time(), said.get("iat"), said.get("exp")
+            return UNDECODABLE_MESSAGE
+        if str(payload.get("iss")) != str(self.id):
+            return INVALID_ISSUER_MESSAGE
+        now, issued, expires = time.time(), payload.get("iat"), payload.get("exp")
         if not isinstance(issued, int) or issued > now + 5:
-            return ISSUED
+            return INVALID_ISSUED_AT_MESSAGE
         if not isinstance(expires, int | float) or expires <= now:
-            return EXPIRES
-        return TOO_FAR if expires > now + LONGEST + 5 else None
+            return INVALID_EXPIRY_MESSAGE
+        return EXPIRY_TOO_FAR_MESSAGE if expires > now + MAX_JWT_SECONDS + 5 else None
 
-    def grants(self, wanted: dict[str, str]) -> bool:
+    def grants(self, permissions: dict[str, str]) -> bool:
         return all(
             level == self.permissions.get(name) or self.permissions.get(name) == "write"
-            for name, level in wanted.items()
+            for name, level in permissions.items()
         )
 
     def shape(self, api: str, web: str, account: dict[str, Any], created: str) -> dict[str, Any]:
@@ -90,11 +94,11 @@ class App:
         }
 
 
-def scopes(permissions: dict[str, str]) -> frozenset[str]:
-    """`pull_requests=write` and the like; who may write may read."""
+def expand_permissions(permissions: dict[str, str]) -> frozenset[str]:
+    """Expands permissions to scopes such as `pull_requests=write`; write access includes read access."""
     writes = {f"{name}=read" for name, level in permissions.items() if level == "write"}
     return frozenset({f"{name}={level}" for name, level in permissions.items()} | writes | {"metadata=read"})
 
 
-def _decode(text: str) -> bytes:
+def _decode_base64url(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

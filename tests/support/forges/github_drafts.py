@@ -1,4 +1,4 @@
-"""The part of GitHub's GraphQL API that a publisher needs: a draft can be made ready, and back, in no other way."""
+"""The part of GitHub's GraphQL API that a publisher needs: only GraphQL converts drafts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from graphql import GraphQLError, build_schema, graphql_sync
 
 from tests.support.forges.state import Pull
 
-PUBLISHED = build_schema("""
+PUBLISHED_SCHEMA = build_schema("""
 type Query { viewer: User! }
 type User { login: String! }
 type PullRequest { id: ID! number: Int! isDraft: Boolean! state: PullRequestState! title: String! url: String! }
@@ -23,10 +23,10 @@ type Mutation {
 """)
 
 
-def execute(login: str, find: Callable[[str], Pull | None], url: str, asked: Any) -> dict[str, Any]:
-    """Runs a query or mutation; `find` looks a pull request up by node id."""
+def execute(login: str, find: Callable[[str], Pull | None], url: str, request: Any) -> dict[str, Any]:
+    """Runs a query or mutation; `find` looks up a pull request by node id."""
 
-    def drafted(draft: bool) -> Callable[..., dict[str, Any]]:
+    def set_draft(draft: bool) -> Callable[..., dict[str, Any]]:
         def resolve(_info: object, input: dict[str, Any]) -> dict[str, Any]:  # noqa: A002
             pull = find(input["pullRequestId"])
             if pull is None:
@@ -44,8 +44,8 @@ def execute(login: str, find: Callable[[str], Pull | None], url: str, asked: Any
 
     root = {
         "viewer": {"login": login},
-        "markPullRequestReadyForReview": drafted(False),
-        "convertPullRequestToDraft": drafted(True),
+        "markPullRequestReadyForReview": set_draft(False),
+        "convertPullRequestToDraft": set_draft(True),
     }
-    result = graphql_sync(PUBLISHED, asked.get("query", ""), root, variable_values=asked.get("variables"))
+    result = graphql_sync(PUBLISHED_SCHEMA, request.get("query", ""), root, variable_values=request.get("variables"))
     return dict(result.formatted)

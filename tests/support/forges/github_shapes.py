@@ -1,4 +1,4 @@
-"""GitHub's JSON, made from a forge's state."""
+"""Builds GitHub's JSON from a forge's state."""
 
 from datetime import datetime
 from typing import Any
@@ -19,15 +19,15 @@ ISSUE_FIELDS = (
     "comments_url created_at updated_at closed_at author_association draft html_url"
 )
 REACTIONS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "eyes", "rocket")
-LEVELS = {"admin": "admin", "maintain": "maintain", "push": "write", "triage": "triage", "pull": "read"}
+ROLE_BY_PERMISSION = {"admin": "admin", "maintain": "maintain", "push": "write", "triage": "triage", "pull": "read"}
 
 
-def stamp(time: datetime | None) -> str | None:
+def format_time(time: datetime | None) -> str | None:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ") if time else None
 
 
-class Shapes:
-    """`api` and `web` are the addresses that links begin with."""
+class GitHubShapes:
+    """Builds JSON; links begin with the addresses `api` and `web`."""
 
     def __init__(self, web: str) -> None:
         self.web, self.api = web, f"{web}/api/v3"
@@ -84,12 +84,12 @@ class Shapes:
             "allow_forking": False,
             "web_commit_signoff_required": False,
             "topics": [],
-            **{f"{name}_at": stamp(repository.created) for name in ("pushed", "created", "updated")},
+            **{f"{name}_at": format_time(repository.created) for name in ("pushed", "created", "updated")},
         }
 
     def full_repository(self, repository: Repository, user: User | None) -> Json:
-        """As one asks for it by name, with what the asker may do."""
-        rights = {name: bool(user and user.may(level)) for name, level in LEVELS.items()}
+        """Returns a single repository, with the permissions of the user."""
+        rights = {name: bool(user and user.may(level)) for name, level in ROLE_BY_PERMISSION.items()}
         counts = {"subscribers_count": 0, "network_count": 0}
         return {**self.repository(repository), **counts, **({"permissions": rights} if user else {})}
 
@@ -106,22 +106,22 @@ class Shapes:
         }
 
     def simple_pull(self, pull: Pull) -> Json:
-        """As in a list."""
-        pull.follow()
+        """Returns a pull request in the form of a list."""
+        pull.update_heads()
         address = f"{self.api}/repos/{pull.repository.path}"
-        page, here = f"{self.web}/{pull.repository.path}/pull/{pull.number}", f"{address}/pulls/{pull.number}"
+        page, api_url = f"{self.web}/{pull.repository.path}/pull/{pull.number}", f"{address}/pulls/{pull.number}"
         links = {
-            "self": here,
+            "self": api_url,
             "html": page,
             "issue": f"{address}/issues/{pull.number}",
             "comments": f"{address}/issues/{pull.number}/comments",
-            "review_comments": f"{here}/comments",
+            "review_comments": f"{api_url}/comments",
             "review_comment": f"{address}/pulls/comments{{/number}}",
-            "commits": f"{here}/commits",
+            "commits": f"{api_url}/commits",
             "statuses": f"{address}/statuses/{pull.sha}",
         }
         return {
-            "url": here,
+            "url": api_url,
             "id": pull.id,
             "node_id": f"PR_{pull.id}",
             "html_url": page,
@@ -137,17 +137,17 @@ class Shapes:
             "body": pull.body or None,
             "labels": [self.label(pull.repository, name) for name in pull.labels],
             "milestone": None,
-            "created_at": stamp(pull.created),
-            "updated_at": stamp(pull.updated),
-            "closed_at": stamp(pull.closed),
-            "merged_at": stamp(pull.closed) if pull.merged else None,
+            "created_at": format_time(pull.created),
+            "updated_at": format_time(pull.updated),
+            "closed_at": format_time(pull.closed),
+            "merged_at": format_time(pull.closed) if pull.merged else None,
             "merge_commit_sha": pull.merge_sha,
             "assignee": None,
             "assignees": [],
             "requested_reviewers": [self.user(one) for one in pull.reviewers],
             "requested_teams": [],
-            "head": self.end(pull.repository, pull.head, pull.sha),
-            "base": self.end(pull.repository, pull.base, pull.base_sha),
+            "head": self.branch_ref(pull.repository, pull.head, pull.sha),
+            "base": self.branch_ref(pull.repository, pull.base, pull.base_sha),
             "_links": {name: {"href": target} for name, target in links.items()},
             "author_association": "CONTRIBUTOR",
             "auto_merge": None,
@@ -155,7 +155,7 @@ class Shapes:
         }
 
     def pull(self, pull: Pull) -> Json:
-        """As one asks for it by number."""
+        """Returns a single pull request."""
         simple = self.simple_pull(pull)
         commits, additions, deletions, files = pull.size()
         open_ = pull.state == "open"
@@ -175,7 +175,7 @@ class Shapes:
             "changed_files": files,
         }
 
-    def end(self, repository: Repository, branch: str, sha: str) -> Json:
+    def branch_ref(self, repository: Repository, branch: str, sha: str) -> Json:
         return {
             "label": f"{repository.owner}:{branch}",
             "ref": branch,
@@ -194,8 +194,8 @@ class Shapes:
             "issue_url": f"{address}/{pull.number}",
             "body": comment.body,
             "user": self.user(comment.author),
-            "created_at": stamp(comment.created),
-            "updated_at": stamp(comment.created),
+            "created_at": format_time(comment.created),
+            "updated_at": format_time(comment.created),
             "author_association": "MEMBER",
             "performed_via_github_app": None,
             "reactions": self.reactions(f"{address}/comments/{comment.id}"),
@@ -206,14 +206,18 @@ class Shapes:
 
     def review_comment(self, pull: Pull, comment: Comment) -> Json:
         address = f"{self.api}/repos/{pull.repository.path}/pulls"
-        here, page = f"{address}/comments/{comment.id}", f"{self.web}/{pull.repository.path}/pull/{pull.number}"
-        links = {"self": here, "html": f"{page}#discussion_r{comment.id}", "pull_request": f"{address}/{pull.number}"}
-        made = self.comment(pull, comment)
-        kept = ("id", "body", "user", "created_at", "updated_at", "author_association")
+        api_url, page = f"{address}/comments/{comment.id}", f"{self.web}/{pull.repository.path}/pull/{pull.number}"
+        links = {
+            "self": api_url,
+            "html": f"{page}#discussion_r{comment.id}",
+            "pull_request": f"{address}/{pull.number}",
+        }
+        comment_data = self.comment(pull, comment)
+        shared_fields = ("id", "body", "user", "created_at", "updated_at", "author_association")
         return {
-            **{name: made[name] for name in kept},
+            **{name: comment_data[name] for name in shared_fields},
             "node_id": f"PRRC_{comment.id}",
-            "url": here,
+            "url": api_url,
             "html_url": links["html"],
             "pull_request_url": links["pull_request"],
             "pull_request_review_id": comment.id + 1,
@@ -226,23 +230,23 @@ class Shapes:
             **dict.fromkeys(("commit_id", "original_commit_id"), pull.sha),
             "side": "RIGHT",
             "subject_type": "line",
-            "reactions": self.reactions(here),
+            "reactions": self.reactions(api_url),
         }
 
     def issue(self, pull: Pull) -> Json:
-        """A pull request as the issue that it is too."""
-        made, address = self.simple_pull(pull), f"{self.api}/repos/{pull.repository.path}"
-        here = f"{address}/issues/{pull.number}"
-        pages = {name: made[name] for name in ("url", "html_url", "diff_url", "patch_url", "merged_at")}
+        """Returns a pull request in its form as an issue."""
+        pull_data, address = self.simple_pull(pull), f"{self.api}/repos/{pull.repository.path}"
+        api_url = f"{address}/issues/{pull.number}"
+        pages = {name: pull_data[name] for name in ("url", "html_url", "diff_url", "patch_url", "merged_at")}
         return {
-            **{name: made[name] for name in ISSUE_FIELDS.split()},
-            "labels": [{name: label[name] for name in label if name != "archived_by"} for label in made["labels"]],
-            "url": here,
+            **{name: pull_data[name] for name in ISSUE_FIELDS.split()},
+            "labels": [{name: label[name] for name in label if name != "archived_by"} for label in pull_data["labels"]],
+            "url": api_url,
             "repository_url": address,
-            **{f"{name}_url": f"{here}/{name}" for name in ("labels", "events", "timeline")},
+            **{f"{name}_url": f"{api_url}/{name}" for name in ("labels", "events", "timeline")},
             "comments": len(pull.comments),
             "performed_via_github_app": None,
             "state_reason": None,
-            "reactions": self.reactions(here),
+            "reactions": self.reactions(api_url),
             "pull_request": pages,
         }

@@ -1,14 +1,14 @@
-"""A fake GitLab, held against the facts of its documentation."""
+"""A fake GitLab, checked against models of its documentation."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from tests.support.forges import gitlab_published as published
 from tests.support.forges import gitlab_webhooks
-from tests.support.forges.base import Forge, Wire
-from tests.support.forges.calls import Call, Refused, Reply, links, page, route
+from tests.support.forges.base import FakeForge, RawResponse
+from tests.support.forges.calls import Call, CallRefused, Reply, build_link_header, paginate, route
 from tests.support.forges.faults import Fault
-from tests.support.forges.gitlab_shapes import Json, Shapes
+from tests.support.forges.gitlab_shapes import GitLabShapes, Json
 from tests.support.forges.schema import Operation
 from tests.support.forges.state import Comment, Pull, Repository, Token, User, now
 from tests.support.forges.webhooks import Delivery, Hook
@@ -16,13 +16,13 @@ from tests.support.forges.webhooks import Delivery, Hook
 PROJECT, REQUESTS = "/projects/{id}", "/projects/{id}/merge_requests"
 REQUEST = REQUESTS + "/{merge_request_iid:int}"
 READ, WRITE = ("api", "read_api"), ("api",)
-PRIVILEGES = "The request requires higher privileges than provided by the access token."
-REVOKED = "Token was revoked. You have to re-authorize from the user."
-EXPIRED = "Token is expired. You can either do re-authorization or token refresh."
-MOVED = "405 Method Not Allowed - Non GET methods are not allowed for moved projects"
+INSUFFICIENT_SCOPE_MESSAGE = "The request requires higher privileges than provided by the access token."
+REVOKED_TOKEN_MESSAGE = "Token was revoked. You have to re-authorize from the user."
+EXPIRED_TOKEN_MESSAGE = "Token is expired. You can either do re-authorization or token refresh."
+MOVED_PROJECT_MESSAGE = "405 Method Not Allowed - Non GET methods are not allowed for moved projects"
 
 
-class GitLab(Forge):
+class GitLab(FakeForge):
     kind, prefix = "GitLab", "/api/v4"
     all_scopes = frozenset({"api", "read_repository", "write_repository"})
     read_scopes = ("api", "read_repository", "write_repository")
@@ -30,71 +30,75 @@ class GitLab(Forge):
     closes_on_delete = False
 
     @property
-    def shapes(self) -> Shapes:
-        return Shapes(self.url)
+    def shapes(self) -> GitLabShapes:
+        return GitLabShapes(self.url)
 
     def operation(self, name: str, call: Call) -> Operation:
         return published.OPERATIONS[name]
 
-    def presented(self, call: Call) -> str | None:
+    def read_token(self, call: Call) -> str | None:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
         bearer = value if scheme.lower() == "bearer" else None
         return call.headers.get("private-token") or bearer or call.query.pop("private_token", None)
 
     def authenticate(self, call: Call) -> Token | None:
-        token = self.tokens.get(self.presented(call) or "")
+        token = self.tokens.get(self.read_token(call) or "")
         if token is None:
             raise self.refusal(401)
         if not token.alive:
-            said = REVOKED if token.revoked else EXPIRED
-            raise Refused(401, {"error": "invalid_token", "error_description": said})
+            message = REVOKED_TOKEN_MESSAGE if token.revoked else EXPIRED_TOKEN_MESSAGE
+            raise CallRefused(401, {"error": "invalid_token", "error_description": message})
         return token
 
-    def addressed(self, call: Call) -> str | None:
-        asked = call.params.get("id")
-        if asked is None or not asked.isdigit():
-            return asked
-        return next((path for path, one in self.repositories.items() if one.id == int(asked)), asked)
+    def find_repository_name(self, call: Call) -> str | None:
+        project_id = call.params.get("id")
+        if project_id is None or not project_id.isdigit():
+            return project_id
+        return next((path for path, one in self.repositories.items() if one.id == int(project_id)), project_id)
 
-    def moved(self, call: Call, repository: Repository) -> Refused:
+    def redirect_to_renamed(self, call: Call, repository: Repository) -> CallRefused:
         if call.method != "GET":
-            return Refused(405, {"message": MOVED})
+            return CallRefused(405, {"message": MOVED_PROJECT_MESSAGE})
         rest = call.path.split("/", 3)[3:]
         target = "/".join([f"{self.api}/projects/{repository.id}", *rest])
-        return Refused(301, {"message": "Moved Permanently"}, {"Location": target})
+        return CallRefused(301, {"message": "Moved Permanently"}, {"Location": target})
 
-    def refusal(self, status: int, why: str = "", details: list[str] | None = None) -> Refused:
+    def refusal(self, status: int, why: str = "", details: list[str] | None = None) -> CallRefused:
         if why == "scope":
-            about = {"error": "insufficient_scope", "error_description": PRIVILEGES, "scope": " ".join(details or [])}
-            return Refused(403, about)
+            about = {
+                "error": "insufficient_scope",
+                "error_description": INSUFFICIENT_SCOPE_MESSAGE,
+                "scope": " ".join(details or []),
+            }
+            return CallRefused(403, about)
         if why in ("request", "json"):
-            said = ", ".join(_explained(one) for one in details or []) or "body is invalid"
-            return Refused(400, {"error": said})
+            message = ", ".join(_format_problem(one) for one in details or []) or "body is invalid"
+            return CallRefused(400, {"error": message})
         plain = {401: "401 Unauthorized", 403: "403 Forbidden", 404: "404 Not found"}
-        return Refused(status, {"message": "404 Project Not Found" if why == "repository" else plain[status]})
+        return CallRefused(status, {"message": "404 Project Not Found" if why == "repository" else plain[status]})
 
-    def limited(self, fault: Fault) -> Wire:
+    def rate_limit_response(self, fault: Fault) -> RawResponse:
         seconds = str(int(fault.seconds))
         limits = {"RateLimit-Limit": "60", "RateLimit-Observed": "61", "RateLimit-Remaining": "0"}
         headers = [("Content-Type", "text/plain"), ("Retry-After", seconds), *limits.items()]
         return 429, headers, b"Retry later\n"
 
-    def standing_headers(self, call: Call | None) -> dict[str, str]:
+    def common_headers(self, call: Call | None) -> dict[str, str]:
         return {"X-Request-Id": f"fake-{len(self.requests)}", "RateLimit-Limit": "2000", "RateLimit-Remaining": "1999"}
 
-    def paged(self, call: Call, items: list[Json]) -> Reply:
-        found, number, pages = page(call, items, default=20)
+    def paginate_reply(self, call: Call, items: list[Json]) -> Reply:
+        page_items, number, pages = paginate(call, items, default=20)
         following, before = str(number + 1) if number < pages else "", str(number - 1) if number > 1 else ""
         counts = {"X-Page": str(number), "X-Total": str(len(items)), "X-Total-Pages": str(pages)}
         size = str(call.query.get("per_page", 20))
         moves = {"X-Next-Page": following, "X-Prev-Page": before, "X-Per-Page": size}
-        return Reply(200, found, {**counts, **moves, "Link": links(self.api, call, number, pages)})
+        return Reply(200, page_items, {**counts, **moves, "Link": build_link_header(self.api, call, number, pages)})
 
-    def asked_pull(self, call: Call) -> Pull:
-        found = call.repository.find(int(call.params["merge_request_iid"]))
-        if found is None:
+    def find_requested_pull(self, call: Call) -> Pull:
+        pull = call.repository.find(int(call.params["merge_request_iid"]))
+        if pull is None:
             raise self.refusal(404)
-        return found
+        return pull
 
     # The project and people.
 
@@ -105,7 +109,7 @@ class GitLab(Forge):
     @route("GET", PROJECT + "/members/all", "GET /projects/{id}/members/all", needs=READ)
     def list_members(self, call: Call) -> Reply:
         members = [user for user in self.users.values() if user.may("read")]
-        return self.paged(call, [self.shapes.member(user, call.repository.created) for user in members])
+        return self.paginate_reply(call, [self.shapes.member(user, call.repository.created) for user in members])
 
     @route("GET", PROJECT + "/members/all/{user_id:int}", "GET /projects/{id}/members/all/{user_id}", needs=READ)
     def get_member(self, call: Call) -> Reply:
@@ -116,9 +120,9 @@ class GitLab(Forge):
 
     @route("GET", "/users", "GET /users", needs=(*READ, "read_user"))
     def find_users(self, call: Call) -> Reply:
-        wanted = call.query.get("username", "").lower()
-        found = [user for user in self.users.values() if wanted in ("", user.login.lower())]
-        return self.paged(call, [self.shapes.user(user) for user in found])
+        username = call.query.get("username", "").lower()
+        users = [user for user in self.users.values() if username in ("", user.login.lower())]
+        return self.paginate_reply(call, [self.shapes.user(user) for user in users])
 
     @route("GET", "/user", "GET /user", needs=(*READ, "read_user"))
     def get_user(self, call: Call) -> Reply:
@@ -133,99 +137,99 @@ class GitLab(Forge):
 
     @route("GET", REQUESTS, "GET /projects/{id}/merge_requests", needs=READ)
     def list_requests(self, call: Call) -> Reply:
-        asked = call.query
-        found = [pull for pull in self.listed(call.repository.pulls) if self._wanted(pull, asked)]
-        if asked.get("sort") == "asc":
-            found.reverse()
-        return self.paged(call, [self.shapes.basic(pull) for pull in found])
+        query = call.query
+        pulls = [pull for pull in self.visible_pulls(call.repository.pulls) if self._matches_filter(pull, query)]
+        if query.get("sort") == "asc":
+            pulls.reverse()
+        return self.paginate_reply(call, [self.shapes.listed_merge_request(pull) for pull in pulls])
 
-    def _wanted(self, pull: Pull, asked: Json) -> bool:
-        ends = (asked.get("source_branch", pull.head), asked.get("target_branch", pull.base))
-        return asked.get("state", "all") in (self.shapes.state(pull), "all") and ends == (pull.head, pull.base)
+    def _matches_filter(self, pull: Pull, query: Json) -> bool:
+        ends = (query.get("source_branch", pull.head), query.get("target_branch", pull.base))
+        return query.get("state", "all") in (self.shapes.state(pull), "all") and ends == (pull.head, pull.base)
 
     @route("POST", REQUESTS, "POST /projects/{id}/merge_requests", needs=WRITE, level="write")
     def create_request(self, call: Call) -> Reply:
-        asked, repository, heads = call.body, call.repository, call.repository.heads()
-        head, base = asked["source_branch"], asked["target_branch"]
+        body, repository, heads = call.body, call.repository, call.repository.heads()
+        head, base = body["source_branch"], body["target_branch"]
         if head == base:
-            raise Refused(422, {"message": ["You can't use same project/branch for source and target"]})
+            raise CallRefused(422, {"message": ["You can't use same project/branch for source and target"]})
         if head not in heads:
-            raise Refused(400, {"message": {"source_branch": ["does not exist"]}})
+            raise CallRefused(400, {"message": {"source_branch": ["does not exist"]}})
         if base not in heads:
-            raise Refused(400, {"message": {"target_branch": ["does not exist"]}})
-        if found := repository.open_pull(head, base):
-            raise self._exists(found)
-        text = asked.get("description") or ""
-        pull = self.open(repository, author=call.user, head=head, base=base, title=asked["title"], body=text)
-        self._set(pull, asked)
+            raise CallRefused(400, {"message": {"target_branch": ["does not exist"]}})
+        if existing := repository.open_pull(head, base):
+            raise self._refuse_duplicate(existing)
+        text = body.get("description") or ""
+        pull = self.open(repository, author=call.user, head=head, base=base, title=body["title"], body=text)
+        self._apply_changes(pull, body)
         return Reply(201, self.shapes.merge_request(pull, call.user))
 
-    def _exists(self, found: Pull) -> Refused:
-        said = f"Another open merge request already exists for this source branch: !{found.number}"
-        return Refused(409, {"message": [said]})
+    def _refuse_duplicate(self, existing: Pull) -> CallRefused:
+        message = f"Another open merge request already exists for this source branch: !{existing.number}"
+        return CallRefused(409, {"message": [message]})
 
     @route("GET", REQUEST, "GET /projects/{id}/merge_requests/{merge_request_iid}", needs=READ)
     def get_request(self, call: Call) -> Reply:
-        return Reply(200, self.shapes.merge_request(self.asked_pull(call), call.user))
+        return Reply(200, self.shapes.merge_request(self.find_requested_pull(call), call.user))
 
     @route("PUT", REQUEST, "PUT /projects/{id}/merge_requests/{merge_request_iid}", needs=WRITE, level="write")
     def update_request(self, call: Call) -> Reply:
-        """A state that cannot be left stays, without a word: GitLab answers 200 all the same."""
-        pull, asked = self.asked_pull(call), call.body or {}
-        if not asked:
+        """Updates a merge request. GitLab answers 200 even for a state change that is not possible."""
+        pull, body = self.find_requested_pull(call), call.body or {}
+        if not body:
             raise self.refusal(400, "request", ["title: at least one parameter must be provided"])
-        event = asked.get("state_event")
+        event = body.get("state_event")
         if event == "reopen" and pull.state == "closed" and not pull.merged and pull.head in pull.repository.heads():
-            if found := pull.repository.open_pull(pull.head, pull.base):
-                raise self._exists(found)
-            self.settle(pull, "open", call.user, "reopened")
+            if existing := pull.repository.open_pull(pull.head, pull.base):
+                raise self._refuse_duplicate(existing)
+            self.set_pull_state(pull, "open", call.user, "reopened")
         elif event == "close" and pull.state == "open":
-            self.settle(pull, "closed", call.user, "closed")
-        pull.title, pull.body = asked.get("title", pull.title), asked.get("description", pull.body)
-        pull.base, pull.updated = asked.get("target_branch", pull.base), now()
-        self._set(pull, asked)
+            self.set_pull_state(pull, "closed", call.user, "closed")
+        pull.title, pull.body = body.get("title", pull.title), body.get("description", pull.body)
+        pull.base, pull.updated = body.get("target_branch", pull.base), now()
+        self._apply_changes(pull, body)
         return self.get_request(call)
 
-    def _set(self, pull: Pull, asked: Json) -> None:
-        """Labels come into being by being named; reviewers that nobody knows are passed over."""
-        if "labels" in asked:
-            pull.labels = _names(asked["labels"])
-        kept = [name for name in pull.labels if name not in _names(asked.get("remove_labels", ""))]
-        pull.labels = kept + [name for name in _names(asked.get("add_labels", "")) if name not in kept]
-        if "reviewer_ids" in asked:
-            pull.reviewers = [user for user in self.users.values() if user.id in asked["reviewer_ids"]]
+    def _apply_changes(self, pull: Pull, body: Json) -> None:
+        """Applies the changes. Creates labels that do not exist; ignores unknown reviewers."""
+        if "labels" in body:
+            pull.labels = _split_names(body["labels"])
+        labels = [name for name in pull.labels if name not in _split_names(body.get("remove_labels", ""))]
+        pull.labels = labels + [name for name in _split_names(body.get("add_labels", "")) if name not in labels]
+        if "reviewer_ids" in body:
+            pull.reviewers = [user for user in self.users.values() if user.id in body["reviewer_ids"]]
 
     @route("GET", REQUEST + "/notes", "GET /projects/{id}/merge_requests/{merge_request_iid}/notes", needs=READ)
     def list_notes(self, call: Call) -> Reply:
-        pull = self.asked_pull(call)
+        pull = self.find_requested_pull(call)
         notes = [self.shapes.note(pull, one) for one in pull.comments]
-        return self.paged(call, notes if call.query.get("sort") == "asc" else notes[::-1])
+        return self.paginate_reply(call, notes if call.query.get("sort") == "asc" else notes[::-1])
 
     @route("POST", REQUEST + "/notes", "POST /projects/{id}/merge_requests/{merge_request_iid}/notes", needs=WRITE)
     def create_note(self, call: Call) -> Reply:
-        pull = self.asked_pull(call)
+        pull = self.find_requested_pull(call)
         comment = self.add_comment(pull, Comment(self.new_id(), call.user, call.body["body"]))
         return Reply(201, self.shapes.note(pull, comment))
 
     # Webhooks.
 
-    def happened(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
+    def announce_event(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
         if self.webhooks.hooks:
             described = gitlab_webhooks.NoteEvent if comment else gitlab_webhooks.MergeRequestEvent
-            made = gitlab_webhooks.payload(self.shapes, event, pull, who, comment)
-            self.publish("note" if comment else "merge_request", described, made)
+            payload = gitlab_webhooks.build_payload(self.shapes, event, pull, who, comment)
+            self.publish("note" if comment else "merge_request", described, payload)
 
     def sign(self, delivery: Delivery, hook: Hook) -> Mapping[str, str]:
-        return gitlab_webhooks.headers(delivery, hook, self.url)
+        return gitlab_webhooks.build_headers(delivery, hook, self.url)
 
 
-def _names(given: Any) -> list[str]:
-    return [name for name in (given.split(",") if isinstance(given, str) else given) if name]
+def _split_names(value: Any) -> list[str]:
+    return [name for name in (value.split(",") if isinstance(value, str) else value) if name]
 
 
-def _explained(problem: str) -> str:
-    """A complaint of the description, in GitLab's words."""
-    name, _, said = problem.partition(": ")
-    if said == "Field required":
+def _format_problem(problem: str) -> str:
+    """Formats a schema problem in GitLab's words."""
+    name, _, message = problem.partition(": ")
+    if message == "Field required":
         return f"{name} is missing"
-    return f"{name} does not have a valid value" if said.startswith("Input should be '") else f"{name} is invalid"
+    return f"{name} does not have a valid value" if message.startswith("Input should be '") else f"{name} is invalid"

@@ -1,7 +1,7 @@
-"""What GitLab sends, written down from its documentation: no package on PyPI carries a description.
+"""GitLab's responses, written down from its documentation: no package on PyPI has a schema.
 
 Its own OpenAPI file names no required fields and has numbers as text, so these models are the stricter source: a field
-is required when GitLab sends it on every edition, and `None` stands only where the documentation shows null.
+is required if GitLab sends it on every edition, and `None` appears only where the documentation shows null.
 """
 
 from datetime import datetime
@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict
 State = Literal["opened", "closed", "locked", "merged"]
 
 
-class Fact(BaseModel):
+class GitLabEntity(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class UserBasic(Fact):
+class UserBasic(GitLabEntity):
     id: int
     username: str
     name: str
@@ -44,7 +44,7 @@ class CurrentUser(UserBasic):
     can_create_project: bool
 
 
-class Namespace(Fact):
+class Namespace(GitLabEntity):
     id: int
     name: str
     path: str
@@ -55,17 +55,17 @@ class Namespace(Fact):
     web_url: str
 
 
-class Access(Fact):
+class Access(GitLabEntity):
     access_level: int
     notification_level: int
 
 
-class Permissions(Fact):
+class Permissions(GitLabEntity):
     project_access: Access | None
     group_access: Access | None
 
 
-class Project(Fact):
+class Project(GitLabEntity):
     id: int
     description: str | None
     name: str
@@ -96,25 +96,25 @@ class Project(Fact):
     forked_from_project: dict[str, Any] | None = None
 
 
-class References(Fact):
+class References(GitLabEntity):
     short: str
     relative: str
     full: str
 
 
-class TimeStats(Fact):
+class TimeStats(GitLabEntity):
     time_estimate: int
     total_time_spent: int
     human_time_estimate: str | None
     human_total_time_spent: str | None
 
 
-class Tasks(Fact):
+class TaskCompletion(GitLabEntity):
     count: int
     completed_count: int
 
 
-class MergeRequestBasic(Fact):
+class MergeRequestBasic(GitLabEntity):
     id: int
     iid: int
     project_id: int
@@ -162,18 +162,18 @@ class MergeRequestBasic(Fact):
     time_stats: TimeStats
     squash: bool
     squash_on_merge: bool
-    task_completion_status: Tasks
+    task_completion_status: TaskCompletion
     has_conflicts: bool
     blocking_discussions_resolved: bool
 
 
-class DiffRefs(Fact):
+class DiffRefs(GitLabEntity):
     base_sha: str
     head_sha: str
     start_sha: str
 
 
-class Rights(Fact):
+class MergePermissions(GitLabEntity):
     can_merge: bool
 
 
@@ -188,10 +188,10 @@ class MergeRequest(MergeRequestBasic):
     diff_refs: DiffRefs
     merge_error: str | None
     first_contribution: bool
-    user: Rights
+    user: MergePermissions
 
 
-class Note(Fact):
+class Note(GitLabEntity):
     id: int
     type: Literal["DiffNote", "DiscussionNote"] | None
     body: str
@@ -212,7 +212,7 @@ class Note(Fact):
     commands_changes: dict[str, Any]
 
 
-class PersonalToken(Fact):
+class PersonalToken(GitLabEntity):
     id: int
     name: str
     revoked: bool

@@ -1,4 +1,4 @@
-"""What GitLab takes, and how its calls and answers go together; facts of its documentation."""
+"""GitLab's requests and operations, written down from its documentation."""
 
 from dataclasses import replace
 from typing import Literal
@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from tests.support.forges.gitlab_entities import (
     CurrentUser,
-    Fact,
+    GitLabEntity,
     Member,
     MergeRequest,
     MergeRequestBasic,
@@ -24,12 +24,12 @@ Order = Literal[
 ]
 
 
-class Loose(BaseModel):
-    """A request: what is not described is passed over."""
+class LenientRequest(BaseModel):
+    """A request that ignores unknown fields."""
 
 
-class Said(Fact):
-    """`message` is a sentence, a list of them, or lists by field; authentication and validation say `error`."""
+class ErrorResponse(GitLabEntity):
+    """`message` is a sentence, a list of sentences, or lists by field; authentication and validation use `error`."""
 
     message: str | list[str] | dict[str, list[str]] | None = None
     error: str | None = None
@@ -37,13 +37,13 @@ class Said(Fact):
     scope: str | None = None
 
 
-class Paged(Loose):
+class PaginatedRequest(LenientRequest):
     id: str | None = None
     page: int | None = None
     per_page: int | None = Field(default=None, le=100)
 
 
-class ListMergeRequests(Paged):
+class ListMergeRequests(PaginatedRequest):
     state: Literal["opened", "closed", "locked", "merged", "all"] | None = None
     source_branch: str | None = None
     target_branch: str | None = None
@@ -57,8 +57,8 @@ class ListMergeRequests(Paged):
     iids: list[int] | None = None
 
 
-class Shared(Loose):
-    """Of creating and of updating a merge request."""
+class MergeRequestFields(LenientRequest):
+    """Fields of both creating and updating a merge request."""
 
     description: str | None = None
     assignee_id: int | None = None
@@ -71,14 +71,14 @@ class Shared(Loose):
     squash: bool | None = None
 
 
-class CreateMergeRequest(Shared):
+class CreateMergeRequest(MergeRequestFields):
     title: str
     source_branch: str
     target_branch: str
     target_project_id: int | None = None
 
 
-class UpdateMergeRequest(Shared):
+class UpdateMergeRequest(MergeRequestFields):
     title: str | None = None
     target_branch: str | None = None
     state_event: Literal["close", "reopen"] | None = None
@@ -87,23 +87,23 @@ class UpdateMergeRequest(Shared):
     discussion_locked: bool | None = None
 
 
-class CreateNote(Loose):
+class CreateNote(LenientRequest):
     body: str
     internal: bool | None = None
 
 
-class FindUsers(Paged):
+class FindUsers(PaginatedRequest):
     username: str | None = None
     search: str | None = None
 
 
-class Notes(Paged):
+class ListNotes(PaginatedRequest):
     merge_request_iid: int
     sort: Literal["asc", "desc"] | None = None
     order_by: Literal["created_at", "updated_at"] | None = None
 
 
-class One(Loose):
+class SingleRequest(LenientRequest):
     id: str | None = None
     merge_request_iid: int | None = None
     user_id: int | None = None
@@ -111,19 +111,19 @@ class One(Loose):
 
 REQUEST = "/projects/{id}/merge_requests/{merge_request_iid}"
 OPERATIONS = {
-    one.line: replace(one, errors={400: Said})
+    one.line: replace(one, errors={400: ErrorResponse})
     for one in (
-        Operation("GET /projects/{id}", One, answer=Project),
+        Operation("GET /projects/{id}", SingleRequest, answer=Project),
         Operation("GET /projects/{id}/merge_requests", ListMergeRequests, answer=list[MergeRequestBasic]),
-        Operation("POST /projects/{id}/merge_requests", One, CreateMergeRequest, MergeRequest),
-        Operation(f"GET {REQUEST}", One, answer=MergeRequest),
-        Operation(f"PUT {REQUEST}", One, UpdateMergeRequest, MergeRequest),
-        Operation(f"GET {REQUEST}/notes", Notes, answer=list[Note]),
-        Operation(f"POST {REQUEST}/notes", One, CreateNote, Note),
-        Operation("GET /projects/{id}/members/all", Paged, answer=list[Member]),
-        Operation("GET /projects/{id}/members/all/{user_id}", One, answer=Member),
+        Operation("POST /projects/{id}/merge_requests", SingleRequest, CreateMergeRequest, MergeRequest),
+        Operation(f"GET {REQUEST}", SingleRequest, answer=MergeRequest),
+        Operation(f"PUT {REQUEST}", SingleRequest, UpdateMergeRequest, MergeRequest),
+        Operation(f"GET {REQUEST}/notes", ListNotes, answer=list[Note]),
+        Operation(f"POST {REQUEST}/notes", SingleRequest, CreateNote, Note),
+        Operation("GET /projects/{id}/members/all", PaginatedRequest, answer=list[Member]),
+        Operation("GET /projects/{id}/members/all/{user_id}", SingleRequest, answer=Member),
         Operation("GET /users", FindUsers, answer=list[UserBasic]),
-        Operation("GET /user", One, answer=CurrentUser),
-        Operation("GET /personal_access_tokens/self", One, answer=PersonalToken),
+        Operation("GET /user", SingleRequest, answer=CurrentUser),
+        Operation("GET /personal_access_tokens/self", SingleRequest, answer=PersonalToken),
     )
 }

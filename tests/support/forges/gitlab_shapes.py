@@ -1,4 +1,4 @@
-"""GitLab's JSON, made from a forge's state."""
+"""Builds GitLab's JSON from a forge's state."""
 
 from datetime import datetime
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 from tests.support.forges.state import Comment, Pull, Repository, Token, User
 
 Json = dict[str, Any]
-LEVELS = {"none": 5, "read": 20, "triage": 20, "write": 30, "maintain": 40, "admin": 50}
-OFF = "imported merge_when_pipeline_succeeds squash squash_on_merge has_conflicts force_remove_source_branch"
-DRAFT = ("draft:", "[draft]", "(draft)")
+ACCESS_LEVELS = {"none": 5, "read": 20, "triage": 20, "write": 30, "maintain": 40, "admin": 50}
+FALSE_FIELDS = "imported merge_when_pipeline_succeeds squash squash_on_merge has_conflicts force_remove_source_branch"
+DRAFT_PREFIXES = ("draft:", "[draft]", "(draft)")
 
 
-def stamp(time: datetime | None) -> str | None:
+def format_time(time: datetime | None) -> str | None:
     return time.strftime("%Y-%m-%dT%H:%M:%S.000Z") if time else None
 
 
-class Shapes:
+class GitLabShapes:
     def __init__(self, web: str) -> None:
         self.web = web
 
@@ -31,12 +31,12 @@ class Shapes:
         }
 
     def member(self, user: User, since: datetime) -> Json:
-        about = {"access_level": LEVELS[user.access], "expires_at": None, "membership_state": "active"}
-        return {**self.user(user), **about, "created_at": stamp(since)}
+        about = {"access_level": ACCESS_LEVELS[user.access], "expires_at": None, "membership_state": "active"}
+        return {**self.user(user), **about, "created_at": format_time(since)}
 
     def current_user(self, user: User, since: datetime) -> Json:
         about = {"email": f"{user.login}@example.org", "bio": "", "bot": user.kind == "Bot", "external": False}
-        return {**self.user(user), **about, "can_create_project": True, "created_at": stamp(since)}
+        return {**self.user(user), **about, "can_create_project": True, "created_at": format_time(since)}
 
     def token(self, token: Token, since: datetime) -> Json:
         return {
@@ -44,7 +44,7 @@ class Shapes:
             "name": "copydesk",
             "description": None,
             "revoked": token.revoked,
-            "created_at": stamp(since),
+            "created_at": format_time(since),
             "scopes": sorted(token.scopes),
             "user_id": token.user.id,
             "last_used_at": None,
@@ -55,7 +55,7 @@ class Shapes:
     def project(self, repository: Repository, user: User) -> Json:
         page = f"{self.web}/{repository.path}"
         owner = repository.owner
-        access = {"access_level": LEVELS[user.access], "notification_level": 3}
+        access = {"access_level": ACCESS_LEVELS[user.access], "notification_level": 3}
         return {
             "id": repository.id,
             "description": None,
@@ -63,8 +63,8 @@ class Shapes:
             "name_with_namespace": repository.path.replace("/", " / "),
             "path": repository.name,
             "path_with_namespace": repository.path,
-            "created_at": stamp(repository.created),
-            "last_activity_at": stamp(repository.created),
+            "created_at": format_time(repository.created),
+            "last_activity_at": format_time(repository.created),
             "default_branch": repository.default_branch,
             "tag_list": [],
             "topics": [],
@@ -97,13 +97,13 @@ class Shapes:
     def state(self, pull: Pull) -> str:
         return "merged" if pull.merged else "opened" if pull.state == "open" else "closed"
 
-    def page(self, pull: Pull) -> str:
+    def pull_url(self, pull: Pull) -> str:
         return f"{self.web}/{pull.repository.path}/-/merge_requests/{pull.number}"
 
-    def basic(self, pull: Pull) -> Json:
-        """As in a list."""
-        pull.follow()
-        draft = pull.title.lower().startswith(DRAFT)
+    def listed_merge_request(self, pull: Pull) -> Json:
+        """Returns a merge request in the form of a list."""
+        pull.update_heads()
+        draft = pull.title.lower().startswith(DRAFT_PREFIXES)
         merger = self.user(pull.merged_by) if pull.merged_by else None
         closed = pull.state == "closed" and not pull.merged
         unset = (
@@ -116,13 +116,13 @@ class Shapes:
             "title": pull.title,
             "description": pull.body,
             "state": self.state(pull),
-            "created_at": stamp(pull.created),
-            "updated_at": stamp(pull.updated),
-            "prepared_at": stamp(pull.created),
+            "created_at": format_time(pull.created),
+            "updated_at": format_time(pull.updated),
+            "prepared_at": format_time(pull.created),
             "merged_by": merger,
             "merge_user": merger,
-            "merged_at": stamp(pull.closed) if pull.merged else None,
-            "closed_at": stamp(pull.closed) if closed else None,
+            "merged_at": format_time(pull.closed) if pull.merged else None,
+            "closed_at": format_time(pull.closed) if closed else None,
             "target_branch": pull.base,
             "source_branch": pull.head,
             "user_notes_count": len(pull.comments),
@@ -140,14 +140,14 @@ class Shapes:
             "merge_commit_sha": pull.merge_sha,
             **dict.fromkeys(("upvotes", "downvotes"), 0),
             **dict.fromkeys(unset.split()),
-            **dict.fromkeys(OFF.split(), False),
+            **dict.fromkeys(FALSE_FIELDS.split(), False),
             "blocking_discussions_resolved": True,
             "reference": f"!{pull.number}",
             "references": {
                 **dict.fromkeys(("short", "relative"), f"!{pull.number}"),
                 "full": f"{pull.repository.path}!{pull.number}",
             },
-            "web_url": self.page(pull),
+            "web_url": self.pull_url(pull),
             "time_stats": {
                 **dict.fromkeys(("time_estimate", "total_time_spent"), 0),
                 **dict.fromkeys(("human_time_estimate", "human_total_time_spent")),
@@ -156,8 +156,8 @@ class Shapes:
         }
 
     def merge_request(self, pull: Pull, user: User) -> Json:
-        """As one asks for it by number."""
-        basic, files = self.basic(pull), pull.size()[3]
+        """Returns a single merge request."""
+        basic, files = self.listed_merge_request(pull), pull.size()[3]
         unset = (
             "latest_build_started_at latest_build_finished_at first_deployed_to_production_at pipeline head_pipeline"
         )
@@ -179,8 +179,8 @@ class Shapes:
             "body": comment.body,
             "attachment": None,
             "author": self.user(comment.author),
-            "created_at": stamp(comment.created),
-            "updated_at": stamp(comment.created),
+            "created_at": format_time(comment.created),
+            "updated_at": format_time(comment.created),
             **dict.fromkeys(("system", "confidential", "internal", "imported"), False),
             "noteable_id": pull.id,
             "noteable_type": "MergeRequest",

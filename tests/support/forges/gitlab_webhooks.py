@@ -1,4 +1,4 @@
-"""GitLab's webhooks: their payloads, described as the documentation shows them, and their headers."""
+"""GitLab's webhooks: their headers and payloads as documented."""
 
 import base64
 import hashlib
@@ -6,16 +6,16 @@ import hmac
 import time
 from typing import Any, Literal
 
-from tests.support.forges.gitlab_entities import Fact, State
-from tests.support.forges.gitlab_shapes import Json, Shapes, stamp
+from tests.support.forges.gitlab_entities import GitLabEntity, State
+from tests.support.forges.gitlab_shapes import GitLabShapes, Json, format_time
 from tests.support.forges.state import Comment, Pull, Repository, User
 from tests.support.forges.webhooks import Delivery, Hook
 
-ACTIONS = {"opened": "open", "closed": "close", "reopened": "reopen", "merged": "merge"}
-NAMES = {"merge_request": "Merge Request Hook", "note": "Note Hook"}
+HOOK_ACTIONS = {"opened": "open", "closed": "close", "reopened": "reopen", "merged": "merge"}
+EVENT_HEADER_NAMES = {"merge_request": "Merge Request Hook", "note": "Note Hook"}
 
 
-class HookUser(Fact):
+class HookUser(GitLabEntity):
     id: int
     name: str
     username: str
@@ -23,7 +23,7 @@ class HookUser(Fact):
     email: str
 
 
-class HookProject(Fact):
+class HookProject(GitLabEntity):
     id: int
     name: str
     description: str | None
@@ -42,14 +42,14 @@ class HookProject(Fact):
     http_url: str
 
 
-class HookRepository(Fact):
+class HookRepository(GitLabEntity):
     name: str
     url: str
     description: str | None
     homepage: str
 
 
-class HookCommit(Fact):
+class HookCommit(GitLabEntity):
     id: str
     message: str
     title: str
@@ -58,7 +58,7 @@ class HookCommit(Fact):
     author: dict[str, str]
 
 
-class HookRequest(Fact):
+class HookRequest(GitLabEntity):
     id: int
     iid: int
     target_branch: str
@@ -89,7 +89,7 @@ class HookChangedRequest(HookRequest):
     action: Literal["open", "close", "reopen", "update", "approved", "unapproved", "approval", "unapproval", "merge"]
 
 
-class HookNote(Fact):
+class HookNote(GitLabEntity):
     id: int
     internal: bool
     note: str
@@ -110,7 +110,7 @@ class HookNote(Fact):
     url: str
 
 
-class MergeRequestEvent(Fact):
+class MergeRequestEvent(GitLabEntity):
     object_kind: Literal["merge_request"]
     event_type: Literal["merge_request"]
     user: HookUser
@@ -121,7 +121,7 @@ class MergeRequestEvent(Fact):
     changes: dict[str, Any]
 
 
-class NoteEvent(Fact):
+class NoteEvent(GitLabEntity):
     object_kind: Literal["note"]
     event_type: Literal["note"]
     user: HookUser
@@ -132,7 +132,7 @@ class NoteEvent(Fact):
     merge_request: HookRequest
 
 
-def project(web: str, repository: Repository) -> Json:
+def build_hook_project(web: str, repository: Repository) -> Json:
     page, ssh = f"{web}/{repository.path}", f"git@127.0.0.1:{repository.path}.git"
     return {
         "id": repository.id,
@@ -148,45 +148,49 @@ def project(web: str, repository: Repository) -> Json:
     }
 
 
-def request(shapes: Shapes, pull: Pull) -> Json:
-    made, ends = shapes.basic(pull), project(shapes.web, pull.repository)
+def build_hook_request(shapes: GitLabShapes, pull: Pull) -> Json:
+    request_data, ends = shapes.listed_merge_request(pull), build_hook_project(shapes.web, pull.repository)
     same = (
         "id iid target_branch source_branch source_project_id target_project_id title description created_at "
         "updated_at state detailed_merge_status draft work_in_progress merge_commit_sha"
     )
-    said = {"id": pull.sha, "message": "Change", "title": "Change", "timestamp": stamp(pull.updated)}
+    last_commit = {"id": pull.sha, "message": "Change", "title": "Change", "timestamp": format_time(pull.updated)}
     author = {"name": "Ada", "email": "ada@example.org"}
     return {
-        **{name: made[name] for name in same.split()},
+        **{name: request_data[name] for name in same.split()},
         "author_id": pull.author.id,
         "assignee_id": None,
         "assignee_ids": [],
         "reviewer_ids": [one.id for one in pull.reviewers],
-        "state_id": {"opened": 1, "closed": 2, "merged": 3}[made["state"]],
-        "url": made["web_url"],
+        "state_id": {"opened": 1, "closed": 2, "merged": 3}[request_data["state"]],
+        "url": request_data["web_url"],
         "source": ends,
         "target": ends,
-        "last_commit": {**said, "url": f"{shapes.web}/{pull.repository.path}/-/commit/{pull.sha}", "author": author},
+        "last_commit": {
+            **last_commit,
+            "url": f"{shapes.web}/{pull.repository.path}/-/commit/{pull.sha}",
+            "author": author,
+        },
     }
 
 
-def note(shapes: Shapes, pull: Pull, comment: Comment) -> Json:
-    made = shapes.note(pull, comment)
+def build_hook_note(shapes: GitLabShapes, pull: Pull, comment: Comment) -> Json:
+    note_data = shapes.note(pull, comment)
     same = "id internal noteable_type noteable_id created_at updated_at project_id attachment system type"
     at = {"position_type": "text", "new_path": comment.file, "new_line": comment.line} if comment.file else None
     return {
-        **{name: made[name] for name in same.split()},
+        **{name: note_data[name] for name in same.split()},
         "note": comment.body,
         "author_id": comment.author.id,
         **dict.fromkeys(("line_code", "commit_id", "st_diff")),
         "position": at,
         "action": "create",
-        "url": f"{shapes.page(pull)}#note_{comment.id}",
+        "url": f"{shapes.pull_url(pull)}#note_{comment.id}",
     }
 
 
-def payload(shapes: Shapes, event: str, pull: Pull, who: User, comment: Comment | None) -> Json:
-    whole = project(shapes.web, pull.repository)
+def build_payload(shapes: GitLabShapes, event: str, pull: Pull, who: User, comment: Comment | None) -> Json:
+    project_data = build_hook_project(shapes.web, pull.repository)
     kind = "note" if comment else "merge_request"
     about: Json = {
         "object_kind": kind,
@@ -195,30 +199,33 @@ def payload(shapes: Shapes, event: str, pull: Pull, who: User, comment: Comment 
             **{name: shapes.user(who)[name] for name in ("id", "name", "username", "avatar_url")},
             "email": "[REDACTED]",
         },
-        "project": whole,
-        "repository": {name: whole[name] for name in ("name", "url", "description", "homepage")},
+        "project": project_data,
+        "repository": {name: project_data[name] for name in ("name", "url", "description", "homepage")},
     }
     if comment:
-        parts = {"object_attributes": note(shapes, pull, comment), "merge_request": request(shapes, pull)}
+        parts = {
+            "object_attributes": build_hook_note(shapes, pull, comment),
+            "merge_request": build_hook_request(shapes, pull),
+        }
         return {**about, "project_id": pull.repository.id, **parts}
     labels = [{"id": pull.repository.label(name), "title": name} for name in pull.labels]
-    changed = {**request(shapes, pull), "action": ACTIONS[event]}
-    return {**about, "object_attributes": changed, "labels": labels, "changes": {}}
+    request_data = {**build_hook_request(shapes, pull), "action": HOOK_ACTIONS[event]}
+    return {**about, "object_attributes": request_data, "labels": labels, "changes": {}}
 
 
-def headers(delivery: Delivery, hook: Hook, instance: str) -> dict[str, str]:
-    """A secret that begins with `whsec_` signs, as the Standard Webhooks do; any other is sent as it is."""
-    found = {
+def build_headers(delivery: Delivery, hook: Hook, instance: str) -> dict[str, str]:
+    """Builds the headers. A secret with the prefix `whsec_` signs (Standard Webhooks); any other is sent as is."""
+    values = {
         "User-Agent": "GitLab/18.9.0",
-        "X-Gitlab-Event": NAMES[delivery.event],
+        "X-Gitlab-Event": EVENT_HEADER_NAMES[delivery.event],
         "X-Gitlab-Instance": instance,
         "X-Gitlab-Webhook-UUID": f"00000000-0000-4000-8000-{hook.id:012}",
         "X-Gitlab-Event-UUID": delivery.id,
         "Idempotency-Key": delivery.id,
     }
     if not hook.secret.startswith("whsec_"):
-        return {**found, "X-Gitlab-Token": hook.secret}
+        return {**values, "X-Gitlab-Token": hook.secret}
     key, now = base64.b64decode(hook.secret.removeprefix("whsec_")), str(int(time.time()))
     signed = hmac.new(key, f"{delivery.id}.{now}.".encode() + delivery.body, hashlib.sha256).digest()
     mark = f"v1,{base64.b64encode(signed).decode()}"
-    return {**found, "webhook-id": delivery.id, "webhook-timestamp": now, "webhook-signature": mark}
+    return {**values, "webhook-id": delivery.id, "webhook-timestamp": now, "webhook-signature": mark}

@@ -1,4 +1,4 @@
-"""A place that webhooks are sent to."""
+"""A server that receives webhooks."""
 
 import threading
 from collections.abc import Iterator
@@ -8,27 +8,27 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @dataclass
-class Received:
-    """`got` is (headers in small letters, body), in the order of arrival."""
+class ReceivedDeliveries:
+    """Received deliveries: (headers in lowercase, body), in the order of arrival."""
 
     url: str = ""
-    got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    deliveries: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
 
 
 @contextmanager
-def receiver() -> Iterator[Received]:
-    received = Received()
+def receive_deliveries() -> Iterator[ReceivedDeliveries]:
+    received = ReceivedDeliveries()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            received.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            received.deliveries.append(({name.lower(): value for name, value in self.headers.items()}, body))
             self.send_response(202)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Nothing to say."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     received.url = f"http://127.0.0.1:{server.server_port}/hook"

@@ -1,4 +1,4 @@
-"""Holds what a fake hears and says against the forge's published description."""
+"""Checks requests and responses of a fake against the forge's published schema."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,12 +10,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-TYPES = ("str", "int", "bool", "float", "none")
+JSON_TYPE_NAMES = ("str", "int", "bool", "float", "none")
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One call as published: its query and body, the answer, and the errors by status."""
+    """One published call: its query and body, its response, and its errors by status."""
 
     line: str
     """`METHOD /path` as published, with the names of the path's parameters in braces."""
@@ -24,28 +24,28 @@ class Operation:
     answer: Any = None
     errors: Mapping[int, Any] = field(default_factory=dict)
     open_models: bool = True
-    """Whether the description means it when a model takes any field; some generators let every model do so."""
-    whole: Mapping[type[BaseModel], frozenset[str]] = field(default_factory=dict)
-    """Models of which a forge sends all fields but these, where the description leaves every field open."""
+    """Whether models may really have extra fields; some generators allow them in every model."""
+    complete_models: Mapping[type[BaseModel], frozenset[str]] = field(default_factory=dict)
+    """Models of which a forge sends all fields except these, where the schema makes every field optional."""
 
-    def wrong_query(self, query: Mapping[str, object]) -> "Problems":
-        return check(self.query, query, strict=False)
+    def check_query(self, query: Mapping[str, object]) -> "Problems":
+        return find_problems(self.query, query, strict=False)
 
-    def wrong_body(self, body: object) -> "Problems":
+    def check_body(self, body: object) -> "Problems":
         if self.body is None:
             return Problems(unknown=[] if body is None else ["a body"])
-        return check(self.body, {} if body is None else body, open_models=self.open_models)
+        return find_problems(self.body, {} if body is None else body, open_models=self.open_models)
 
-    def wrong_answer(self, status: int, data: object) -> "Problems":
+    def check_response(self, status: int, data: object) -> "Problems":
         described = self.answer if status < 300 else self.errors.get(status, self.errors.get(400))
         if described is None:
             return Problems(wrong=[] if data is None else [f"nothing is described for {status}"])
-        return check(described, data, open_models=self.open_models, whole=self.whole)
+        return find_problems(described, data, open_models=self.open_models, complete_models=self.complete_models)
 
 
 @dataclass
 class Problems:
-    """`wrong` is refused by the forge; `unknown` it does not look at, though the caller must have meant something."""
+    """The forge rejects `wrong` fields; it ignores `unknown` ones, which are probably a mistake of the caller."""
 
     wrong: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -54,75 +54,79 @@ class Problems:
         return iter([*self.wrong, *(f"{name}: not described" for name in self.unknown)])
 
 
-def check(
+def find_problems(
     described: Any,
     data: object,
     *,
     strict: bool = True,
     open_models: bool = True,
-    whole: Mapping[type[BaseModel], frozenset[str]] | None = None,
+    complete_models: Mapping[type[BaseModel], frozenset[str]] | None = None,
 ) -> Problems:
-    """Strict: a number in quotation marks is no number. Queries are text, so they are read loosely."""
+    """Finds problems. Strict: a number in quotes is not a number. Queries are text, so they are parsed leniently."""
     text = json.dumps(data)
     try:
-        found = _adapter(described).validate_json(text, strict=strict)
+        value = _get_adapter(described).validate_json(text, strict=strict)
     except ValidationError as error:
-        wrong = [one for one in error.errors() if not _no_matter(one)]
+        wrong = [one for one in error.errors() if not _is_ignorable(one)]
         if wrong:
-            return Problems(wrong=[f"{_place(one['loc'])}: {one['msg']}" for one in wrong])
-        found = _adapter(described).validate_json(text)
-    lacking = [f"{at}{name}: always sent" for at, one in _models(found, "") for name in _lacking(one, whole or {})]
-    return Problems(wrong=lacking, unknown=list(_unknown(data, found, open_models, "")))
+            return Problems(wrong=[f"{_format_location(one['loc'])}: {one['msg']}" for one in wrong])
+        value = _get_adapter(described).validate_json(text)
+    lacking = [
+        f"{at}{name}: always sent"
+        for at, one in _walk_models(value, "")
+        for name in _find_missing_fields(one, complete_models or {})
+    ]
+    return Problems(wrong=lacking, unknown=list(_find_unknown_fields(data, value, open_models, "")))
 
 
-def parameters(name: str, fields: Mapping[str, tuple[Any, Any]]) -> type[BaseModel]:
-    """A model of a query from name → (type, default)."""
+def build_query_model(name: str, fields: Mapping[str, tuple[Any, Any]]) -> type[BaseModel]:
+    """Builds a model of a query from name → (type, default)."""
     safe: dict[str, Any] = {key: value for key, value in fields.items() if key.isidentifier()}
     return create_model(name, __config__=ConfigDict(arbitrary_types_allowed=True), **safe)
 
 
-def _unknown(data: object, found: object, open_models: bool, at: str) -> Iterator[str]:
-    if isinstance(found, BaseModel) and isinstance(data, dict):
-        names = {(one.alias or name): name for name, one in type(found).model_fields.items()}
-        closed = not (open_models and found.model_config.get("extra") == "allow")
+def _find_unknown_fields(data: object, parsed: object, open_models: bool, at: str) -> Iterator[str]:
+    if isinstance(parsed, BaseModel) and isinstance(data, dict):
+        names = {(one.alias or name): name for name, one in type(parsed).model_fields.items()}
+        closed = not (open_models and parsed.model_config.get("extra") == "allow")
         for key, value in data.items():
             if key in names:
-                yield from _unknown(value, getattr(found, names[key]), open_models, f"{at}{key}.")
+                yield from _find_unknown_fields(value, getattr(parsed, names[key]), open_models, f"{at}{key}.")
             elif closed:
                 yield f"{at}{key}"
-    elif isinstance(found, list) and isinstance(data, list):
-        for index, (value, one) in enumerate(zip(data, found, strict=True)):
-            yield from _unknown(value, one, open_models, f"{at}{index}.")
+    elif isinstance(parsed, list) and isinstance(data, list):
+        for index, (value, one) in enumerate(zip(data, parsed, strict=True)):
+            yield from _find_unknown_fields(value, one, open_models, f"{at}{index}.")
 
 
-def _models(found: object, at: str) -> Iterator[tuple[str, BaseModel]]:
-    if isinstance(found, BaseModel):
-        yield at, found
-        for name in type(found).model_fields:
-            yield from _models(getattr(found, name), f"{at}{name}.")
-    elif isinstance(found, list):
-        for index, one in enumerate(found):
-            yield from _models(one, f"{at}{index}.")
+def _walk_models(parsed: object, at: str) -> Iterator[tuple[str, BaseModel]]:
+    if isinstance(parsed, BaseModel):
+        yield at, parsed
+        for name in type(parsed).model_fields:
+            yield from _walk_models(getattr(parsed, name), f"{at}{name}.")
+    elif isinstance(parsed, list):
+        for index, one in enumerate(parsed):
+            yield from _walk_models(one, f"{at}{index}.")
 
 
-def _lacking(model: BaseModel, whole: Mapping[type[BaseModel], frozenset[str]]) -> set[str]:
-    optional = whole.get(type(model))
+def _find_missing_fields(model: BaseModel, complete_models: Mapping[type[BaseModel], frozenset[str]]) -> set[str]:
+    optional = complete_models.get(type(model))
     return set() if optional is None else set(type(model).model_fields) - model.model_fields_set - optional
 
 
-def _no_matter(problem: ErrorDetails) -> bool:
-    """Generated models try "not given" first, and some lose sight of a time in JSON being text."""
+def _is_ignorable(problem: ErrorDetails) -> bool:
+    """Returns whether to ignore a problem: generated models try "unset" first, and some reject times that are text."""
     if problem["type"] == "datetime_type" and isinstance(problem["input"], str):
         return datetime.fromisoformat(problem["input"]).tzinfo is not None
     return "UNSET" in problem["msg"]
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
-    """The field, without the alternatives that a generated model tries one after the other."""
+def _format_location(loc: tuple[int | str, ...]) -> str:
+    """Formats the field of a problem, without the alternatives that a generated model tries in turn."""
     parts = [str(one) for one in loc]
-    return ".".join(one for one in parts if one.isdigit() or (one.isidentifier() and one not in TYPES))
+    return ".".join(one for one in parts if one.isdigit() or (one.isidentifier() and one not in JSON_TYPE_NAMES))
 
 
 @cache
-def _adapter(described: Any) -> TypeAdapter[Any]:
+def _get_adapter(described: Any) -> TypeAdapter[Any]:
     return TypeAdapter(described)

@@ -1,4 +1,4 @@
-"""What a forge remembers, the same for all of them; pull requests point at real branches of real repositories."""
+"""The state of a forge, common to all of them; pull requests refer to real branches of real repositories."""
 
 import time
 from dataclasses import dataclass, field
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pygit2
 
-from tests.support.repositories import branches
+from tests.support.repositories import list_branches
 
-LEVELS = ("none", "read", "triage", "write", "maintain", "admin")
+ACCESS_LEVELS = ("none", "read", "triage", "write", "maintain", "admin")
 
 
 def now() -> datetime:
@@ -21,11 +21,11 @@ class User:
     id: int
     login: str
     access: str = "write"
-    """To every repository of the forge: one of LEVELS."""
+    """Access to every repository of the forge: one of LEVELS."""
     kind: str = "User"
 
     def may(self, level: str) -> bool:
-        return LEVELS.index(self.access) >= LEVELS.index(level)
+        return ACCESS_LEVELS.index(self.access) >= ACCESS_LEVELS.index(level)
 
 
 @dataclass(eq=False)
@@ -36,7 +36,7 @@ class Token:
     expires: float = float("inf")
     revoked: bool = False
     repositories: frozenset[str] | None = None
-    """Full names, or None for all that the user can reach."""
+    """Full names, or None for all that the user can access."""
 
     @property
     def alive(self) -> bool:
@@ -58,9 +58,9 @@ class Comment:
 
 @dataclass
 class Lag:
-    """A branch as the API still sees it, for so many calls or until then."""
+    """A branch as the API still sees it, for a number of calls or until a time."""
 
-    seen: str | None
+    seen_commit: str | None
     calls: int
     until: float
 
@@ -97,18 +97,18 @@ class Repository:
         return target.decode().removeprefix("refs/heads/")
 
     def heads(self) -> dict[str, str]:
-        """Branch → commit, as the API sees it now."""
-        found = branches(self.folder)
+        """Returns branch → commit, as the API sees them now."""
+        branch_heads = list_branches(self.folder)
         for branch, lag in self.lagging.items():
             if lag.over:
                 continue
-            found.pop(branch, None)
-            if lag.seen is not None:
-                found[branch] = lag.seen
-        return found
+            branch_heads.pop(branch, None)
+            if lag.seen_commit is not None:
+                branch_heads[branch] = lag.seen_commit
+        return branch_heads
 
     def tick(self) -> None:
-        """A call went by."""
+        """Counts a call against the lags."""
         for lag in self.lagging.values():
             lag.calls -= 1
         self.lagging = {branch: lag for branch, lag in self.lagging.items() if not lag.over}
@@ -147,21 +147,21 @@ class Pull:
     updated: datetime = field(default_factory=now)
     closed: datetime | None = None
     unlisted: int = 0
-    """Lists still to come that leave it out."""
+    """The number of lists that will still leave it out."""
 
     @property
     def merged(self) -> bool:
         return self.merge_sha is not None
 
-    def follow(self) -> None:
-        """While open, it is at its branches' heads."""
+    def update_heads(self) -> None:
+        """Updates an open pull request to the heads of its branches."""
         if self.state == "open":
             heads = self.repository.heads()
             self.sha = heads.get(self.head, self.sha)
             self.base_sha = heads.get(self.base, self.base_sha)
 
     def size(self) -> tuple[int, int, int, int]:
-        """Commits, additions, deletions and changed files."""
+        """Returns commits, additions, deletions and changed files."""
         repository = pygit2.Repository(str(self.repository.folder))
         fork = repository.merge_base(pygit2.Oid(hex=self.base_sha), pygit2.Oid(hex=self.sha))
         stats = repository.diff(str(fork), self.sha).stats
@@ -183,7 +183,7 @@ def merge_branches(folder: Path, head: str, base: str, message: str) -> str:
     return str(repository.create_commit(f"refs/heads/{base}", who, who, message, tree, [ours, theirs]))
 
 
-def ahead(folder: Path, head: str, base: str) -> int:
-    """How many commits the head has that the base lacks; both are commit ids."""
-    found = pygit2.Repository(str(folder)).ahead_behind(pygit2.Oid(hex=head), pygit2.Oid(hex=base))
-    return found[0]
+def count_commits_ahead(folder: Path, head: str, base: str) -> int:
+    """Counts the commits of the head that the base lacks; both are commit ids."""
+    counts = pygit2.Repository(str(folder)).ahead_behind(pygit2.Oid(hex=head), pygit2.Oid(hex=base))
+    return counts[0]

@@ -1,4 +1,4 @@
-"""Deliveries of a forge's webhooks: sent in order from a thread of their own, kept, and sent again on demand."""
+"""Delivers a forge's webhooks: sends them in order from a thread, records them, and redelivers on demand."""
 
 import json
 import queue
@@ -13,7 +13,7 @@ import httpx2
 
 Sign = Callable[["Delivery", "Hook"], Mapping[str, str]]
 NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Spares each client of plain HTTP the reading of the machine's certificates."""
+"""Saves each HTTP client from reading the machine's certificates."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Hook:
 
 @dataclass
 class Delivery:
-    """One event for one hook; `statuses` are the answers to each time it was sent, 0 for none."""
+    """One event for one hook; `statuses` are the responses to each attempt, 0 for none."""
 
     event: str
     body: bytes
@@ -39,7 +39,7 @@ class Delivery:
 
 
 class Webhooks:
-    """`sign` gives the headers of a delivery, the forge's way; `new_id_again`: one that is sent again has a new id."""
+    """`sign` builds the forge's headers of a delivery; with `new_id_again`, a redelivery has a new id."""
 
     def __init__(self, sign: Sign, *, new_id_again: bool = False) -> None:
         self.hooks: list[Hook] = []
@@ -59,14 +59,14 @@ class Webhooks:
             self._send(Delivery(event, json.dumps(payload).encode(), hook))
 
     def redeliver(self, delivery: Delivery) -> Delivery:
-        """The same event once more, as the forge's own button does it."""
+        """Sends the same event again, as the forge's redeliver button does."""
         again = Delivery(delivery.event, delivery.body, delivery.hook) if self._new_id_again else delivery
         self._send(again)
         self.flush()
         return again
 
     def flush(self) -> None:
-        """Returns when everything has been sent."""
+        """Waits until everything has been sent."""
         self._waiting.join()
 
     def close(self) -> None:

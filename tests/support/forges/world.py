@@ -1,4 +1,4 @@
-"""The state of a forge, what a test sets up in it, and what people do on it."""
+"""The state of a forge, with the setup that tests do and the actions of people."""
 
 import threading
 import time
@@ -13,9 +13,9 @@ import pygit2
 from tests.support.forges import state
 from tests.support.forges.faults import Faults
 from tests.support.forges.state import Comment, Lag, Pull, Repository, Token, User
-from tests.support.repositories import branches, commit, make_repository
+from tests.support.repositories import commit, list_branches, make_repository
 
-PROTECT = """#!/bin/sh
+PRE_RECEIVE_HOOK = """#!/bin/sh
 while read -r old new ref; do
   while read -r pattern; do
     case "${ref#refs/heads/}" in $pattern) echo "error: Protected branch update failed for $ref." >&2; exit 1 ;; esac
@@ -24,13 +24,13 @@ done
 """
 
 
-class World(ABC):
-    """Repositories are bare ones in a folder; `repository` and `pulls` mean the first of them."""
+class ForgeWorld(ABC):
+    """Bare repositories in a folder; `repository` and `pulls` refer to the first one."""
 
     prefix: ClassVar[str]
     all_scopes: ClassVar[frozenset[str]]
     closes_on_delete: ClassVar[bool] = True
-    """Whether a pull request is closed when its branch is deleted."""
+    """Whether deleting its branch closes a pull request."""
 
     def __init__(self, folder: Path, repository: str = "acme/docs", **about: Any) -> None:
         self.root = folder
@@ -44,8 +44,8 @@ class World(ABC):
         self.add_repository(repository, **about)
 
     @abstractmethod
-    def happened(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
-        """Tells the webhooks: opened, closed, merged, reopened, comment or review_comment."""
+    def announce_event(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
+        """Sends webhooks of an event: opened, closed, merged, reopened, comment or review_comment."""
 
     def new_id(self) -> int:
         return next(self._ids)
@@ -56,49 +56,49 @@ class World(ABC):
             make_repository(folder, {"README.md": b"# Documentation\n"}, branch)
         hook = folder / "hooks" / "pre-receive"
         hook.parent.mkdir(exist_ok=True)
-        hook.write_text(PROTECT)
+        hook.write_text(PRE_RECEIVE_HOOK)
         hook.chmod(0o755)
-        found = self.repositories[path] = Repository(self.new_id(), path, folder, **about)
-        return found
+        repository = self.repositories[path] = Repository(self.new_id(), path, folder, **about)
+        return repository
 
     def add_user(self, login: str, *, access: str = "write", kind: str = "User") -> User:
-        found = self.users[login] = User(self.new_id(), login, access, kind)
-        return found
+        user = self.users[login] = User(self.new_id(), login, access, kind)
+        return user
 
     def add_token(
         self, value: str, *, user: str = "copydesk", scopes: frozenset[str] | None = None, lasts: float = float("inf")
     ) -> Token:
         owner = self.users.get(user) or self.add_user(user)
-        given = self.all_scopes if scopes is None else frozenset(scopes)
-        found = self.tokens[value] = Token(value, owner, given, time.time() + lasts)
-        return found
+        granted = self.all_scopes if scopes is None else frozenset(scopes)
+        token = self.tokens[value] = Token(value, owner, granted, time.time() + lasts)
+        return token
 
     def revoke(self, value: str) -> None:
         self.tokens[value].revoked = True
 
     def rename(self, old: str, new: str) -> None:
-        """The old name answers with a redirect from now on."""
-        found = self.repositories.pop(old)
+        """Renames a repository; the old name redirects from now on."""
+        repository = self.repositories.pop(old)
         folder = self.root / f"{new}.git"
         folder.parent.mkdir(parents=True, exist_ok=True)
-        found.path, found.folder = new, found.folder.rename(folder)
-        self.repositories[new], self.renamed[old] = found, new
+        repository.path, repository.folder = new, repository.folder.rename(folder)
+        self.repositories[new], self.renamed[old] = repository, new
 
     def commit(self, branch: str, files: Mapping[str, bytes], base: str = "main") -> str:
-        """Puts a commit on a branch, which starts at the base where it is new; as a person with a clone would."""
+        """Commits to a branch as a person with a clone would; a new branch starts at the base."""
         repository = self.repository
-        with self.pushing(repository.path):
+        with self.watch_push(repository.path):
             self.branch(branch, base)
             return commit(pygit2.Repository(str(repository.folder)), files, branch)
 
     def branch(self, name: str, base: str = "main") -> None:
-        """Makes a branch where there is none."""
+        """Creates a branch if it does not exist."""
         local = pygit2.Repository(str(self.repository.folder)).branches.local
         if name not in local:
             local.create(name, local[base].peel(pygit2.Commit))
 
     def delete_branch(self, branch: str) -> None:
-        with self.pushing(self.repository.path):
+        with self.watch_push(self.repository.path):
             pygit2.Repository(str(self.repository.folder)).branches.local.delete(branch)
 
     @property
@@ -110,88 +110,88 @@ class World(ABC):
         return self.repository.pulls
 
     def pull(self, number: int) -> Pull:
-        found = self.repository.find(number)
-        assert found is not None, f"There is no pull request {number}."
-        return found
+        pull = self.repository.find(number)
+        assert pull is not None, f"There is no pull request {number}."
+        return pull
 
     def merge(self, number: int, *, by: str = "maintainer") -> str:
-        """Merges for real, in the bare repository."""
+        """Merges in the bare repository."""
         with self.lock:
-            pull, who = self.pull(number), self._person(by)
-            pull.follow()
+            pull, who = self.pull(number), self._get_or_add_user(by)
+            pull.update_heads()
             assert pull.state == "open", f"Pull request {number} is {pull.state}."
             message = f"Merge {pull.head} into {pull.base}"
             pull.merge_sha = state.merge_branches(pull.repository.folder, pull.head, pull.base, message)
             pull.merged_by = who
-            self.settle(pull, "closed", who, "merged")
+            self.set_pull_state(pull, "closed", who, "merged")
             return pull.merge_sha
 
     def close(self, number: int, *, by: str = "maintainer") -> None:
         with self.lock:
-            self.settle(self.pull(number), "closed", self._person(by), "closed")
+            self.set_pull_state(self.pull(number), "closed", self._get_or_add_user(by), "closed")
 
     def reopen(self, number: int, *, by: str = "maintainer") -> None:
         with self.lock:
-            self.settle(self.pull(number), "open", self._person(by), "reopened")
+            self.set_pull_state(self.pull(number), "open", self._get_or_add_user(by), "reopened")
 
     def comment(
         self, number: int, body: str, *, by: str = "maintainer", file: str | None = None, line: int = 1
     ) -> Comment:
-        """On the pull request, or with `file` on a line of its diff."""
+        """Comments on the pull request, or with `file` on a line of its diff."""
         with self.lock:
             pull = self.pull(number)
-            return self.add_comment(pull, Comment(self.new_id(), self._person(by), body, file=file, line=line))
+            return self.add_comment(pull, Comment(self.new_id(), self._get_or_add_user(by), body, file=file, line=line))
 
     def open(self, repository: Repository, **about: Any) -> Pull:
-        """From author, head, base, title and body, once the forge's own rules have let it through."""
+        """Opens a pull request from author, head, base, title and body, after checking the forge's rules."""
         heads = repository.heads()
         sha, base_sha, unlisted = heads[about["head"]], heads[about["base"]], self.faults.pull_lag_calls
         number = len(repository.pulls) + 1
         pull = Pull(self.new_id(), number, repository, sha=sha, base_sha=base_sha, unlisted=unlisted, **about)
         repository.pulls.append(pull)
-        self.happened("opened", pull, pull.author, None)
+        self.announce_event("opened", pull, pull.author, None)
         return pull
 
-    def settle(self, pull: Pull, to: str, who: User, event: str) -> None:
-        """Opens or closes; what it was at last stays on record."""
-        pull.follow()
+    def set_pull_state(self, pull: Pull, to: str, who: User, event: str) -> None:
+        """Opens or closes a pull request, and records its last commits."""
+        pull.update_heads()
         pull.state, pull.updated = to, state.now()
         pull.closed = None if to == "open" else state.now()
-        self.happened(event, pull, who, None)
+        self.announce_event(event, pull, who, None)
 
     def add_comment(self, pull: Pull, comment: Comment) -> Comment:
         pull.comments.append(comment)
         pull.updated = state.now()
-        self.happened("review_comment" if comment.file else "comment", pull, comment.author, comment)
+        self.announce_event("review_comment" if comment.file else "comment", pull, comment.author, comment)
         return comment
 
-    def listed(self, pulls: list[Pull]) -> list[Pull]:
-        """Newest first, without those that are too new to be listed."""
+    def visible_pulls(self, pulls: list[Pull]) -> list[Pull]:
+        """Returns pull requests newest first, without those that are too new to be listed."""
         hidden = [pull for pull in pulls if pull.unlisted > 0]
         for pull in hidden:
             pull.unlisted -= 1
         return [pull for pull in reversed(pulls) if pull not in hidden]
 
     @contextmanager
-    def pushing(self, path: str) -> Iterator[None]:
-        """What follows from a push: the API's view lags, and open pull requests lose their branch."""
+    def watch_push(self, path: str) -> Iterator[None]:
+        """Applies the effects of a push: the API's view lags, and open pull requests lose their branch."""
         repository = self.repositories[path]
         (repository.folder / "protected").write_text("".join(f"{name}\n" for name in self.faults.protected))
-        before = branches(repository.folder)
+        before = list_branches(repository.folder)
         yield
-        after = branches(repository.folder)
+        after = list_branches(repository.folder)
         with self.lock:
             for branch in before.keys() | after.keys():
                 if before.get(branch) != after.get(branch):
-                    self._pushed(repository, branch, before.get(branch), gone=branch not in after)
+                    self._record_push(repository, branch, before.get(branch), is_deleted=branch not in after)
 
-    def _pushed(self, repository: Repository, branch: str, old: str | None, *, gone: bool) -> None:
+    def _record_push(self, repository: Repository, branch: str, old: str | None, *, is_deleted: bool) -> None:
         calls, seconds = self.faults.branch_lag_calls, self.faults.branch_lag_seconds
         if calls or seconds:
             repository.lagging[branch] = Lag(old, calls, time.monotonic() + seconds)
         pull = repository.open_pull(branch)
-        if gone and pull and self.closes_on_delete:
-            self.settle(pull, "closed", self._person("maintainer"), "closed")
+        if is_deleted and pull and self.closes_on_delete:
+            self.set_pull_state(pull, "closed", self._get_or_add_user("maintainer"), "closed")
 
-    def _person(self, login: str) -> User:
+    def _get_or_add_user(self, login: str) -> User:
         return self.users.get(login) or self.add_user(login, access="maintain")

@@ -1,1 +1,1 @@
-"""How language models speak: four wire formats, each held to its provider's own typed description."""
+"""Four wire formats of language models, each checked against its provider's typed description."""

@@ -1,4 +1,4 @@
-"""What a scripted model answers, and the ways in which an answer can go wrong, whatever the wire format."""
+"""Answers of a scripted model, and their faults, independent of the wire format."""
 
 import json
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Said:
-    """An answer of the model: a text, tool calls, or both. Arguments given as a string go out as they are."""
+class ModelAnswer:
+    """An answer of the model: a text, tool calls, or both. Arguments given as a string are sent unchanged."""
 
     text: str = ""
     calls: tuple[tuple[str, str], ...] = ()
     input_tokens: int = 100
-    """All of them: those read from a cache and those written to one included."""
+    """All input tokens, including those read from a cache or written to one."""
     output_tokens: int = 20
     finish_reason: str = ""
-    """As the provider spells it; the usual one when empty."""
+    """In the provider's spelling; empty means the usual one."""
     thinking: str = ""
-    """A thought, with a signature or its like that the provider wants back."""
+    """A thought, with a signature or similar data that the provider expects back."""
     cached: int = 0
     written: int = 0
     refusal: str = ""
@@ -29,8 +29,8 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Failed:
-    """An error in the provider's own form."""
+class ErrorAnswer:
+    """An error in the provider's format."""
 
     status: int
     message: str
@@ -39,53 +39,53 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Sent:
-    """An answer given byte for byte."""
+class RawAnswer:
+    """A response given as bytes."""
 
     status: int
     body: str
 
 
 @dataclass(frozen=True)
-class Hung:
-    """Silence, and then an answer, or a closed connection when there is none."""
+class HangingAnswer:
+    """Silence, followed by an answer, or by a closed connection if there is none."""
 
     seconds: float
     then: "Answer | None" = None
 
 
 @dataclass(frozen=True)
-class Streamed:
-    """An answer whose stream does not go as it should."""
+class FaultyStream:
+    """An answer with a faulty stream."""
 
-    said: Said
+    answer: ModelAnswer
     cut: float = 1.0
-    """The share of it that comes before the connection ends."""
+    """The share that is sent before the connection ends."""
     politely: bool = False
-    """The connection ends as if that were all."""
+    """Ends the connection as if the stream were complete."""
     stall: float = 0.0
-    """Seconds of silence where it is cut; then the rest follows."""
+    """Seconds of silence at the cut; then the remaining events follow."""
     pace: float = 0.0
     """Seconds between events."""
     garbled: bool = False
-    """An event in the middle is no JSON."""
+    """Makes an event in the middle invalid JSON."""
 
 
-Answer = Said | Failed | Sent | Hung | Streamed
+Answer = ModelAnswer | ErrorAnswer | RawAnswer | HangingAnswer | FaultyStream
 Turn = Answer | Sequence[Answer]
-"""A sequence answers repeated tries of one turn, its last answer for all further ones: [hang(30), say("…")]."""
+"""A sequence answers repeated attempts of one turn, its last answer all further ones: [hang(30), say("…")]."""
 
 
-def say(text: str, **more: Any) -> Said:
-    return Said(text, **more)
+def say(text: str, **more: Any) -> ModelAnswer:
+    return ModelAnswer(text, **more)
 
 
-def call(name: str, arguments: dict[str, Any] | str, *, text: str = "", **more: Any) -> Said:
-    return Said(text, ((name, arguments if isinstance(arguments, str) else json.dumps(arguments)),), **more)
+def call(name: str, arguments: dict[str, Any] | str, *, text: str = "", **more: Any) -> ModelAnswer:
+    return ModelAnswer(text, ((name, arguments if isinstance(arguments, str) else json.dumps(arguments)),), **more)
 
 
-def together(*answers: Said) -> Said:
-    """Several tool calls in one answer."""
+def call_several(*answers: ModelAnswer) -> ModelAnswer:
+    """Combines several tool calls in one answer."""
     return replace(answers[0], calls=tuple(one for answer in answers for one in answer.calls))
 
 
@@ -95,36 +95,36 @@ def fail(
     *,
     retry_after: float | str | None = None,
     code: str | None = None,
-) -> Failed:
+) -> ErrorAnswer:
     headers = () if retry_after is None else (("Retry-After", str(retry_after)),)
-    return Failed(status, message, headers, code)
+    return ErrorAnswer(status, message, headers, code)
 
 
-def send(body: str, *, status: int = 200) -> Sent:
-    return Sent(status, body)
+def send(body: str, *, status: int = 200) -> RawAnswer:
+    return RawAnswer(status, body)
 
 
-def hang(seconds: float, then: Answer | None = None) -> Hung:
-    return Hung(seconds, then)
+def hang(seconds: float, then: Answer | None = None) -> HangingAnswer:
+    return HangingAnswer(seconds, then)
 
 
-def drop() -> Hung:
-    """Closes the connection without a word."""
-    return Hung(0)
+def drop() -> HangingAnswer:
+    """Closes the connection without a response."""
+    return HangingAnswer(0)
 
 
-def cut(said: Said, at: float = 0.5, *, politely: bool = False) -> Streamed:
-    """Breaks the stream off in the middle."""
-    return Streamed(said, cut=at, politely=politely)
+def cut(answer: ModelAnswer, at: float = 0.5, *, politely: bool = False) -> FaultyStream:
+    """Cuts the stream in the middle."""
+    return FaultyStream(answer, cut=at, politely=politely)
 
 
-def stall(said: Said, seconds: float, at: float = 0.5) -> Streamed:
-    return Streamed(said, cut=at, stall=seconds)
+def stall(answer: ModelAnswer, seconds: float, at: float = 0.5) -> FaultyStream:
+    return FaultyStream(answer, cut=at, stall=seconds)
 
 
-def slowly(said: Said, pace: float) -> Streamed:
-    return Streamed(said, pace=pace)
+def slow_down(answer: ModelAnswer, pace: float) -> FaultyStream:
+    return FaultyStream(answer, pace=pace)
 
 
-def garbled(said: Said) -> Streamed:
-    return Streamed(said, garbled=True)
+def garble(answer: ModelAnswer) -> FaultyStream:
+    return FaultyStream(answer, garbled=True)

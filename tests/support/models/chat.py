@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: what Ollama, vLLM, llama.cpp and gateways speak."""
+"""OpenAI's chat completions, which Ollama, vLLM, llama.cpp and gateways also use."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,82 +9,85 @@ from openai.types.chat.completion_create_params import (
     CompletionCreateParamsStreaming,
 )
 
-from tests.support.models.answers import Failed, Said
-from tests.support.models.dialect import Body, Dialect, parameters, pieces
+from tests.support.models.answers import ErrorAnswer, ModelAnswer
+from tests.support.models.dialect import Dialect, JsonObject, request_checker, split_text
 
-STREAMED, WHOLE = parameters(CompletionCreateParamsStreaming), parameters(CompletionCreateParamsNonStreaming)
+check_streamed_request, check_request = (
+    request_checker(CompletionCreateParamsStreaming),
+    request_checker(CompletionCreateParamsNonStreaming),
+)
 
 
 class Chat(Dialect):
     name = "chat"
 
-    def check(self, body: Body) -> None:
-        (STREAMED if body.get("stream") else WHOLE)(body)
+    def check(self, body: JsonObject) -> None:
+        (check_streamed_request if body.get("stream") else check_request)(body)
 
-    def turn(self, body: Body) -> int:
+    def count_turns(self, body: JsonObject) -> int:
         return sum(message["role"] == "assistant" for message in body["messages"])
 
-    def whole(self, said: Said, place: int, model: str) -> Body:
-        calls = _calls(said, place)
+    def full_response(self, reply: ModelAnswer, place: int, model: str) -> JsonObject:
+        calls = _calls(reply, place)
         message = {
             "role": "assistant",
-            "content": said.text or None,
-            "refusal": said.refusal or None,
+            "content": reply.text or None,
+            "refusal": reply.refusal or None,
             **({"tool_calls": calls} if calls else {}),
-            **({"reasoning_content": said.thinking} if said.thinking else {}),
+            **({"reasoning_content": reply.thinking} if reply.thinking else {}),
         }
-        choice = {"index": 0, "message": message, "finish_reason": _reason(said), "logprobs": None}
-        answer = {**_head("chat.completion", place, model), "choices": [choice], "usage": _usage(said)}
+        choice = {"index": 0, "message": message, "finish_reason": _finish_reason(reply), "logprobs": None}
+        answer = {**_response_head("chat.completion", place, model), "choices": [choice], "usage": _usage(reply)}
         ChatCompletion.model_validate(answer)
         return answer
 
-    def events(self, said: Said, place: int, model: str) -> Iterator[Body]:
-        deltas: list[Body] = [{"role": "assistant", "content": ""}]
-        deltas += [{"reasoning_content": piece} for piece in pieces(said.thinking)]
-        deltas += [{"content": piece} for piece in pieces(said.text)]
-        deltas += [{"refusal": piece} for piece in pieces(said.refusal)]
-        for n, made in enumerate(_calls(said, place)):
-            function = made["function"]
-            deltas.append({"tool_calls": [{**made, "index": n, "function": {**function, "arguments": ""}}]})
-            parts = pieces(function["arguments"])
+    def stream_events(self, reply: ModelAnswer, place: int, model: str) -> Iterator[JsonObject]:
+        deltas: list[JsonObject] = [{"role": "assistant", "content": ""}]
+        deltas += [{"reasoning_content": piece} for piece in split_text(reply.thinking)]
+        deltas += [{"content": piece} for piece in split_text(reply.text)]
+        deltas += [{"refusal": piece} for piece in split_text(reply.refusal)]
+        for n, tool_call in enumerate(_calls(reply, place)):
+            function = tool_call["function"]
+            deltas.append({"tool_calls": [{**tool_call, "index": n, "function": {**function, "arguments": ""}}]})
+            parts = split_text(function["arguments"])
             deltas += [{"tool_calls": [{"index": n, "function": {"arguments": part}}]} for part in parts]
-        head = _head("chat.completion.chunk", place, model)
+        head = _response_head("chat.completion.chunk", place, model)
         choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
-        for choice in (*choices, {"index": 0, "delta": {}, "finish_reason": _reason(said)}):
+        for choice in (*choices, {"index": 0, "delta": {}, "finish_reason": _finish_reason(reply)}):
             yield _chunk({**head, "choices": [choice]})
-        yield _chunk({**head, "choices": [], "usage": _usage(said)})
+        yield _chunk({**head, "choices": [], "usage": _usage(reply)})
 
-    def farewell(self) -> str:
+    def end_of_stream(self) -> str:
         return "data: [DONE]\n\n"
 
-    def error(self, failed: Failed) -> Body:
+    def error(self, failed: ErrorAnswer) -> JsonObject:
         return {"error": {"message": failed.message, "type": "error", "code": failed.code, "param": None}}
 
 
-def _chunk(event: Body) -> Body:
+def _chunk(event: JsonObject) -> JsonObject:
     ChatCompletionChunk.model_validate(event)
     return event
 
 
-def _head(kind: str, place: int, model: str) -> Body:
+def _response_head(kind: str, place: int, model: str) -> JsonObject:
     return {"id": f"chatcmpl-{place}", "object": kind, "created": 1_700_000_000, "model": model}
 
 
-def _calls(said: Said, place: int) -> list[Any]:
+def _calls(reply: ModelAnswer, place: int) -> list[Any]:
     return [
         {"id": f"call_{place}_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
-        for n, (name, arguments) in enumerate(said.calls)
+        for n, (name, arguments) in enumerate(reply.calls)
     ]
 
 
-def _reason(said: Said) -> str:
-    return said.finish_reason or ("tool_calls" if said.calls else "stop")
+def _finish_reason(reply: ModelAnswer) -> str:
+    return reply.finish_reason or ("tool_calls" if reply.calls else "stop")
 
 
-def _usage(said: Said) -> Body:
+def _usage(reply: ModelAnswer) -> JsonObject:
     return {
-        "prompt_tokens": said.input_tokens,
-        "completion_tokens": said.output_tokens,
-        "total_tokens": said.input_tokens + said.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": said.cached},
+        "prompt_tokens": reply.input_tokens,
+        "completion_tokens": reply.output_tokens,
+        "total_tokens": reply.input_tokens + reply.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": reply.cached},
     }

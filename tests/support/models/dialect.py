@@ -1,4 +1,4 @@
-"""What a wire format has to say for itself."""
+"""The interface of a wire format."""
 
 import json
 from abc import ABC, abstractmethod
@@ -7,61 +7,61 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
-from tests.support.models.answers import Failed, Said
+from tests.support.models.answers import ErrorAnswer, ModelAnswer
 
-Body = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 class Dialect(ABC):
-    """Requests are checked against the types of the provider's own library, and so is everything that is answered."""
+    """A wire format. Requests and answers are checked against the types of the provider's own library."""
 
     name: ClassVar[str]
 
     @abstractmethod
-    def check(self, body: Body) -> None:
-        """ValidationError when the provider would not take this request."""
+    def check(self, body: JsonObject) -> None:
+        """Raises ValidationError if the provider would reject this request."""
 
     @abstractmethod
-    def turn(self, body: Body) -> int:
-        """How often the model has spoken in this conversation."""
+    def count_turns(self, body: JsonObject) -> int:
+        """Counts the answers of the model in this conversation."""
 
     @abstractmethod
-    def whole(self, said: Said, place: int, model: str) -> Body: ...
+    def full_response(self, reply: ModelAnswer, place: int, model: str) -> JsonObject: ...
 
     @abstractmethod
-    def events(self, said: Said, place: int, model: str) -> Iterator[Body]: ...
+    def stream_events(self, reply: ModelAnswer, place: int, model: str) -> Iterator[JsonObject]: ...
 
     @abstractmethod
-    def error(self, failed: Failed) -> Body: ...
+    def error(self, failed: ErrorAnswer) -> JsonObject: ...
 
-    def streams(self, path: str, body: Body) -> bool:
+    def streams(self, path: str, body: JsonObject) -> bool:
         return bool(body.get("stream"))
 
-    def model(self, path: str, body: Body) -> str:
+    def model(self, path: str, body: JsonObject) -> str:
         return str(body["model"])
 
-    def framed(self, event: Body) -> str:
+    def frame_event(self, event: JsonObject) -> str:
         return f"data: {json.dumps(event)}\n\n"
 
-    def farewell(self) -> str:
+    def end_of_stream(self) -> str:
         return ""
 
 
-def parameters(declared: Any) -> Callable[[Body], None]:
-    """A check that a body is what this typed dictionary of a provider's library describes, and has nothing else."""
+def request_checker(declared: Any) -> Callable[[JsonObject], None]:
+    """Returns a check that a body matches this typed dictionary of a provider's library, without extra fields."""
     adapter: TypeAdapter[Any] = TypeAdapter(declared)
-    known = declared.__required_keys__ | declared.__optional_keys__
+    known_keys = declared.__required_keys__ | declared.__optional_keys__
 
-    def check(body: Body) -> None:
-        if unknown := body.keys() - known:
+    def check(body: JsonObject) -> None:
+        if unknown := body.keys() - known_keys:
             raise ValueError(f"Unknown parameters: {', '.join(sorted(unknown))}.")
-        fits(adapter, body)
+        validate_all(adapter, body)
 
     return check
 
 
-def fits(adapter: TypeAdapter[Any], value: Any) -> Any:
-    """Validates all of it: what is declared as iterable is otherwise only checked when somebody iterates."""
+def validate_all(adapter: TypeAdapter[Any], value: Any) -> Any:
+    """Validates completely, including iterables, which pydantic otherwise only checks during iteration."""
     _exhaust(adapter.validate_python(value))
     return value
 
@@ -74,7 +74,7 @@ def _exhaust(value: Any) -> None:
             _exhaust(inner)
 
 
-def pieces(text: str, count: int = 3) -> list[str]:
-    """A text in a few parts, as it would be streamed."""
+def split_text(text: str, count: int = 3) -> list[str]:
+    """Splits a text into a few parts, as in a stream."""
     step = max(1, -(-len(text) // count))
     return [text[n : n + step] for n in range(0, len(text), step)]

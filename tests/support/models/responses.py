@@ -11,57 +11,62 @@ from openai.types.responses.response_create_params import (
 )
 from pydantic import TypeAdapter
 
-from tests.support.models.answers import Failed, Said
-from tests.support.models.dialect import Body, Dialect, parameters, pieces
+from tests.support.models.answers import ErrorAnswer, ModelAnswer
+from tests.support.models.dialect import Dialect, JsonObject, request_checker, split_text
 
-STREAMED, WHOLE = parameters(ResponseCreateParamsStreaming), parameters(ResponseCreateParamsNonStreaming)
+check_streamed_request, check_request = (
+    request_checker(ResponseCreateParamsStreaming),
+    request_checker(ResponseCreateParamsNonStreaming),
+)
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
-OF_THE_MODEL = ("reasoning", "function_call")
+MODEL_ITEM_TYPES = ("reasoning", "function_call")
 
 
 class Responses(Dialect):
     name = "responses"
 
-    def check(self, body: Body) -> None:
-        (STREAMED if body.get("stream") else WHOLE)(body)
+    def check(self, body: JsonObject) -> None:
+        (check_streamed_request if body.get("stream") else check_request)(body)
 
-    def turn(self, body: Body) -> int:
-        """Items of the model that follow each other are one turn."""
-        made = [item.get("role") == "assistant" or item.get("type") in OF_THE_MODEL for item in body["input"]]
-        return sum(now and not before for before, now in zip([False, *made], made, strict=False))
+    def count_turns(self, body: JsonObject) -> int:
+        """Counts the turns; consecutive items of the model are one turn."""
+        is_from_model = [
+            item.get("role") == "assistant" or item.get("type") in MODEL_ITEM_TYPES for item in body["input"]
+        ]
+        return sum(now and not before for before, now in zip([False, *is_from_model], is_from_model, strict=False))
 
-    def whole(self, said: Said, place: int, model: str) -> Body:
-        answer = _response(said, place, model, _items(said, place), _status(said))
+    def full_response(self, reply: ModelAnswer, place: int, model: str) -> JsonObject:
+        answer = _response(reply, place, model, _items(reply, place), _status(reply))
         Response.model_validate(answer)
         return answer
 
-    def events(self, said: Said, place: int, model: str) -> Iterator[Body]:
+    def stream_events(self, reply: ModelAnswer, place: int, model: str) -> Iterator[JsonObject]:
         number = 0
 
-        def event(kind: str, **more: Any) -> Body:
+        def event(kind: str, **more: Any) -> JsonObject:
             nonlocal number
-            made = {"type": kind, "sequence_number": number, **more}
-            EVENT.validate_python(made)
+            data = {"type": kind, "sequence_number": number, **more}
+            EVENT.validate_python(data)
             number += 1
-            return made
+            return data
 
-        items = _items(said, place)
-        yield event("response.created", response=_response(said, place, model, [], "in_progress"))
+        items = _items(reply, place)
+        yield event("response.created", response=_response(reply, place, model, [], "in_progress"))
         for index, item in enumerate(items):
             at = {"item_id": item["id"], "output_index": index}
-            yield event("response.output_item.added", output_index=index, item=_begun(item))
+            yield event("response.output_item.added", output_index=index, item=_start_item(item))
             if item["type"] == "function_call":
-                for piece in pieces(item["arguments"]):
+                for piece in split_text(item["arguments"]):
                     yield event("response.function_call_arguments.delta", **at, delta=piece)
-                whole = {"arguments": item["arguments"], "name": item["name"]}
-                yield event("response.function_call_arguments.done", **at, **whole)
+                call_data = {"arguments": item["arguments"], "name": item["name"]}
+                yield event("response.function_call_arguments.done", **at, **call_data)
             elif item["type"] == "message":
                 yield from self._text(event, item["content"][0], {**at, "content_index": 0})
             yield event("response.output_item.done", output_index=index, item=item)
-        status = _status(said)
-        yield event(f"response.{status}", response=_response(said, place, model, items, status))
+        status = _status(reply)
+        yield event(f"response.{status}", response=_response(reply, place, model, items, status))
 
-    def _text(self, event: Any, content: Body, at: Body) -> Iterator[Body]:
+    def _text(self, event: Any, content: JsonObject, at: JsonObject) -> Iterator[JsonObject]:
         if content["type"] == "refusal":
             yield event("response.content_part.added", **at, part={"type": "refusal", "refusal": ""})
             yield event("response.refusal.delta", **at, delta=content["refusal"])
@@ -69,40 +74,40 @@ class Responses(Dialect):
             return
         empty = {"type": "output_text", "text": "", "annotations": []}
         yield event("response.content_part.added", **at, part=empty)
-        for piece in pieces(content["text"]):
+        for piece in split_text(content["text"]):
             yield event("response.output_text.delta", **at, delta=piece, logprobs=[])
         yield event("response.output_text.done", **at, text=content["text"], logprobs=[])
 
-    def framed(self, event: Body) -> str:
+    def frame_event(self, event: JsonObject) -> str:
         return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
 
-    def error(self, failed: Failed) -> Body:
+    def error(self, failed: ErrorAnswer) -> JsonObject:
         return {"error": {"message": failed.message, "type": "error", "code": failed.code, "param": None}}
 
 
-def _status(said: Said) -> str:
-    return "incomplete" if said.finish_reason else "completed"
+def _status(reply: ModelAnswer) -> str:
+    return "incomplete" if reply.finish_reason else "completed"
 
 
-def _items(said: Said, place: int) -> list[Body]:
-    items: list[Body] = []
-    if said.thinking:
-        summary = [{"type": "summary_text", "text": said.thinking}]
-        kept = {"summary": summary, "encrypted_content": said.signature}
-        items.append({"id": f"rs_{place}", "type": "reasoning", **kept})
-    if said.text or said.refusal:
-        content: Body = {"type": "output_text", "text": said.text, "annotations": [], "logprobs": []}
-        if said.refusal:
-            content = {"type": "refusal", "refusal": said.refusal}
+def _items(reply: ModelAnswer, place: int) -> list[JsonObject]:
+    items: list[JsonObject] = []
+    if reply.thinking:
+        summary = [{"type": "summary_text", "text": reply.thinking}]
+        reasoning = {"summary": summary, "encrypted_content": reply.signature}
+        items.append({"id": f"rs_{place}", "type": "reasoning", **reasoning})
+    if reply.text or reply.refusal:
+        content: JsonObject = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
+        if reply.refusal:
+            content = {"type": "refusal", "refusal": reply.refusal}
         message = {"type": "message", "role": "assistant", "status": "completed", "content": [content]}
         items.append({"id": f"msg_{place}", **message})
-    for n, (name, arguments) in enumerate(said.calls):
+    for n, (name, arguments) in enumerate(reply.calls):
         ids = {"id": f"fc_{place}_{n}", "call_id": f"call_{place}_{n}"}
         items.append({**ids, "type": "function_call", "name": name, "arguments": arguments, "status": "completed"})
     return items
 
 
-def _begun(item: Body) -> Body:
+def _start_item(item: JsonObject) -> JsonObject:
     if item["type"] == "message":
         return {**item, "content": [], "status": "in_progress"}
     if item["type"] == "function_call":
@@ -110,14 +115,14 @@ def _begun(item: Body) -> Body:
     return {**item, "summary": [], "encrypted_content": None}
 
 
-def _response(said: Said, place: int, model: str, items: list[Body], status: str) -> Body:
-    done = status != "in_progress"
+def _response(reply: ModelAnswer, place: int, model: str, items: list[JsonObject], status: str) -> JsonObject:
+    is_done = status != "in_progress"
     usage = {
-        "input_tokens": said.input_tokens,
-        "input_tokens_details": {"cached_tokens": said.cached, "cache_write_tokens": said.written},
-        "output_tokens": said.output_tokens,
+        "input_tokens": reply.input_tokens,
+        "input_tokens_details": {"cached_tokens": reply.cached, "cache_write_tokens": reply.written},
+        "output_tokens": reply.output_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": said.input_tokens + said.output_tokens,
+        "total_tokens": reply.input_tokens + reply.output_tokens,
     }
     return {
         "id": f"resp_{place}",
@@ -130,6 +135,6 @@ def _response(said: Said, place: int, model: str, items: list[Body], status: str
         "tool_choice": "auto",
         "tools": [],
         "error": None,
-        "incomplete_details": {"reason": said.finish_reason} if status == "incomplete" else None,
-        "usage": usage if done else None,
+        "incomplete_details": {"reason": reply.finish_reason} if status == "incomplete" else None,
+        "usage": usage if is_done else None,
     }

@@ -1,4 +1,4 @@
-"""The promises of the analytics export, over real HTTP."""
+"""The contract of the analytics export, over real HTTP."""
 
 import csv
 import io
@@ -31,72 +31,80 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def site(running: Service) -> Service:
-    """An empty project of its own."""
+    """A new, empty project."""
     return running.another_project()
 
 
 @pytest.fixture(scope="module")
 def week(running: Service) -> Service:
-    """Visitor 1 is a person and, on another day, an assistant; 9 is a search engine; one view is nobody's."""
+    """Visitor 1 is a person and, on another day, an assistant; 9 is a search engine; one view has no visitor."""
     site = running.another_project()
-    a_week(site)
+    log_week(site)
     return site
 
 
-def seen(
+def make_view(
     site: Service, path: str, visitor: int | None, on: int = FIRST, kind: VisitorClass = HUMAN, agent: str = "Browser"
 ) -> PageView:
     operator = "" if kind is HUMAN else "Example"
     return PageView(site.project.id, path, on * DAY, kind, agent, operator, "test", "1", visitor, "", "", 200, None)
 
 
-def keep(site: Service, *views: PageView) -> None:
+def log_views(site: Service, *views: PageView) -> None:
     site.desk.store.log_views(views)
 
 
-def get(site: Service, report: str, query: str = "", **headers: str) -> httpx.Response:
-    """The query goes out as it is written here."""
+def get_report(site: Service, report: str, query: str = "", **headers: str) -> httpx.Response:
+    """Requests a report; the query is sent unchanged."""
     return site.http.get(f"/v1/analytics/{site.project.id}/{report}?{query}", headers=headers)
 
 
-def found(site: Service, report: str, query: str = "") -> dict[str, Any]:
-    answer = get(site, report, query)
+def get_report_data(site: Service, report: str, query: str = "") -> dict[str, Any]:
+    answer = get_report(site, report, query)
     assert answer.status_code == 200, answer.text
     told: dict[str, Any] = answer.json()
     return told
 
 
-def counts(human: int, ai: int, total: int) -> dict[str, int]:
+def expected_counts(human: int, ai: int, total: int) -> dict[str, int]:
     return {"human": human, "ai": ai, "total": total}
 
 
-def a_week(site: Service) -> None:
-    keep(
+def log_week(site: Service) -> None:
+    log_views(
         site,
-        *(seen(site, "/", 1, FIRST), seen(site, "/", 1, FIRST), seen(site, "/", 1, FIRST + 2, ASSISTANT, "Reader")),
-        *(seen(site, "/", 2, FIRST + 1), seen(site, "/guide", 2, FIRST + 1), seen(site, "/guide", None, FIRST + 6)),
-        *(seen(site, "/guide", 9, FIRST + 3, SEARCH, "Finder"),),
+        *(
+            make_view(site, "/", 1, FIRST),
+            make_view(site, "/", 1, FIRST),
+            make_view(site, "/", 1, FIRST + 2, ASSISTANT, "Reader"),
+        ),
+        *(
+            make_view(site, "/", 2, FIRST + 1),
+            make_view(site, "/guide", 2, FIRST + 1),
+            make_view(site, "/guide", None, FIRST + 6),
+        ),
+        *(make_view(site, "/guide", 9, FIRST + 3, SEARCH, "Finder"),),
     )
 
 
 def test_visitors_are_counted_as_human_ai_and_total(week: Service) -> None:
-    assert found(week, "visitors") == {
-        "totals": counts(2, 1, 2),
-        "visitors": [{"path": "/", **counts(2, 1, 2)}, {"path": "/guide", **counts(1, 0, 1)}],
+    assert get_report_data(week, "visitors") == {
+        "totals": expected_counts(2, 1, 2),
+        "visitors": [{"path": "/", **expected_counts(2, 1, 2)}, {"path": "/guide", **expected_counts(1, 0, 1)}],
         "hasMore": False,
     }
 
 
 def test_views_are_counted_as_human_ai_and_total(week: Service) -> None:
-    assert found(week, "views") == {
-        "totals": counts(5, 1, 6),
-        "views": [{"path": "/", **counts(3, 1, 4)}, {"path": "/guide", **counts(2, 0, 2)}],
+    assert get_report_data(week, "views") == {
+        "totals": expected_counts(5, 1, 6),
+        "views": [{"path": "/", **expected_counts(3, 1, 4)}, {"path": "/guide", **expected_counts(2, 0, 2)}],
         "hasMore": False,
     }
 
 
 def test_agents_of_every_class_are_listed(week: Service) -> None:
-    assert found(week, "agents") == {
+    assert get_report_data(week, "agents") == {
         "agents": [
             {"agent": "Browser", "operator": None, "class": "human", "visitors": 2, "views": 5},
             {"agent": "Finder", "operator": "Example", "class": "search", "visitors": 1, "views": 1},
@@ -107,36 +115,36 @@ def test_agents_of_every_class_are_listed(week: Service) -> None:
 
 
 def test_the_timeseries_counts_visitors_once_per_interval(week: Service) -> None:
-    assert found(week, "timeseries") == {
+    assert get_report_data(week, "timeseries") == {
         "interval": "day",
         "timeseries": [
-            {"date": "2026-03-01", **counts(1, 0, 1), "views": counts(2, 0, 2)},
-            {"date": "2026-03-02", **counts(1, 0, 1), "views": counts(2, 0, 2)},
-            {"date": "2026-03-03", **counts(0, 1, 1), "views": counts(0, 1, 1)},
-            {"date": "2026-03-07", **counts(0, 0, 0), "views": counts(1, 0, 1)},
+            {"date": "2026-03-01", **expected_counts(1, 0, 1), "views": expected_counts(2, 0, 2)},
+            {"date": "2026-03-02", **expected_counts(1, 0, 1), "views": expected_counts(2, 0, 2)},
+            {"date": "2026-03-03", **expected_counts(0, 1, 1), "views": expected_counts(0, 1, 1)},
+            {"date": "2026-03-07", **expected_counts(0, 0, 0), "views": expected_counts(1, 0, 1)},
         ],
     }
-    assert found(week, "timeseries", "interval=week")["timeseries"] == [
-        {"date": "2026-02-23", **counts(1, 0, 1), "views": counts(2, 0, 2)},
-        {"date": "2026-03-02", **counts(1, 1, 2), "views": counts(3, 1, 4)},
+    assert get_report_data(week, "timeseries", "interval=week")["timeseries"] == [
+        {"date": "2026-02-23", **expected_counts(1, 0, 1), "views": expected_counts(2, 0, 2)},
+        {"date": "2026-03-02", **expected_counts(1, 1, 2), "views": expected_counts(3, 1, 4)},
     ]
-    assert found(week, "timeseries", "interval=month&dateFrom=2026-03-02")["timeseries"] == [
-        {"date": "2026-03-01", **counts(1, 1, 2), "views": counts(3, 1, 4)},
+    assert get_report_data(week, "timeseries", "interval=month&dateFrom=2026-03-02")["timeseries"] == [
+        {"date": "2026-03-01", **expected_counts(1, 1, 2), "views": expected_counts(3, 1, 4)},
     ]
 
 
 def test_an_empty_project_has_empty_reports(running: Service) -> None:
-    nothing = counts(0, 0, 0)
-    assert found(running, "visitors") == {"totals": nothing, "visitors": [], "hasMore": False}
-    assert found(running, "views") == {"totals": nothing, "views": [], "hasMore": False}
-    assert found(running, "agents") == {"agents": [], "hasMore": False}
-    assert found(running, "timeseries") == {"interval": "day", "timeseries": []}
+    nothing = expected_counts(0, 0, 0)
+    assert get_report_data(running, "visitors") == {"totals": nothing, "visitors": [], "hasMore": False}
+    assert get_report_data(running, "views") == {"totals": nothing, "views": [], "hasMore": False}
+    assert get_report_data(running, "agents") == {"agents": [], "hasMore": False}
+    assert get_report_data(running, "timeseries") == {"interval": "day", "timeseries": []}
 
 
 def test_accepted_view_is_in_the_next_report(site: Service) -> None:
     for visitor in range(1, 4):
-        keep(site, seen(site, "/", visitor))
-        assert found(site, "visitors")["totals"]["total"] == visitor
+        log_views(site, make_view(site, "/", visitor))
+        assert get_report_data(site, "visitors")["totals"]["total"] == visitor
 
 
 MOMENTS = [
@@ -147,12 +155,15 @@ MOMENTS = [
 
 
 def test_date_is_parsed_in_every_spelling(site: Service) -> None:
-    keep(site, *(seen(site, f"/{n}", n, FIRST - 1 + n) for n in (1, 2, 3)))  # the first to the third of March
+    log_views(site, *(make_view(site, f"/{n}", n, FIRST - 1 + n) for n in (1, 2, 3)))  # the first to the third of March
     spellings = {moment.replace(" ", "+") for moment in MOMENTS} | {quote(moment, safe="") for moment in MOMENTS}
     assert len(spellings) == 15
     for spelled in spellings:
-        assert [row["path"] for row in found(site, "visitors", f"dateFrom={spelled}")["visitors"]] == ["/2", "/3"]
-        assert [row["path"] for row in found(site, "views", f"dateTo={spelled}")["views"]] == ["/1"]
+        assert [row["path"] for row in get_report_data(site, "visitors", f"dateFrom={spelled}")["visitors"]] == [
+            "/2",
+            "/3",
+        ]
+        assert [row["path"] for row in get_report_data(site, "views", f"dateTo={spelled}")["views"]] == ["/1"]
 
 
 @pytest.mark.parametrize(
@@ -168,14 +179,14 @@ def test_date_is_parsed_in_every_spelling(site: Service) -> None:
 )
 def test_empty_date_range_gives_an_empty_report(week: Service, query: str) -> None:
     for report in REPORTS:
-        told = found(week, report, query)
+        told = get_report_data(week, report, query)
         assert told[report] == []
-        assert told.get("totals", counts(0, 0, 0)) == counts(0, 0, 0)
+        assert told.get("totals", expected_counts(0, 0, 0)) == expected_counts(0, 0, 0)
 
 
 def test_first_and_last_years_of_the_calendar_are_accepted(week: Service) -> None:
     for report in REPORTS:
-        assert found(week, report, "dateFrom=0001-01-01&dateTo=9999-12-31") == found(week, report)
+        assert get_report_data(week, report, "dateFrom=0001-01-01&dateTo=9999-12-31") == get_report_data(week, report)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +214,7 @@ def test_first_and_last_years_of_the_calendar_are_accepted(week: Service) -> Non
 )
 def test_invalid_parameter_is_refused_with_its_name(running: Service, query: str, fields: list[str]) -> None:
     for report in ("visitors", "views", "agents"):
-        answer = get(running, report, query)
+        answer = get_report(running, report, query)
         told = answer.json()
         assert (answer.status_code, told["code"]) == (400, "invalid_request")
         assert [detail["field"] for detail in told["details"]] == fields
@@ -214,42 +225,47 @@ def test_invalid_parameter_is_refused_with_its_name(running: Service, query: str
 
 
 def test_an_interval_is_a_day_a_week_or_a_month(running: Service) -> None:
-    answer = get(running, "timeseries", "interval=year")
+    answer = get_report(running, "timeseries", "interval=year")
     assert (answer.status_code, answer.json()["details"][0]["field"]) == (400, "interval")
 
 
 def test_has_more_is_exact(site: Service) -> None:
-    keep(site, *(seen(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(6)))
+    log_views(site, *(make_view(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(6)))
     for report in ("visitors", "views", "agents"):
         for limit in (1, 2, 3, 6, 7):
             for offset in (0, 3, 4, 5, 6):
-                told = found(site, report, f"limit={limit}&offset={offset}")
+                told = get_report_data(site, report, f"limit={limit}&offset={offset}")
                 assert len(told[report]) == min(limit, max(0, 6 - offset))
                 assert told["hasMore"] is (offset + limit < 6)
 
 
 def test_totals_are_those_of_the_site_on_every_page_of_results(week: Service) -> None:
     for query in ("limit=1", "limit=1&offset=1", "offset=2", f"offset={10**30}", f"offset={1 << 63}"):
-        assert found(week, "visitors", query)["totals"] == counts(2, 1, 2)
-        assert found(week, "views", query)["totals"] == counts(5, 1, 6)
+        assert get_report_data(week, "visitors", query)["totals"] == expected_counts(2, 1, 2)
+        assert get_report_data(week, "views", query)["totals"] == expected_counts(5, 1, 6)
 
 
 def test_equal_rows_are_in_the_order_of_code_points(site: Service) -> None:
     paths = ["/Z", "/_", "/a", "/a/b", "/z", "/é", "/文", "/😀"]
-    keep(site, *(seen(site, path, 1) for path in reversed(paths)), seen(site, "/most", 1), seen(site, "/most", 2))
-    one_by_one = [found(site, "visitors", f"limit=1&offset={n}")["visitors"][0]["path"] for n in range(9)]
+    log_views(
+        site,
+        *(make_view(site, path, 1) for path in reversed(paths)),
+        make_view(site, "/most", 1),
+        make_view(site, "/most", 2),
+    )
+    one_by_one = [get_report_data(site, "visitors", f"limit=1&offset={n}")["visitors"][0]["path"] for n in range(9)]
     assert one_by_one == ["/most", *paths]
 
 
 def test_default_limit_is_50_and_maximum_250(site: Service) -> None:
-    keep(site, *(seen(site, f"/{n}", 1) for n in range(251)))
-    assert len(found(site, "visitors")["visitors"]) == 50
-    largest = found(site, "visitors", "limit=250")
+    log_views(site, *(make_view(site, f"/{n}", 1) for n in range(251)))
+    assert len(get_report_data(site, "visitors")["visitors"]) == 50
+    largest = get_report_data(site, "visitors", "limit=250")
     assert (len(largest["visitors"]), largest["hasMore"]) == (250, True)
 
 
 def test_counts_are_json_numbers_and_unknown_parameters_are_ignored(week: Service) -> None:
-    answer = get(week, "visitors", "utm_source=x&page=3&DATEFROM=nonsense")
+    answer = get_report(week, "visitors", "utm_source=x&page=3&DATEFROM=nonsense")
     assert answer.status_code == 200
     assert b'"totals":{"human":2,"ai":1,"total":2}' in answer.content
     assert answer.headers["content-type"] == "application/json"
@@ -257,8 +273,8 @@ def test_counts_are_json_numbers_and_unknown_parameters_are_ignored(week: Servic
 
 def test_trailing_slash_returns_404_not_a_redirect(running: Service) -> None:
     for report in (*REPORTS, "feedback", "feedback/by-page"):
-        assert get(running, report).status_code == 200
-        assert get(running, f"{report}/").status_code == 404
+        assert get_report(running, report).status_code == 200
+        assert get_report(running, f"{report}/").status_code == 404
 
 
 def test_read_key_is_enough_but_not_of_another_project(site: Service, running: Service) -> None:
@@ -270,27 +286,27 @@ def test_read_key_is_enough_but_not_of_another_project(site: Service, running: S
     assert (refused.status_code, refused.json()["code"]) == (404, "project_not_found")
 
 
-def rows(answer: httpx.Response) -> list[list[str]]:
+def parse_csv(answer: httpx.Response) -> list[list[str]]:
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     return list(csv.reader(io.StringIO(answer.content.decode(), newline="")))
 
 
 def test_csv_has_the_rows_of_the_json(site: Service) -> None:
-    a_week(site)
-    keep(site, seen(site, '/a,"b"', 3))
+    log_week(site)
+    log_views(site, make_view(site, '/a,"b"', 3))
     for report, columns in (
         ("visitors", "path,human,ai,total"),
         ("views", "path,human,ai,total"),
         ("agents", "agent,operator,class,visitors,views"),
         ("timeseries", "date,human,ai,total,viewsHuman,viewsAi,viewsTotal"),
     ):
-        answer = get(site, report, Accept="text/csv")
-        header, *body = rows(answer)
+        answer = get_report(site, report, Accept="text/csv")
+        header, *body = parse_csv(answer)
         assert header == columns.split(",")
         assert answer.content.endswith(b"\r\n")
         assert answer.headers["content-disposition"] == f'attachment; filename="{report}.csv"'
-        told = found(site, report)[report]
+        told = get_report_data(site, report)[report]
         assert [row[:3] for row in body] == [
             ["" if cell is None else str(cell) for cell in list(row.values())[:3]] for row in told
         ]
@@ -300,14 +316,16 @@ def test_csv_has_the_rows_of_the_json(site: Service) -> None:
 
 
 def test_empty_csv_is_only_its_header(running: Service) -> None:
-    assert rows(get(running, "visitors", Accept="text/csv")) == [["path", "human", "ai", "total"]]
+    assert parse_csv(get_report(running, "visitors", Accept="text/csv")) == [["path", "human", "ai", "total"]]
 
 
 def test_csv_cells_are_never_formulas(site: Service) -> None:
     names = {"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "＝1"}
-    keep(site, *(seen(site, "/", 1, kind=ASSISTANT, agent=name) for name in names))
-    assert {row[0] for row in rows(get(site, "agents", Accept="text/csv"))[1:]} == {f"'{name}" for name in names}
-    assert {row["agent"] for row in found(site, "agents")["agents"]} == names
+    log_views(site, *(make_view(site, "/", 1, kind=ASSISTANT, agent=name) for name in names))
+    assert {row[0] for row in parse_csv(get_report(site, "agents", Accept="text/csv"))[1:]} == {
+        f"'{name}" for name in names
+    }
+    assert {row["agent"] for row in get_report_data(site, "agents")["agents"]} == names
 
 
 @pytest.mark.parametrize(
@@ -331,84 +349,86 @@ def test_csv_cells_are_never_formulas(site: Service) -> None:
     ],
 )
 def test_csv_is_returned_when_preferred_by_accept(running: Service, accept: str, is_csv: bool) -> None:
-    answer = get(running, "visitors", Accept=accept)
+    answer = get_report(running, "visitors", Accept=accept)
     assert answer.headers["content-type"].startswith("text/csv" if is_csv else "application/json")
     assert answer.headers["vary"] == "Accept"
 
 
 def test_errors_are_json_for_any_accept_header(running: Service) -> None:
-    answer = get(running, "visitors", "limit=0", Accept="text/csv")
+    answer = get_report(running, "visitors", "limit=0", Accept="text/csv")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/csv"])
 def test_link_header_leads_through_all_pages(site: Service, accept: str) -> None:
-    keep(site, *(seen(site, f"/{n}", 1, FIRST + 1) for n in range(7)), seen(site, "/before", 1))
+    log_views(site, *(make_view(site, f"/{n}", 1, FIRST + 1) for n in range(7)), make_view(site, "/before", 1))
     address = httpx.URL(f"{site.url}/v1/analytics/{site.project.id}/visitors")
     following: str | None = "?limit=3&dateFrom=2026-03-02T00:00:00%2B00:00"
     pages = []
     while following is not None:
         address = address.join(following)
         answer = site.http.get(address, headers={"Accept": accept})
-        pages.append(len(rows(answer)) - 1 if accept == "text/csv" else len(answer.json()["visitors"]))
+        pages.append(len(parse_csv(answer)) - 1 if accept == "text/csv" else len(answer.json()["visitors"]))
         following = answer.links["next"]["url"] if "next" in answer.links else None
     assert pages == [3, 3, 1]
 
 
 def test_unchanged_report_returns_304(site: Service) -> None:
-    a_week(site)
+    log_week(site)
     for report in REPORTS:
-        first = get(site, report)
+        first = get_report(site, report)
         tag = first.headers["etag"]
         assert first.headers["cache-control"] == "private, no-cache"
         for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
-            again = get(site, report, **{"If-None-Match": known})
+            again = get_report(site, report, **{"If-None-Match": known})
             assert (again.status_code, again.content) == (304, b"")
             assert again.headers["etag"] == tag
             assert again.headers["vary"] == "Accept"
-        for other in ('"other"', tag.strip('"'), "", get(site, report, Accept="text/csv").headers["etag"]):
-            assert get(site, report, **{"If-None-Match": other}).status_code == 200
-    tags = {report: get(site, report).headers["etag"] for report in REPORTS}
-    keep(site, seen(site, "/", 77, FIRST))
+        for other in ('"other"', tag.strip('"'), "", get_report(site, report, Accept="text/csv").headers["etag"]):
+            assert get_report(site, report, **{"If-None-Match": other}).status_code == 200
+    tags = {report: get_report(site, report).headers["etag"] for report in REPORTS}
+    log_views(site, make_view(site, "/", 77, FIRST))
     for report, tag in tags.items():
-        assert get(site, report, **{"If-None-Match": tag}).status_code == 200
+        assert get_report(site, report, **{"If-None-Match": tag}).status_code == 200
 
 
 def test_report_states_visitor_identification_and_ai_classes(site: Service) -> None:
-    a_week(site)
-    answer = get(site, "visitors")
+    log_week(site)
+    answer = get_report(site, "visitors")
     assert answer.headers["copydesk-visitor-key"] == "lasting"
     assert answer.headers["copydesk-ai-classes"] == "assistant"
     changed = {"privacy": "monthly", "ai_classes": "assistant,search"}
     site.desk.projects.change(site.project.id, changed, actor="test")
-    answer = get(site, "visitors")
+    answer = get_report(site, "visitors")
     assert answer.headers["copydesk-visitor-key"] == "monthly"
     assert answer.headers["copydesk-ai-classes"] == "assistant, search"
-    assert answer.json()["totals"] == counts(2, 2, 3)
+    assert answer.json()["totals"] == expected_counts(2, 2, 3)
 
 
 def test_exports_are_rate_limited_per_project(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
     with serve(tmp_path / "data", repository=repository, with_worker=False, exports_per_minute=3) as site:
-        assert get(site, "visitors", "limit=0").status_code == 400
-        left = [get(site, report).headers["ratelimit"].split(";")[:2] for report in ("visitors", "feedback", "views")]
+        assert get_report(site, "visitors", "limit=0").status_code == 400
+        left = [
+            get_report(site, report).headers["ratelimit"].split(";")[:2] for report in ("visitors", "feedback", "views")
+        ]
         assert left == [['"exports"', f"r={n}"] for n in (2, 1, 0)]
-        refused = get(site, "agents")
+        refused = get_report(site, "agents")
         assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         assert refused.headers["ratelimit-policy"] == '"exports";q=3;w=60'
-        assert get(site.another_project(), "agents").status_code == 200
+        assert get_report(site.another_project(), "agents").status_code == 200
 
 
 def test_paginated_rows_equal_the_whole_report(site: Service) -> None:
-    """Read in pieces of any size, the rows are the same as at once."""
-    views: Sequence[PageView] = [seen(site, f"/{n * n % 23}", n % 7 + 1, FIRST + n % 5) for n in range(200)]
-    keep(site, *views)
-    whole = found(site, "visitors", "limit=250&dateFrom=2026-03-02")["visitors"]
+    """Rows read in pages of any size equal the rows read at once."""
+    views: Sequence[PageView] = [make_view(site, f"/{n * n % 23}", n % 7 + 1, FIRST + n % 5) for n in range(200)]
+    log_views(site, *views)
+    whole = get_report_data(site, "visitors", "limit=250&dateFrom=2026-03-02")["visitors"]
     for limit in (1, 4, 5, len(whole)):
         pieces, offset = [], 0
         while True:
-            told = found(site, "visitors", f"limit={limit}&offset={offset}&dateFrom=2026-03-02")
+            told = get_report_data(site, "visitors", f"limit={limit}&offset={offset}&dateFrom=2026-03-02")
             pieces += told["visitors"]
             offset += limit
             if not told["hasMore"]:

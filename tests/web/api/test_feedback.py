@@ -24,7 +24,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def site(running: Service) -> Service:
-    """A project with five remarks, on as many days in March."""
+    """A project with five feedback entries, on five days in March."""
     site = running.another_project()
     for number, (path, helpful, comment) in enumerate(
         [
@@ -39,12 +39,12 @@ def site(running: Service) -> Service:
     return site
 
 
-def get(site: Service, query: str = "", report: str = "feedback", **headers: str) -> httpx.Response:
+def get_feedback(site: Service, query: str = "", report: str = "feedback", **headers: str) -> httpx.Response:
     return site.http.get(f"/v1/analytics/{site.project.id}/{report}?{query}", headers=headers)
 
 
 def test_feedback_is_listed_newest_first(site: Service) -> None:
-    told = get(site).json()
+    told = get_feedback(site).json()
     assert (told["nextCursor"], told["hasMore"]) == (None, False)
     assert [remark["path"] for remark in told["feedback"]] == ["/", "/b", "/a", "/", "/"]
     second = told["feedback"][3]
@@ -61,17 +61,17 @@ def test_feedback_is_listed_newest_first(site: Service) -> None:
 def test_the_cursor_leads_through_all_pages(site: Service, limit: int) -> None:
     found, query = [], f"limit={limit}"
     while True:
-        told = get(site, query).json()
+        told = get_feedback(site, query).json()
         found += told["feedback"]
         assert told["hasMore"] is (told["nextCursor"] is not None)
         if not told["hasMore"]:
             break
         query = f"limit={limit}&cursor={told['nextCursor']}"
-    assert found == get(site).json()["feedback"]
+    assert found == get_feedback(site).json()["feedback"]
 
 
 def test_feedback_is_summed_by_page(site: Service) -> None:
-    assert get(site, report="feedback/by-page").json() == {
+    assert get_feedback(site, report="feedback/by-page").json() == {
         "pages": [
             {"path": "/", "helpful": 1, "unhelpful": 1, "comments": 2, "total": 3},
             {"path": "/a", "helpful": 1, "unhelpful": 0, "comments": 0, "total": 1},
@@ -79,15 +79,15 @@ def test_feedback_is_summed_by_page(site: Service) -> None:
         ],
         "hasMore": False,
     }
-    more = [get(site, f"limit=1&offset={n}", "feedback/by-page").json()["hasMore"] for n in range(4)]
+    more = [get_feedback(site, f"limit=1&offset={n}", "feedback/by-page").json()["hasMore"] for n in range(4)]
     assert more == [True, True, False, False]
 
 
 def test_date_range_works_as_in_the_reports(site: Service) -> None:
     march = "dateFrom=2026-03-02T22:00:00-05:00&dateTo=2026-03-05"
-    assert [remark["path"] for remark in get(site, march).json()["feedback"]] == ["/b", "/a"]
-    assert [page["path"] for page in get(site, march, "feedback/by-page").json()["pages"]] == ["/a", "/b"]
-    assert get(site, "dateFrom=2026-03-05&dateTo=2026-03-02").json()["feedback"] == []
+    assert [remark["path"] for remark in get_feedback(site, march).json()["feedback"]] == ["/b", "/a"]
+    assert [page["path"] for page in get_feedback(site, march, "feedback/by-page").json()["pages"]] == ["/a", "/b"]
+    assert get_feedback(site, "dateFrom=2026-03-05&dateTo=2026-03-02").json()["feedback"] == []
 
 
 @pytest.mark.parametrize(
@@ -95,20 +95,20 @@ def test_date_range_works_as_in_the_reports(site: Service) -> None:
     [("limit=0", "limit"), ("limit=101", "limit"), ("dateFrom=x", "dateFrom"), ("cursor=x", "cursor")],
 )
 def test_invalid_parameter_is_refused_with_its_name(site: Service, query: str, field: str) -> None:
-    answer = get(site, query)
+    answer = get_feedback(site, query)
     told: dict[str, Any] = answer.json()
     assert (answer.status_code, told["code"], told["details"][0]["field"]) == (400, "invalid_request", field)
 
 
 def test_feedback_of_another_project_is_not_listed(site: Service, running: Service) -> None:
     other = running.another_project()
-    assert get(other).json() == {"feedback": [], "nextCursor": None, "hasMore": False}
-    newest = get(site).json()["feedback"][0]["id"]
-    assert get(other, f"cursor={newest}").json()["feedback"] == []
+    assert get_feedback(other).json() == {"feedback": [], "nextCursor": None, "hasMore": False}
+    newest = get_feedback(site).json()["feedback"][0]["id"]
+    assert get_feedback(other, f"cursor={newest}").json()["feedback"] == []
 
 
 def test_unchanged_list_returns_304(site: Service) -> None:
-    tag = get(site).headers["etag"]
-    assert get(site, **{"If-None-Match": tag}).status_code == 304
+    tag = get_feedback(site).headers["etag"]
+    assert get_feedback(site, **{"If-None-Match": tag}).status_code == 304
     site.desk.feedback.add(site.project.id, "/", True, None, FIRST)
-    assert get(site, **{"If-None-Match": tag}).status_code == 200
+    assert get_feedback(site, **{"If-None-Match": tag}).status_code == 200

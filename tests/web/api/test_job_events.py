@@ -1,4 +1,4 @@
-"""What servers send: one event, many, or lines, packed or not; every event is kept or has its reason."""
+"""Events from servers: one, many, or lines, compressed or not; every event is stored or has a drop reason."""
 
 import gzip
 import json
@@ -52,75 +52,77 @@ def fresh(service: Service) -> Service:
     return service.another_project()
 
 
-def at(service: Service) -> str:
+def events_path(service: Service) -> str:
     return f"/v1/analytics/{service.project.id}/events"
 
 
-def send(service: Service, body: bytes | str, kind: str = JSON, **headers: str) -> httpx.Response:
+def send_events(service: Service, body: bytes | str, kind: str = JSON, **headers: str) -> httpx.Response:
     content = body.encode() if isinstance(body, str) else body
     sent = {"Content-Type": kind, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return service.http.post(at(service), content=content, headers=sent)
+    return service.http.post(events_path(service), content=content, headers=sent)
 
 
-def packed(service: Service, body: bytes, kind: str = JSON) -> httpx.Response:
-    return send(service, body, kind, Content_Encoding="gzip")
+def send_gzipped(service: Service, body: bytes, kind: str = JSON) -> httpx.Response:
+    return send_events(service, body, kind, Content_Encoding="gzip")
 
 
-def taken(answer: httpx.Response) -> tuple[int, int, list[tuple[int, str]]]:
+def parse_result(answer: httpx.Response) -> tuple[int, int, list[tuple[int, str]]]:
     assert answer.status_code == 202, answer.text[:300]
     told = answer.json()
     return told["accepted"], told["duplicates"], [(drop["index"], drop["reason"]) for drop in told["dropped"]]
 
 
-def counted(service: Service) -> int:
+def count_views(service: Service) -> int:
     service.desk.store.fold()
     agents, _ = service.desk.store.list_agents(service.project.id)
     return sum(row.views for row in agents)
 
 
 def test_event_is_stored_before_the_response(fresh: Service) -> None:
-    assert send(fresh, json.dumps(PAGE)).json() == {"accepted": 1, "duplicates": 0, "dropped": []}
-    assert counted(fresh) == 1
+    assert send_events(fresh, json.dumps(PAGE)).json() == {"accepted": 1, "duplicates": 0, "dropped": []}
+    assert count_views(fresh) == 1
 
 
 def test_events_of_an_array_are_accepted_individually(fresh: Service) -> None:
     sent = [PAGE, {**PAGE, "status": 404}, PAGE | {"eventId": "e1"}, 7, PAGE | {"eventId": "e1"}, {"ip": "::1"}]
-    answer = send(fresh, json.dumps(sent))
-    assert taken(answer) == (2, 1, [(1, "not_successful"), (3, "not_an_event"), (5, "no_path")])
+    answer = send_events(fresh, json.dumps(sent))
+    assert parse_result(answer) == (2, 1, [(1, "not_successful"), (3, "not_an_event"), (5, "no_path")])
     assert all(drop["message"].endswith(".") for drop in answer.json()["dropped"])
-    assert counted(fresh) == 2
+    assert count_views(fresh) == 2
 
 
 @pytest.mark.parametrize("kind", [LINES, "application/jsonl", "application/ndjson; charset=utf-8"])
 def test_a_line_that_is_not_json_is_dropped_and_the_others_are_kept(fresh: Service, kind: str) -> None:
     lines = [json.dumps(PAGE), "", "{", "[]", '{"path": "/b"}\r', "\xff", '{"path": "/c"']
     body = "\n".join(lines).encode("latin-1")
-    assert taken(send(fresh, body, kind)) == (
+    assert parse_result(send_events(fresh, body, kind)) == (
         2,
         0,
         [(2, "not_json"), (3, "not_an_event"), (5, "not_json"), (6, "not_json")],
     )
-    assert counted(fresh) == 2
+    assert count_views(fresh) == 2
 
 
 @pytest.mark.parametrize(
     ("body", "kind"), [("[]", JSON), ("", LINES), ("\n\n", LINES), (" \n", LINES)], ids=["array", "lines", "n", "s"]
 )
 def test_empty_body_accepts_nothing(service: Service, body: str, kind: str) -> None:
-    assert taken(send(service, body, kind)) == (0, 0, [])
+    assert parse_result(send_events(service, body, kind)) == (0, 0, [])
 
 
 def test_repeated_event_is_counted_once(fresh: Service) -> None:
     sent = json.dumps([PAGE | {"eventId": f"e{number}"} for number in range(20)])
-    assert taken(send(fresh, sent)) == (20, 0, [])
-    assert taken(send(fresh, sent)) == (0, 20, [])
-    assert taken(send(fresh.another_project(), sent)) == (20, 0, []), "another project's events are others"
-    assert counted(fresh) == 20
+    assert parse_result(send_events(fresh, sent)) == (20, 0, [])
+    assert parse_result(send_events(fresh, sent)) == (0, 20, [])
+    assert parse_result(send_events(fresh.another_project(), sent)) == (20, 0, []), (
+        "another project's events are others"
+    )
+    assert count_views(fresh) == 20
 
 
 def test_error_of_an_event_names_its_field(service: Service) -> None:
     wrong = [{"path": "/a", "colour": 1}, {"path": 7}, {"path": "/a", "status": "200"}, {"path": "/a", "timestamp": {}}]
-    dropped = send(service, json.dumps(wrong)).json()["dropped"]
+    dropped = send_events(service, json.dumps(wrong)).json()["dropped"]
     assert [(drop["reason"], drop["field"]) for drop in dropped] == [
         ("unknown_field", "colour"),
         ("bad_field", "path"),
@@ -149,27 +151,29 @@ UNREADABLE = {
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_unparseable_body_is_refused(service: Service, name: str) -> None:
     body, kind, status = UNREADABLE[name]
-    answer = send(service, body, kind)
+    answer = send_events(service, body, kind)
     assert answer.status_code == status
     assert answer.json()["error"].endswith(".")
 
 
 def test_maximum_number_of_events_is_accepted(fresh: Service) -> None:
-    assert taken(send(fresh, json.dumps([PAGE] * MAX_EVENTS)))[0] == MAX_EVENTS
-    assert taken(send(fresh, (json.dumps(PAGE) + "\n") * MAX_LINES, LINES))[0] == MAX_LINES
+    assert parse_result(send_events(fresh, json.dumps([PAGE] * MAX_EVENTS)))[0] == MAX_EVENTS
+    assert parse_result(send_events(fresh, (json.dumps(PAGE) + "\n") * MAX_LINES, LINES))[0] == MAX_LINES
 
 
 def test_byte_order_mark_is_ignored(service: Service) -> None:
     for kind in (JSON, LINES):
-        assert taken(send(service, b"\xef\xbb\xbf" + json.dumps(PAGE).encode(), kind))[0] == 1
+        assert parse_result(send_events(service, b"\xef\xbb\xbf" + json.dumps(PAGE).encode(), kind))[0] == 1
 
 
 def test_gzip_body_is_decompressed(service: Service) -> None:
     one, two = json.dumps(PAGE).encode(), b"\n" + json.dumps(PAGE).encode()
-    assert taken(packed(service, gzip.compress(one))) == (1, 0, [])
-    assert taken(packed(service, gzip.compress(one) + gzip.compress(two), LINES)) == (2, 0, []), "several members"
-    assert taken(packed(service, gzip.compress(one) + bytes(512))) == (1, 0, []), "padded with zeros"
-    assert taken(send(service, one, Content_Encoding="identity")) == (1, 0, [])
+    assert parse_result(send_gzipped(service, gzip.compress(one))) == (1, 0, [])
+    assert parse_result(send_gzipped(service, gzip.compress(one) + gzip.compress(two), LINES)) == (2, 0, []), (
+        "several members"
+    )
+    assert parse_result(send_gzipped(service, gzip.compress(one) + bytes(512))) == (1, 0, []), "padded with zeros"
+    assert parse_result(send_events(service, one, Content_Encoding="identity")) == (1, 0, [])
 
 
 NOTHING = gzip.compress(b"")
@@ -197,23 +201,23 @@ WRONGLY_PACKED: dict[str, tuple[Callable[[], bytes], int]] = {
 @pytest.mark.parametrize("name", WRONGLY_PACKED)
 def test_malformed_gzip_and_gzip_bombs_are_refused(service: Service, name: str) -> None:
     body, status = WRONGLY_PACKED[name]
-    answer = packed(service, body())
+    answer = send_gzipped(service, body())
     assert answer.status_code == status
     assert answer.json()["error"].endswith(".")
 
 
 def test_other_encodings_return_415_naming_gzip(service: Service) -> None:
-    answer = send(service, b"[]", Content_Encoding="br")
+    answer = send_events(service, b"[]", Content_Encoding="br")
     assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "gzip")
 
 
 def test_a_larger_body_is_refused_before_it_is_read(service: Service) -> None:
-    assert send(service, b" " * (5 * 1024 * 1024 + 1)).status_code == 413
+    assert send_events(service, b" " * (5 * 1024 * 1024 + 1)).status_code == 413
 
 
 @pytest.mark.parametrize("body", [json.dumps(PAGE), "[]", "{", '{"path": 1}', json.dumps([PAGE | {"x": 1}]), ""])
 def test_fast_and_regular_path_answer_alike(service: Service, body: str) -> None:
-    short, long = send(service, body, JSON), send(service, body, f"{JSON}; charset=utf-8")
+    short, long = send_events(service, body, JSON), send_events(service, body, f"{JSON}; charset=utf-8")
     assert short.status_code == long.status_code
     assert set(short.headers) == set(long.headers)
     assert short.json() | {"requestId": ""} == long.json() | {"requestId": ""}
@@ -223,37 +227,39 @@ def test_a_key_must_be_able_to_write(service: Service) -> None:
     reading = httpx.Client(
         base_url=service.url, headers={"Authorization": f"Bearer {service.new_key(scopes=['read'])}"}, timeout=60
     )
-    assert reading.post(at(service), json=PAGE).json()["code"] == "scope_missing"
-    assert httpx.post(service.url + at(service), json=PAGE, timeout=60).json()["code"] == "key_missing"
+    assert reading.post(events_path(service), json=PAGE).json()["code"] == "scope_missing"
+    assert httpx.post(service.url + events_path(service), json=PAGE, timeout=60).json()["code"] == "key_missing"
 
 
 def test_a_key_that_is_revoked_is_refused_at_once(service: Service) -> None:
     key, secret = service.desk.keys.create(service.project.id, actor="test")
     with_key = {"Authorization": f"Bearer {secret}"}
-    assert [service.http.post(at(service), json=PAGE, headers=with_key).status_code for _ in range(3)] == [202] * 3
+    assert [service.http.post(events_path(service), json=PAGE, headers=with_key).status_code for _ in range(3)] == [
+        202
+    ] * 3
     service.desk.keys.revoke(key.id, actor="test")
-    assert service.http.post(at(service), json=PAGE, headers=with_key).json()["code"] == "key_rejected"
+    assert service.http.post(events_path(service), json=PAGE, headers=with_key).json()["code"] == "key_rejected"
 
 
 def test_a_key_that_expires_is_refused_from_then_on(service: Service) -> None:
-    for lifetime in (700, 5_000, 30_000):  # in milliseconds; a busy machine needs more of them for three requests
+    for lifetime in (700, 5_000, 30_000):  # milliseconds; a busy machine needs longer lifetimes for three requests
         with_key = {"Authorization": f"Bearer {service.new_key(expires_in=lifetime)}"}
-        statuses = [service.http.post(at(service), json=PAGE, headers=with_key).status_code for _ in range(3)]
+        statuses = [service.http.post(events_path(service), json=PAGE, headers=with_key).status_code for _ in range(3)]
         if statuses == [202] * 3:
             break
     assert statuses == [202] * 3
     threading.Event().wait(lifetime / 1000 + 0.1)
-    assert service.http.post(at(service), json=PAGE, headers=with_key).json()["code"] == "key_rejected"
+    assert service.http.post(events_path(service), json=PAGE, headers=with_key).json()["code"] == "key_rejected"
 
 
 def test_concurrent_requests_get_their_own_results(fresh: Service) -> None:
     answers: dict[int, tuple[int, int, list[tuple[int, str]]]] = {}
 
     def several(number: int) -> None:
-        """Half of each are the first request's events."""
+        """Makes a batch; half of its events are those of the first request."""
         ids = [f"e{n}" for n in range(5)] + [f"{number}-{n}" for n in range(5)]
         events = [PAGE | {"eventId": each} for each in ids] + [{"nope": number}] * number
-        answers[number] = taken(fresh.http.post(at(fresh), json=events))
+        answers[number] = parse_result(fresh.http.post(events_path(fresh), json=events))
 
     threads = [threading.Thread(target=several, args=(number,)) for number in range(16)]
     for thread in threads:
@@ -262,7 +268,7 @@ def test_concurrent_requests_get_their_own_results(fresh: Service) -> None:
         thread.join()
     assert {number: len(dropped) for number, (_, _, dropped) in answers.items()} == {n: n for n in range(16)}
     assert all(accepted >= 5 and accepted + duplicates == 10 for accepted, duplicates, _ in answers.values())
-    assert sum(accepted for accepted, _, _ in answers.values()) == 5 + 16 * 5 == counted(fresh)
+    assert sum(accepted for accepted, _, _ in answers.values()) == 5 + 16 * 5 == count_views(fresh)
 
 
 @pytest.mark.embedded
@@ -272,10 +278,10 @@ def test_damaged_store_acknowledges_nothing(tmp_path: Path) -> None:
     data.mkdir()
     (data / "analytics.duckdb").write_bytes(b"this is no database" * 1000)
     with serve(data, repository=repository, with_worker=False) as service:
-        answer = send(service, json.dumps(PAGE))
+        answer = send_events(service, json.dumps(PAGE))
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
         (data / "analytics.duckdb").unlink()
-        assert taken(send(service, json.dumps(PAGE))) == (1, 0, [])
+        assert parse_result(send_events(service, json.dumps(PAGE))) == (1, 0, [])
 
 
 ANYTHING = st.recursive(
@@ -289,7 +295,7 @@ NEARLY = st.dictionaries(st.sampled_from(sorted(EVENT_FIELDS)), st.one_of(ANYTHI
 @FUZZ
 @given(st.lists(st.one_of(NEARLY, ANYTHING), max_size=6))
 def test_every_event_of_an_array_is_accounted_for(service: Service, sent: list[Any]) -> None:
-    accepted, duplicates, dropped = taken(send(service, json.dumps(sent)))
+    accepted, duplicates, dropped = parse_result(send_events(service, json.dumps(sent)))
     assert accepted + duplicates + len(dropped) == len(sent)
 
 
@@ -297,7 +303,7 @@ def test_every_event_of_an_array_is_accounted_for(service: Service, sent: list[A
 @given(st.lists(st.one_of(st.binary(max_size=40), NEARLY.map(lambda event: json.dumps(event).encode())), max_size=6))
 def test_every_line_is_accounted_for(service: Service, lines: list[bytes]) -> None:
     body = b"\n".join(lines)
-    accepted, duplicates, dropped = taken(send(service, body, LINES))
+    accepted, duplicates, dropped = parse_result(send_events(service, body, LINES))
     assert accepted + duplicates + len(dropped) == sum(
         bool(line.strip()) for line in body.removeprefix(BYTE_ORDER_MARK).split(b"\n")
     )
@@ -307,7 +313,7 @@ def test_every_line_is_accounted_for(service: Service, lines: list[bytes]) -> No
 @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 400), st.sampled_from([JSON, LINES]))
 def test_no_gzip_body_causes_a_server_error(service: Service, noise: bytes, start: int, end: int, kind: str) -> None:
     whole = gzip.compress(json.dumps([PAGE]).encode())
-    answer = packed(service, whole[:start] + noise + whole[end:], kind)
+    answer = send_gzipped(service, whole[:start] + noise + whole[end:], kind)
     assert answer.status_code in (202, 400, 413)
 
 
@@ -325,9 +331,9 @@ def test_json_values_are_counted_before_parsing(fresh: Service, kind: str) -> No
     body, media_type = MILLIONS[kind]
     headers = Headers({"content-type": media_type, "content-encoding": "gzip"})
     zipped = gzip.compress(body, 1)
-    answer = packed(fresh, zipped, media_type)
+    answer = send_gzipped(fresh, zipped, media_type)
     if kind == "on one line":
-        assert taken(answer) == (0, 0, [(0, "not_an_event")])
+        assert parse_result(answer) == (0, 0, [(0, "not_an_event")])
     else:
         assert answer.status_code == 413
     tracemalloc.start()
@@ -341,7 +347,7 @@ def test_json_values_are_counted_before_parsing(fresh: Service, kind: str) -> No
 
 
 def test_largest_allowed_array_is_accepted(fresh: Service) -> None:
-    """With every field there is, and more commas than any browser has in its name."""
+    """With every field, and more commas than any browser has in its name."""
     whole = {
         "method": "GET",
         "status": 200,
@@ -352,5 +358,5 @@ def test_largest_allowed_array_is_accepted(fresh: Service) -> None:
         "userAgent": "Mozilla/5.0 (a, b; c, d) " + "x, " * 30,
     }
     sent = [{**PAGE, **whole, "eventId": str(number)} for number in range(MAX_EVENTS)]
-    accepted, duplicates, dropped = taken(send(fresh, json.dumps(sent)))
+    accepted, duplicates, dropped = parse_result(send_events(fresh, json.dumps(sent)))
     assert accepted + duplicates + len(dropped) == MAX_EVENTS

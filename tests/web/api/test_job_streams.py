@@ -1,4 +1,4 @@
-"""Live streams of events: they end with the right to listen, there is a bounded number, and idle ones cost nothing."""
+"""Live streams of events: they end with the permission, their number is limited, and idle ones cost nothing."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import event, text
 
 from copydesk.core.accounts.person import Person
-from tests.support.people import person, signed_in
+from tests.support.people import get_or_add_person, signed_in_client
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -23,7 +23,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve(
         folder / "data", repository=repository, with_worker=False, streams=12, streams_per_key=8
-    ) as running:  # jobs stay active, because there is no worker
+    ) as running:  # jobs stay active without a worker
         yield running
 
 
@@ -33,7 +33,7 @@ def job(service: Service) -> str:
 
 
 @contextmanager
-def listening(client: httpx.Client, path: str) -> Iterator[Iterator[str]]:
+def open_stream(client: httpx.Client, path: str) -> Iterator[Iterator[str]]:
     with client.stream("GET", path) as response:
         assert response.status_code == 200
         lines = response.iter_lines()
@@ -42,7 +42,7 @@ def listening(client: httpx.Client, path: str) -> Iterator[Iterator[str]]:
 
 
 def read_to_end(lines: Iterator[str]) -> list[str]:
-    """Returns the kinds of the events up to the end of the stream, which must not go on for minutes."""
+    """Returns the kinds of the events until the stream ends, which must take less than minutes."""
     kinds, pings = [], 0
     for line in lines:
         pings += line.startswith(":")
@@ -52,7 +52,7 @@ def read_to_end(lines: Iterator[str]) -> list[str]:
     return kinds
 
 
-def with_key(service: Service, key: str) -> httpx.Client:
+def client_with_key(service: Service, key: str) -> httpx.Client:
     return httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=60)
 
 
@@ -64,7 +64,7 @@ def new_key(service: Service, **options: Any) -> tuple[str, str]:
 def test_a_revoked_key_ends_its_stream_and_no_other(service: Service, job: str) -> None:
     key_id, secret = new_key(service)
     path = service.at(f"/job/{job}/events")
-    with listening(service.http, path) as other, listening(with_key(service, secret), path) as lines:
+    with open_stream(service.http, path) as other, open_stream(client_with_key(service, secret), path) as lines:
         service.desk.keys.revoke(key_id, actor="test")
         assert read_to_end(lines) == ["queued"]
         service.client.cancel_job(job)
@@ -76,14 +76,14 @@ def test_a_revoked_key_ends_its_stream_on_either_database(tmp_path: Path, migrat
     with serve(tmp_path / "data", repository=repository, database_url=migrated_url, with_worker=False) as service:
         key_id, secret = new_key(service)
         job = service.client.create_job("Any")["id"]
-        with listening(with_key(service, secret), service.at(f"/job/{job}/events")) as lines:
+        with open_stream(client_with_key(service, secret), service.at(f"/job/{job}/events")) as lines:
             service.desk.keys.revoke(key_id, actor="test")
             read_to_end(lines)
 
 
 def test_a_key_that_expires_ends_its_stream(service: Service, job: str) -> None:
     _, secret = new_key(service, expires_in=1500)
-    with listening(with_key(service, secret), service.at(f"/job/{job}/events")) as lines:
+    with open_stream(client_with_key(service, secret), service.at(f"/job/{job}/events")) as lines:
         assert read_to_end(lines) == ["queued"]
 
 
@@ -93,7 +93,7 @@ def test_a_key_that_expires_ends_its_stream(service: Service, job: str) -> None:
 def test_a_key_that_loses_its_scope_or_project_ends_its_stream(service: Service, job: str, change: str) -> None:
     key_id, secret = new_key(service)
     other = service.another_project()
-    with listening(with_key(service, secret), service.at(f"/job/{job}/events")) as lines:
+    with open_stream(client_with_key(service, secret), service.at(f"/job/{job}/events")) as lines:
         with service.desk.database.write() as tx:
             tx.execute(text(change), {"id": key_id, **({"other": other.project.id} if ":other" in change else {})})
         read_to_end(lines)
@@ -112,9 +112,9 @@ def remove_person(service: Service, someone: Person) -> None:
 def test_dashboard_stream_ends_with_the_session_or_the_account(
     service: Service, job: str, end: Callable[[Service, Person], None]
 ) -> None:
-    someone = person(service, "viewer", "listener@example.org")
-    browser = signed_in(service, "viewer", "listener@example.org")
-    with listening(browser, f"/projects/{service.project.id}/jobs/{job}/events") as lines:
+    someone = get_or_add_person(service, "viewer", "listener@example.org")
+    browser = signed_in_client(service, "viewer", "listener@example.org")
+    with open_stream(browser, f"/projects/{service.project.id}/jobs/{job}/events") as lines:
         end(service, someone)
         read_to_end(lines)
 
@@ -123,13 +123,15 @@ def test_a_key_has_a_bounded_number_of_streams(service: Service, job: str) -> No
     path = service.at(f"/job/{job}/events")
     with ExitStack() as held:
         for _ in range(8):
-            held.enter_context(listening(service.http, path))
+            held.enter_context(open_stream(service.http, path))
         refused = service.http.get(path)
         assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
         assert int(refused.headers["retry-after"]) > 0
         assert service.http.get(path, headers={"Accept": "application/json"}).status_code == 200
-        others = [held.enter_context(listening(with_key(service, new_key(service)[1]), path)) for _ in range(4)]
-        full = with_key(service, new_key(service)[1]).get(path)
+        others = [
+            held.enter_context(open_stream(client_with_key(service, new_key(service)[1]), path)) for _ in range(4)
+        ]
+        full = client_with_key(service, new_key(service)[1]).get(path)
         assert (full.status_code, full.json()["code"]) == (503, "streams_busy")
         assert int(full.headers["retry-after"]) > 0
         assert len(others) == 4
@@ -150,7 +152,7 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 
 def test_streams_do_not_read_while_others_write(service: Service, job: str) -> None:
-    """Each used to read its job and its events whenever anything was committed anywhere."""
+    """Earlier, each stream read its job and events at every commit."""
     path, reads, looks = service.at(f"/job/{job}/events"), list[str](), list[str]()
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
@@ -160,7 +162,7 @@ def test_streams_do_not_read_while_others_write(service: Service, job: str) -> N
             looks.append(statement)
 
     with ExitStack() as held:
-        streams = [held.enter_context(listening(service.http, path)) for _ in range(8)]
+        streams = [held.enter_context(open_stream(service.http, path)) for _ in range(8)]
         for lines in streams:
             assert "event: queued" in (next(lines), next(lines), next(lines), next(lines))
         event.listen(service.desk.database.engine, "before_cursor_execute", note)

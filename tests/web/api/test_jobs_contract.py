@@ -1,4 +1,4 @@
-"""The promises of the jobs API, over real HTTP, on both databases where state is concerned."""
+"""The contract of the jobs API, over real HTTP, on both databases where state matters."""
 
 import asyncio
 import json
@@ -20,9 +20,9 @@ from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, P
 from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.conftest import DATABASES
-from tests.support import migrated
-from tests.support.repositories import branches, file_on, make_repository
-from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
+from tests.support import migrated_databases
+from tests.support.repositories import list_branches, make_repository, read_file
+from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 from tests.support.service import Service, serve
 
 PAGE = b"# Hello\n\nThe colour of things.\n"
@@ -36,8 +36,8 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 Serve = Callable[..., AbstractContextManager[Service]]
 
 
-class Shared:
-    """Two services on one database engine, one with a worker and one without; each test has a project of its own."""
+class SharedServices:
+    """Two services on one database engine, one with a worker and one without; each test has its own project."""
 
     def __init__(self, kind: str, folder: Path, closing: ExitStack) -> None:
         self.kind, self.folder, self.models = kind, folder, dict[str, Model]()
@@ -56,7 +56,7 @@ class Shared:
         )
 
     def new_database(self) -> str:
-        return "" if self.kind == "sqlite" else migrated.new_database(self.kind, self.folder)
+        return "" if self.kind == "sqlite" else migrated_databases.new_database(self.kind, self.folder)
 
     def project(self, repository: Path, model: Model | None) -> Service:
         service, name = (self.idle, None) if model is None else (self.working, f"openai:{len(self.models)}")
@@ -68,23 +68,25 @@ class Shared:
 
 
 @pytest.fixture(scope="module", params=DATABASES)
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared_services(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedServices]:
     with ExitStack() as closing:
-        yield Shared(request.param, tmp_path_factory.mktemp("contract"), closing)
+        yield SharedServices(request.param, tmp_path_factory.mktemp("contract"), closing)
 
 
 @pytest.fixture
-def serving(shared: Shared, tmp_path: Path) -> Serve:
-    """serving(model) is a project on each database in turn, without a worker where there is no model.
+def serving(shared_services: SharedServices, tmp_path: Path) -> Serve:
+    """serving(model) returns a project on each database in turn; without a model, there is no worker.
 
-    Settings are a service's own: serving(model, job_minutes=1) starts one.
+    With settings, it starts a separate service: serving(model, job_minutes=1).
     """
 
     @contextmanager
     def start(model: Model | None = None, **settings: Any) -> Iterator[Service]:
         repository = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE, "package.json": b"{}\n"})
         if not settings:
-            service = shared.project(repository, model)
+            service = shared_services.project(repository, model)
             yield service
             for left in service.client.list_jobs(status="active", limit=100)["jobs"]:
                 service.client.cancel_job(left["id"])
@@ -92,7 +94,7 @@ def serving(shared: Shared, tmp_path: Path) -> Serve:
         with serve(
             tmp_path / "data",
             repository=repository,
-            database_url=shared.new_database(),
+            database_url=shared_services.new_database(),
             model=None if model is None else lambda _name: model,
             with_worker=model is not None,
             **settings,
@@ -103,8 +105,8 @@ def serving(shared: Shared, tmp_path: Path) -> Serve:
 
 
 @dataclass
-class Gated:
-    """A scripted model that says when it was asked, and answers each request once it is let through."""
+class GatedModel:
+    """A scripted model that reports requests, and answers each one after its release."""
 
     script: ScriptedModel
     asked: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
@@ -120,12 +122,12 @@ class Gated:
     def wait(self) -> None:
         assert self.asked.acquire(timeout=60), "the model was not asked"
 
-    def let(self, times: int = 1) -> None:
+    def release(self, times: int = 1) -> None:
         self.through.release(times)
 
 
 @dataclass
-class Broken:
+class BrokenModel:
     name: str = "broken"
 
     async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
@@ -133,7 +135,7 @@ class Broken:
 
 
 @dataclass
-class Hanging:
+class HangingModel:
     """Never answers."""
 
     begun: threading.Event = field(default_factory=threading.Event)
@@ -149,26 +151,26 @@ class Hanging:
         raise AssertionError("it was to hang")
 
 
-def scripted(*turns: Turn) -> ScriptedModel:
+def scripted_model(*turns: Turn) -> ScriptedModel:
     return ScriptedModel(turns)
 
 
-def refused(status: int, code: str) -> Any:
-    """The call in the block is refused like this."""
+def raises_api_error(status: int, code: str) -> Any:
+    """Asserts that the call in the block is refused with this status and code."""
     return pytest.raises(ApiError, check=lambda error: (error.status, error.code) == (status, code))
 
 
-def to_color() -> Turn:
+def edit_to_color() -> Turn:
     return edit("docs/index.md", "colour", "color")
 
 
-def created(service: Service, prompt: str = "Any", **headers: str) -> httpx.Response:
+def post_job(service: Service, prompt: str = "Any", **headers: str) -> httpx.Response:
     return service.http.post(service.at("/job"), json={"prompt": prompt}, headers=headers)
 
 
 def test_a_job_has_exactly_the_fields_of_the_contract(serving: Serve) -> None:
-    with serving(scripted(to_color(), finish("Use color", "One word."))) as service:
-        answer = created(service, "Use American spelling")
+    with serving(scripted_model(edit_to_color(), finish("Use color", "One word."))) as service:
+        answer = post_job(service, "Use American spelling")
         job = answer.json()
         assert answer.status_code == 201
         assert answer.headers["location"] == service.at(f"/job/{job['id']}")
@@ -201,19 +203,19 @@ def test_job_options_are_stored(serving: Serve) -> None:
 
 def test_the_same_idempotency_key_and_body_give_the_same_job(serving: Serve) -> None:
     with serving() as service:
-        first = created(service, "Once", **{"Idempotency-Key": "k" * 128})
-        again = created(service, "Once", **{"Idempotency-Key": "k" * 128})
+        first = post_job(service, "Once", **{"Idempotency-Key": "k" * 128})
+        again = post_job(service, "Once", **{"Idempotency-Key": "k" * 128})
         assert (first.status_code, again.status_code) == (201, 201)
         assert again.json() == first.json()
         assert again.headers["location"] == first.headers["location"]
         assert "idempotent-replayed" not in first.headers
         assert again.headers["idempotent-replayed"] == "true"
-        assert created(service, "Once", **{"Idempotency-Key": "other"}).json()["id"] != first.json()["id"]
+        assert post_job(service, "Once", **{"Idempotency-Key": "other"}).json()["id"] != first.json()["id"]
 
 
 def test_same_idempotency_key_with_another_body_returns_409(serving: Serve) -> None:
     with serving() as service:
-        assert created(service, "Once", **{"Idempotency-Key": "k"}).status_code == 201
+        assert post_job(service, "Once", **{"Idempotency-Key": "k"}).status_code == 201
         for other in ({"prompt": "Twice"}, {"prompt": "Once", "draft": True}, {"prompt": "Once", "title": "T"}):
             answer = service.http.post(service.at("/job"), json=other, headers={"Idempotency-Key": "k"})
             assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_key_reused")
@@ -222,7 +224,7 @@ def test_same_idempotency_key_with_another_body_returns_409(serving: Serve) -> N
 
 def test_twenty_concurrent_requests_with_one_idempotency_key_create_one_job(serving: Serve) -> None:
     with serving() as service, ThreadPoolExecutor(20) as pool:
-        answers = list(pool.map(lambda _: created(service, "Once", **{"Idempotency-Key": "k"}), range(20)))
+        answers = list(pool.map(lambda _: post_job(service, "Once", **{"Idempotency-Key": "k"}), range(20)))
         assert [answer.status_code for answer in answers] == [201] * 20
         assert len({answer.json()["id"] for answer in answers}) == 1
         assert sum("idempotent-replayed" not in answer.headers for answer in answers) == 1
@@ -231,21 +233,21 @@ def test_twenty_concurrent_requests_with_one_idempotency_key_create_one_job(serv
 
 def test_requests_over_the_limit_return_429_and_are_not_counted(serving: Serve) -> None:
     with serving(jobs_per_hour=3) as service:
-        first = created(service, **{"Idempotency-Key": "first"})
+        first = post_job(service, **{"Idempotency-Key": "first"})
         assert first.headers["ratelimit-policy"] == '"jobs";q=3;w=3600'
         assert re.fullmatch(r'"jobs";r=2;t=\d+', first.headers["ratelimit"])
-        assert created(service, "").status_code == 400
-        assert created(service, "Other", **{"Idempotency-Key": "first"}).status_code == 409
-        assert created(service, **{"Idempotency-Key": "first"}).headers["idempotent-replayed"] == "true"
+        assert post_job(service, "").status_code == 400
+        assert post_job(service, "Other", **{"Idempotency-Key": "first"}).status_code == 409
+        assert post_job(service, **{"Idempotency-Key": "first"}).headers["idempotent-replayed"] == "true"
         service.client.message_job(first.json()["id"], "A message counts too")
-        assert created(service).headers["ratelimit"].startswith('"jobs";r=0;')
+        assert post_job(service).headers["ratelimit"].startswith('"jobs";r=0;')
         for _ in range(3):
-            over = created(service, **{"Idempotency-Key": "over"})
+            over = post_job(service, **{"Idempotency-Key": "over"})
             assert (over.status_code, over.json()["code"]) == (429, "too_many_requests")
             assert 0 < int(over.headers["retry-after"]) <= 3600
             assert over.headers["ratelimit-policy"] == '"jobs";q=3;w=3600'
             assert over.headers["ratelimit"].startswith('"jobs";r=0;t=')
-        with refused(429, "too_many_requests"):
+        with raises_api_error(429, "too_many_requests"):
             service.client.message_job(first.json()["id"], "One too many")
         assert len(service.client.list_jobs()["jobs"]) == 2
         assert service.another_project().client.create_job("Their limit is their own")
@@ -253,7 +255,7 @@ def test_requests_over_the_limit_return_429_and_are_not_counted(serving: Serve) 
 
 def test_the_limit_is_exact_under_contention(serving: Serve) -> None:
     with serving(jobs_per_hour=10) as service, ThreadPoolExecutor(16) as pool:
-        statuses = [answer.status_code for answer in pool.map(lambda _: created(service), range(32))]
+        statuses = [answer.status_code for answer in pool.map(lambda _: post_job(service), range(32))]
         assert (statuses.count(201), statuses.count(429)) == (10, 22)
 
 
@@ -277,7 +279,7 @@ def test_pages_are_newest_first_and_stable(serving: Serve) -> None:
 def test_default_page_size_is_twenty(serving: Serve) -> None:
     with serving() as service:
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda _: created(service), range(21)))
+            list(pool.map(lambda _: post_job(service), range(21)))
         page = service.http.get(service.at("/jobs")).json()
         assert set(page) == {"jobs", "nextCursor"}
         assert len(page["jobs"]) == 20
@@ -306,7 +308,7 @@ def test_models_are_listed_with_the_default(serving: Serve) -> None:
 
 
 def test_a_hanging_model_call_is_cancelled_without_waiting_for_a_heartbeat(serving: Serve) -> None:
-    model = Hanging()
+    model = HangingModel()
     with serving(model, lease_seconds=600) as service:  # the next heartbeat, which would notice it too, is minutes away
         job = service.client.create_job("Any")
         assert model.begun.wait(60)
@@ -315,22 +317,22 @@ def test_a_hanging_model_call_is_cancelled_without_waiting_for_a_heartbeat(servi
         assert (ended["status"], ended["reason"], ended["phase"]) == ("failed", "cancelled", "done")
         assert ended["message"]
         assert service.client.get_job(job["id"]) == ended
-        assert set(branches(service.repository)) == {"main"}
+        assert set(list_branches(service.repository)) == {"main"}
 
 
 def test_ended_job_cannot_be_canceled(serving: Serve) -> None:
-    with serving(scripted(finish())) as service:
+    with serving(scripted_model(finish())) as service:
         job = service.client.wait(service.client.create_job("Any")["id"])
-        with refused(409, "wrong_state"):
+        with raises_api_error(409, "wrong_state"):
             service.client.cancel_job(job["id"])
         archived = service.client.archive_job(job["id"])
-        with refused(409, "wrong_state"):
+        with raises_api_error(409, "wrong_state"):
             service.client.cancel_job(job["id"])
         assert service.client.get_job(job["id"]) == archived
 
 
 def test_archiving_and_unarchiving_are_idempotent(serving: Serve) -> None:
-    with serving(scripted(to_color(), finish())) as service:
+    with serving(scripted_model(edit_to_color(), finish())) as service:
         client = service.client
         job = client.wait(client.create_job("Any")["id"])
         assert client.unarchive_job(job["id"]) == job, "there is nothing to restore"
@@ -345,7 +347,7 @@ def test_archiving_and_unarchiving_are_idempotent(serving: Serve) -> None:
 
 
 def test_archiving_an_active_job_cancels_it(serving: Serve) -> None:
-    model = Hanging()
+    model = HangingModel()
     with serving(model, lease_seconds=600) as service:
         job = service.client.create_job("Any")
         assert model.begun.wait(60)
@@ -360,64 +362,70 @@ def test_archived_job_refuses_messages(serving: Serve) -> None:
     with serving() as service:
         job = service.client.create_job("Any")
         archived = service.client.archive_job(job["id"])
-        with refused(409, "wrong_state"):
+        with raises_api_error(409, "wrong_state"):
             service.client.message_job(job["id"], "More")
         assert service.client.get_job(job["id"]) == archived
 
 
 def test_message_to_an_active_job_is_processed_at_the_next_turn(serving: Serve) -> None:
-    script = scripted(to_color(), edit("docs/index.md", "things", "all things"), finish())
-    model = Gated(script)
+    script = scripted_model(edit_to_color(), edit("docs/index.md", "things", "all things"), finish())
+    model = GatedModel(script)
     with serving(model) as service:
         job = service.client.create_job("First")
         model.wait()
         answer = service.client.message_job(job["id"], "Second")
         assert (answer["status"], answer["prompt"]) == ("active", "First")
-        model.let(3)
+        model.release(3)
         job = service.client.wait(job["id"])
-        prompts = [[entry.text for entry in asked if isinstance(entry, Prompt)] for asked in script.asked]
+        prompts = [[entry.text for entry in asked if isinstance(entry, Prompt)] for asked in script.requests]
         assert prompts == [["First"], ["First", "Second"], ["First", "Second"]]
         assert (job["status"], job["usage"]["requests"]) == ("completed", 3)
-        assert file_on(service.repository, job["branch"], "docs/index.md") == b"# Hello\n\nThe color of all things.\n"
+        assert read_file(service.repository, job["branch"], "docs/index.md") == b"# Hello\n\nThe color of all things.\n"
         kinds = [event["kind"] for event in service.client.events(job["id"])]
         assert (kinds.count("pull_request"), kinds.count("pushed"), kinds.count("finished")) == (1, 1, 1)
         assert len(service.desk.pulls.list_for_project(service.project.id)) == 1
 
 
 def test_a_message_during_the_last_turn_is_not_lost(serving: Serve) -> None:
-    model = Gated(scripted(to_color(), finish(), edit("docs/index.md", "things", "all things"), finish()))
+    model = GatedModel(
+        scripted_model(edit_to_color(), finish(), edit("docs/index.md", "things", "all things"), finish())
+    )
     with serving(model) as service:
         job = service.client.create_job("First")
         model.wait()
-        model.let()
+        model.release()
         model.wait()
         service.client.message_job(job["id"], "Second")
-        model.let(3)
+        model.release(3)
         job = service.client.wait(job["id"])
         assert job["status"] == "completed"
-        assert file_on(service.repository, job["branch"], "docs/index.md") == b"# Hello\n\nThe color of all things.\n"
+        assert read_file(service.repository, job["branch"], "docs/index.md") == b"# Hello\n\nThe color of all things.\n"
         assert len(service.desk.pulls.list_for_project(service.project.id)) == 1
 
 
 def test_a_follow_up_goes_to_the_same_branch_and_pull_request(serving: Serve) -> None:
-    with serving(scripted(to_color(), finish(), edit("docs/index.md", "things", "all things"), finish())) as service:
+    with serving(
+        scripted_model(edit_to_color(), finish(), edit("docs/index.md", "things", "all things"), finish())
+    ) as service:
         client = service.client
         first = client.wait(client.create_job("First")["id"])
-        head = branches(service.repository)[first["branch"]]
+        head = list_branches(service.repository)[first["branch"]]
         again = client.message_job(first["id"], "Second")
         assert (again["status"], again["prLink"], again["finishedAt"]) == ("active", None, None)
         assert again["phase"] in ("queued", "preparing"), "a worker may have been quick"
         second = client.wait(first["id"])
         assert (second["prLink"], second["branch"]) == (first["prLink"], first["branch"])
-        assert set(branches(service.repository)) == {"main", first["branch"]}
-        assert branches(service.repository)[first["branch"]] != head
-        assert file_on(service.repository, first["branch"], "docs/index.md") == b"# Hello\n\nThe color of all things.\n"
+        assert set(list_branches(service.repository)) == {"main", first["branch"]}
+        assert list_branches(service.repository)[first["branch"]] != head
+        assert (
+            read_file(service.repository, first["branch"], "docs/index.md") == b"# Hello\n\nThe color of all things.\n"
+        )
         assert len(service.desk.pulls.list_for_project(service.project.id)) == 1
         assert client.diff(first["id"]).count(b"\n-The colour of things.\n+The color of all things.\n") == 1
 
 
 def test_message_continues_a_failed_job(serving: Serve) -> None:
-    model = Hanging()
+    model = HangingModel()
     with serving(model) as service:
         job = service.client.create_job("Any")
         assert model.begun.wait(60)
@@ -428,33 +436,33 @@ def test_message_continues_a_failed_job(serving: Serve) -> None:
         assert model.begun.wait(60)
 
 
-def numbers(events: list[Event]) -> list[int]:
+def sequence_numbers(events: list[Event]) -> list[int]:
     return [event["seq"] for event in events]
 
 
 def test_events_are_live_and_a_broken_stream_resumes(serving: Serve) -> None:
-    model = Gated(scripted(to_color(), edit("docs/index.md", "things", "all things"), finish()))
+    model = GatedModel(scripted_model(edit_to_color(), edit("docs/index.md", "things", "all things"), finish()))
     with serving(model) as service:
         job = service.client.create_job("Any")
         model.wait()
         watched = service.client.watch(job["id"])
-        seen = list(until(watched, "phase", {"phase": "thinking"}))
+        seen = list(take_until(watched, "phase", {"phase": "thinking"}))
         watched.close()  # type: ignore[attr-defined]
-        model.let()
+        model.release()
         model.wait()
         stream = service.client.watch(job["id"], after=seen[-1]["seq"])
         seen.append(next(stream))
         assert seen[-1]["kind"] == "tool", "told while the job is still at work"
         stream.close()  # type: ignore[attr-defined]
-        model.let(2)
+        model.release(2)
         seen += service.client.watch(job["id"], after=seen[-1]["seq"])
         told = service.client.events(job["id"])
-        assert numbers(seen) == numbers(told) == list(range(1, len(told) + 1))
+        assert sequence_numbers(seen) == sequence_numbers(told) == list(range(1, len(told) + 1))
         assert [event["kind"] for event in seen] == [event["kind"] for event in told]
         assert seen[-1]["kind"] == "finished"
 
 
-def until(events: Iterator[Event], kind: str, data: dict[str, Any]) -> Iterator[Event]:
+def take_until(events: Iterator[Event], kind: str, data: dict[str, Any]) -> Iterator[Event]:
     for event in events:
         yield event
         if event["kind"] == kind and data.items() <= event["data"].items():
@@ -462,7 +470,7 @@ def until(events: Iterator[Event], kind: str, data: dict[str, Any]) -> Iterator[
 
 
 def test_events_are_sent_as_event_stream_or_json(serving: Serve) -> None:
-    with serving(scripted(to_color(), finish())) as service:
+    with serving(scripted_model(edit_to_color(), finish())) as service:
         http = service.http
         job = service.client.wait(service.client.create_job("Any")["id"])
         path = service.at(f"/job/{job['id']}/events")
@@ -486,31 +494,31 @@ def test_events_are_sent_as_event_stream_or_json(serving: Serve) -> None:
 
 def test_a_prompt_with_line_breaks_stays_one_event(serving: Serve) -> None:
     prompt = "One\n\nid: 99\nevent: finished\ndata: {}\n\u2028\u0085\rtwo"
-    with serving(scripted(finish())) as service:
+    with serving(scripted_model(finish())) as service:
         job = service.client.create_job(prompt)
         seen = list(service.client.watch(job["id"]))
         assert seen[0]["data"]["prompt"] == prompt
-        assert numbers(seen) == list(range(1, len(seen) + 1))
+        assert sequence_numbers(seen) == list(range(1, len(seen) + 1))
 
 
 def test_diff_is_available_before_the_job_ends(serving: Serve) -> None:
-    model = Gated(scripted(to_color(), calls(("delete", {"path": "docs/index.md"})), finish()))
+    model = GatedModel(scripted_model(edit_to_color(), calls(("delete", {"path": "docs/index.md"})), finish()))
     with serving(model) as service:
         job = service.client.create_job("Any")
         model.wait()
         assert service.client.diff(job["id"]) == b""
-        model.let()
+        model.release()
         model.wait()
         answer = service.http.get(service.at(f"/job/{job['id']}/diff"))
         assert answer.headers["content-type"].startswith("text/x-diff")
         assert b"-The colour of things.\n+The color of things.\n" in answer.content
         assert service.client.get_job(job["id"])["filesChanged"][0]["additions"] == 1
-        model.let(2)
+        model.release(2)
         service.client.wait(job["id"])
         assert b"deleted file mode" in service.client.diff(job["id"])
 
 
-def ended(service: Service, **options: Any) -> Job:
+def run_job(service: Service, **options: Any) -> Job:
     return service.client.wait(service.client.create_job("Any", **options)["id"])
 
 
@@ -523,8 +531,8 @@ def assert_failed(job: Job, reason: str) -> None:
 
 def test_a_job_that_changed_nothing_is_completed_with_no_changes(serving: Serve) -> None:
     back = edit("docs/index.md", "color", "colour")
-    with serving(scripted(to_color(), back, finish("Nothing", "All was well."))) as service:
-        job = ended(service)
+    with serving(scripted_model(edit_to_color(), back, finish("Nothing", "All was well."))) as service:
+        job = run_job(service)
         assert (job["status"], job["reason"], job["prLink"], job["filesChanged"]) == (
             "completed",
             "no_changes",
@@ -533,7 +541,7 @@ def test_a_job_that_changed_nothing_is_completed_with_no_changes(serving: Serve)
         )
         assert job["summary"] == "All was well."
         assert service.client.diff(job["id"]) == b""
-        assert set(branches(service.repository)) == {"main"}
+        assert set(list_branches(service.repository)) == {"main"}
 
 
 @pytest.mark.parametrize(
@@ -547,21 +555,23 @@ def test_a_job_that_changed_nothing_is_completed_with_no_changes(serving: Serve)
 def test_a_job_over_its_budget_fails_with_budget_exceeded(tmp_path: Path, bound: dict[str, Any], usage: Usage) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     look = calls(("list", {}), usage=usage)
-    with serve(tmp_path / "data", repository=repository, model=lambda _: scripted(*[look] * 9), **bound) as service:
-        job = ended(service)
+    with serve(
+        tmp_path / "data", repository=repository, model=lambda _: scripted_model(*[look] * 9), **bound
+    ) as service:
+        job = run_job(service)
         assert_failed(job, "budget_exceeded")
         assert job["usage"]["requests"] == 2
 
 
 def test_a_job_over_its_time_fails_with_timed_out(serving: Serve) -> None:
-    model = Hanging()
+    model = HangingModel()
     with serving(model, job_minutes=0.05, lease_seconds=1) as service:
-        assert_failed(ended(service), "timed_out")
+        assert_failed(run_job(service), "timed_out")
         assert model.ended.wait(60)
 
 
 def test_long_job_is_not_taken_over_from_a_live_worker(serving: Serve) -> None:
-    model = Hanging()
+    model = HangingModel()
     with serving(model, lease_seconds=3) as service:
         job = service.client.create_job("Any")
         assert model.begun.wait(60)
@@ -570,30 +580,30 @@ def test_long_job_is_not_taken_over_from_a_live_worker(serving: Serve) -> None:
 
 
 def test_a_broken_model_fails_the_job_with_model_error(serving: Serve) -> None:
-    with serving(Broken()) as service:
-        job = ended(service)
+    with serving(BrokenModel()) as service:
+        job = run_job(service)
         assert_failed(job, "model_error")
         assert "529" in (job["message"] or "")
 
 
 def test_a_repository_that_is_gone_fails_the_job_with_repository_error(serving: Serve) -> None:
-    with serving(scripted(finish())) as service:
+    with serving(scripted_model(finish())) as service:
         shutil.rmtree(service.repository)
-        assert_failed(ended(service), "repository_error")
+        assert_failed(run_job(service), "repository_error")
 
 
 def test_a_branch_that_is_not_there_fails_the_job_with_repository_error(serving: Serve) -> None:
-    with serving(scripted(finish())) as service:
-        job = ended(service, ref="nowhere")
+    with serving(scripted_model(finish())) as service:
+        job = run_job(service, ref="nowhere")
         assert_failed(job, "repository_error")
         assert "nowhere" in (job["message"] or "")
 
 
 def test_too_large_a_change_fails_the_job_with_publish_refused(serving: Serve) -> None:
     many = calls(*[("write", {"path": f"docs/{n}.md", "content": "x\n"}) for n in range(101)])
-    with serving(scripted(many, finish())) as service:
-        assert_failed(ended(service), "publish_refused")
-        assert set(branches(service.repository)) == {"main"}
+    with serving(scripted_model(many, finish())) as service:
+        assert_failed(run_job(service), "publish_refused")
+        assert set(list_branches(service.repository)) == {"main"}
 
 
 def test_protected_file_is_refused_by_the_agents_tools(serving: Serve) -> None:
@@ -603,8 +613,8 @@ def test_protected_file_is_refused_by_the_agents_tools(serving: Serve) -> None:
         asked.append(list(conversation))
         return finish()
 
-    with serving(scripted(edit("package.json", "{}", "{1}"), look_back)) as service:
-        job = ended(service)
+    with serving(scripted_model(edit("package.json", "{}", "{1}"), look_back)) as service:
+        job = run_job(service)
         assert (job["status"], job["reason"]) == ("completed", "no_changes")
         observed = asked[0][-1]
         assert isinstance(observed, ToolResults)

@@ -1,4 +1,4 @@
-"""The service against its own description: what /openapi.json promises is what HTTP does, and nothing else."""
+"""The service against its own schema: HTTP responses match /openapi.json exactly."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from schemathesis.engine import events, from_schema
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
-# OpenAPI cannot tell which models this very project offers: a well-formed name may be refused. All else holds.
-OFFERS_ITS_OWN_MODELS = {
+# OpenAPI cannot express which models this project offers: a well-formed name may be refused.
+ACCEPTS_ONLY_CONFIGURED_MODELS = {
     "include-operation-id": "createJob",
     "checks": {"positive_data_acceptance": {"enabled": False}},
 }
@@ -23,14 +23,14 @@ NO_LIMITS = dict.fromkeys(
     ("jobs_per_hour", "exports_per_minute", "collect_per_minute", "collect_per_address", "feedback_per_address"),
     1000000,
 )
-# A faulty event is dropped with its reason, so that it does not keep the others out: the answer is 202 all the same.
-TAKES_WHAT_CAN_BE_READ = {
+# An invalid event is dropped with its reason and does not block the others: the response is 202 anyway.
+ACCEPTS_PARTLY_VALID_BODIES = {
     "include-operation-id": "sendEvents",
     "checks": {"negative_data_rejection": {"enabled": False}},
 }
 
 
-def config(service: Service, examples: int, walks: int) -> schemathesis.Config:
+def make_config(service: Service, examples: int, walks: int) -> schemathesis.Config:
     settings: dict[str, Any] = {
         "base-url": service.url,
         "headers": {"Authorization": f"Bearer {service.key}"},
@@ -38,7 +38,7 @@ def config(service: Service, examples: int, walks: int) -> schemathesis.Config:
         "request-timeout": 20,
         "continue-on-failure": True,
         "generation": {"max-examples": max(1, examples), "database": "none"},
-        "operations": [OFFERS_ITS_OWN_MODELS, TAKES_WHAT_CAN_BE_READ],
+        "operations": [ACCEPTS_ONLY_CONFIGURED_MODELS, ACCEPTS_PARTLY_VALID_BODIES],
         "phases": {
             "fuzzing": {"enabled": examples > 0},
             "stateful": {"enabled": walks > 0, "generation": {"max-examples": max(1, walks)}},
@@ -47,18 +47,18 @@ def config(service: Service, examples: int, walks: int) -> schemathesis.Config:
     return schemathesis.Config.from_dict(settings)
 
 
-class Examined:
-    """Runs the examples and the bounds of each field; then random cases, and walks along links from call to call."""
+class SchemaRun:
+    """Runs the examples and the limits of each field; then random cases, and follows links from call to call."""
 
     def __init__(self, service: Service, examples: int = 0, walks: int = 0) -> None:
         self.phases: set[str] = set()
         self.answers: Counter[tuple[str, int]] = Counter()
         self.faults: list[str] = []
-        chosen = config(service, examples, walks)
+        chosen = make_config(service, examples, walks)
         self.schema = schemathesis.openapi.from_url(f"{service.url}/openapi.json", config=chosen)
         for event in from_schema(self.schema).execute():
             if isinstance(event, events.NonFatalError) and isinstance(event.value, FailedHealthCheck):
-                continue  # that making up data took long says something of the machine, nothing of the service
+                continue  # slow data generation is caused by the machine, not by the service
             if isinstance(event, events.NonFatalError | events.FatalError):
                 self.faults.append(repr(event))
             elif isinstance(event, events.ScenarioFinished):
@@ -87,7 +87,7 @@ class Examined:
 
 @pytest.fixture
 def busy_service(tmp_path: Path) -> Iterator[Service]:
-    """Jobs in every state that they can be left in; the mechanic ends the others at once, so no stream stays open."""
+    """Jobs in every state that lasts; the mechanic ends the others immediately, so no stream stays open."""
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n\nThe colour of things.\n"})
     with serve(
         tmp_path / "data", repository=repository, jobs_per_hour=1_000_000, exports_per_minute=1_000_000
@@ -101,20 +101,20 @@ def busy_service(tmp_path: Path) -> Iterator[Service]:
 
 
 def test_every_operation_matches_its_openapi_description(busy_service: Service) -> None:
-    seen = Examined(busy_service)
+    seen = SchemaRun(busy_service)
     assert not seen.faults, "\n\n".join(seen.faults[:10])
     assert seen.phases == {"EXAMPLES", "COVERAGE"}
     assert sum(seen.answers.values()) >= 500
     assert {operation for operation, _ in seen.answers} == seen.operations
     answered_well = {operation for operation, status in seen.answers if status in (200, 201, 202)}
-    # A job is rarely still active when its turn to be cancelled comes; 409 is its other rightful answer.
+    # A job is rarely still active when it is canceled; 409 is the other valid response.
     assert seen.operations - answered_well <= {"POST /v2/agent/{projectId}/job/{id}/cancel"}
     assert not [found for found in seen.answers if found[1] >= 500]
 
 
 @pytest.mark.drill
 def test_every_operation_matches_its_openapi_description_in_random_cases(busy_service: Service) -> None:
-    seen = Examined(busy_service, examples=1000, walks=200)
+    seen = SchemaRun(busy_service, examples=1000, walks=200)
     assert not seen.faults, "\n\n".join(seen.faults[:10])
     assert seen.phases == {"EXAMPLES", "COVERAGE", "FUZZING", "STATEFUL_TESTING"}
     assert sum(seen.answers.values()) >= 8000

@@ -1,4 +1,4 @@
-"""What happens on a forge reaches its job, once, and only from those who may."""
+"""Events on a forge reach their job, once, and only from permitted people."""
 
 import hashlib
 import hmac
@@ -21,8 +21,8 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.tables import jobs, messages
 from copydesk.web.middleware.request_gate import MAX_WEBHOOK_BYTES
 from tests.jobs.publish.forges.conftest import TOKEN
-from tests.jobs.publish.forges.extra_calls import FAKES, UNLIKE
-from tests.support.drills import drills
+from tests.jobs.publish.forges.extra_calls import DISTINCT_FORGES, FAKE_FORGES
+from tests.support.drills import mark_drills
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -30,8 +30,8 @@ SECRET = "the-webhook-secret"
 
 
 @dataclass
-class Place:
-    """A project on a forge whose webhooks come here, and a finished job with a pull request."""
+class WebhookProject:
+    """A project on a forge that sends us webhooks, and a finished job with a pull request."""
 
     kind: str
     fake: Any
@@ -47,13 +47,13 @@ class Place:
         return self.service.desk.jobs.get(self.project.id, self.job_id)
 
     def prompts(self) -> list[str]:
-        """The messages after the first."""
+        """Returns the messages after the first."""
         wanted = select(messages.c.prompt).where(messages.c.job_id == self.job_id).order_by(messages.c.id)
         with self.service.desk.database.read() as tx:
             return list(tx.execute(wanted).scalars())[1:]
 
     def statuses(self) -> list[int]:
-        """What we answered to every delivery so far."""
+        """Returns our response statuses for all deliveries so far."""
         self.fake.webhooks.flush()
         return [status for delivery in self.fake.webhooks.deliveries for status in delivery.statuses]
 
@@ -68,7 +68,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One for all of them, without a worker: a message stays as it came."""
+    """Serves one Copydesk for all tests, without a worker: messages stay unprocessed."""
     folder = tmp_path_factory.mktemp("webhooks")
     with serve(
         folder / "data", repository=make_repository(folder / "docs.git", {"a.md": b"#\n"}), with_worker=False
@@ -76,15 +76,15 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield s
 
 
-@pytest.fixture(params=drills(FAKES, but=UNLIKE))
-def place(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> Iterator[Place]:
-    with FAKES[request.param](tmp_path) as fake:
+@pytest.fixture(params=mark_drills(FAKE_FORGES, default=DISTINCT_FORGES))
+def place(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> Iterator[WebhookProject]:
+    with FAKE_FORGES[request.param](tmp_path) as fake:
         fake.add_token(TOKEN, user="copydesk")
-        yield _place(request.param, fake, service)
+        yield _open_project(request.param, fake, service)
         assert fake.violations == []
 
 
-def _place(kind: str, fake: Any, service: Service) -> Place:
+def _open_project(kind: str, fake: Any, service: Service) -> WebhookProject:
     desk, address = service.desk, fake.repository_url("acme/docs")
     project = desk.projects.create("Docs", repository=address, ref="main", forge=kind, actor="test")
     desk.secrets.set(project.id, "forge_token", TOKEN, actor="test")
@@ -93,19 +93,19 @@ def _place(kind: str, fake: Any, service: Service) -> Place:
     fake.commit(job.branch, {"docs/index.md": b"# Hello\n"})
     author = fake.users["copydesk"]
     fake.open(fake.repository, author=author, head=job.branch, base="main", title="Fix the links", body="")
-    place = Place(kind, fake, service, project, job.id)
+    place = WebhookProject(kind, fake, service, project, job.id)
     place.set_job(status="completed", phase="done", pr_link=f"{address.removesuffix('.git')}/pulls/1")
     fake.webhooks.add(place.url, SECRET)
     return place
 
 
-def test_a_merged_pull_request_archives_its_job(place: Place) -> None:
+def test_a_merged_pull_request_archives_its_job(place: WebhookProject) -> None:
     place.fake.merge(1)
     assert place.statuses() == [202]
     assert place.job().status is Status.ARCHIVED
 
 
-def test_closed_pull_request_archives_its_job_and_reopening_restores_it(place: Place) -> None:
+def test_closed_pull_request_archives_its_job_and_reopening_restores_it(place: WebhookProject) -> None:
     place.fake.close(1)
     place.statuses()
     assert place.job().status is Status.ARCHIVED
@@ -114,7 +114,7 @@ def test_closed_pull_request_archives_its_job_and_reopening_restores_it(place: P
     assert place.job().status is Status.COMPLETED
 
 
-def test_close_event_for_a_reopened_pull_request_is_ignored(place: Place) -> None:
+def test_close_event_for_a_reopened_pull_request_is_ignored(place: WebhookProject) -> None:
     place.fake.close(1)
     place.fake.webhooks.flush()
     place.fake.reopen(1)
@@ -124,7 +124,7 @@ def test_close_event_for_a_reopened_pull_request_is_ignored(place: Place) -> Non
     assert place.job().status is Status.COMPLETED
 
 
-def test_late_close_event_does_not_stop_a_newer_message(place: Place) -> None:
+def test_late_close_event_does_not_stop_a_newer_message(place: WebhookProject) -> None:
     place.fake.close(1)
     place.fake.webhooks.flush()
     place.fake.pull(1).closed -= timedelta(minutes=1)
@@ -135,68 +135,68 @@ def test_late_close_event_does_not_stop_a_newer_message(place: Place) -> None:
     assert place.job().status is Status.ACTIVE
 
 
-def test_close_event_stops_a_running_job(place: Place) -> None:
+def test_close_event_stops_a_running_job(place: WebhookProject) -> None:
     place.service.desk.jobs.add_message(place.project, place.job_id, "Go on with it")
     place.fake.close(1)
     assert place.statuses() == [202]
     assert place.job().status is Status.ARCHIVED
 
 
-def test_a_comment_that_mentions_the_agent_is_a_message(place: Place) -> None:
+def test_a_comment_that_mentions_the_agent_is_a_message(place: WebhookProject) -> None:
     place.comment("@copydesk please shorten the guide.")
     assert place.prompts() == ["please shorten the guide."]
     assert place.job().status is Status.ACTIVE
 
 
-def test_a_comment_that_is_delivered_twice_is_taken_once(place: Place) -> None:
+def test_a_comment_that_is_delivered_twice_is_taken_once(place: WebhookProject) -> None:
     place.comment("@copydesk please shorten the guide.")
     place.fake.webhooks.redeliver(place.fake.webhooks.deliveries[-1])
     assert place.statuses()[-1] == 202
     assert len(place.prompts()) == 1
 
 
-def test_two_comments_are_two_messages(place: Place) -> None:
+def test_two_comments_are_two_messages(place: WebhookProject) -> None:
     place.comment("@copydesk please shorten the guide.")
     place.comment("@copydesk please shorten the guide.")
     assert len(place.prompts()) == 2
 
 
-def test_comment_without_a_mention_is_ignored(place: Place) -> None:
+def test_comment_without_a_mention_is_ignored(place: WebhookProject) -> None:
     place.comment("> @copydesk shorten this\n\nNo, it is fine.")
     place.comment("`@copydesk` is the word.")
     assert place.prompts() == []
 
 
-def test_comment_by_a_user_without_write_access_is_ignored(place: Place) -> None:
+def test_comment_by_a_user_without_write_access_is_ignored(place: WebhookProject) -> None:
     place.fake.add_user("passer-by", access="read")
     place.comment("@copydesk delete everything", by="passer-by")
     assert place.prompts() == []
 
 
-def test_our_own_comments_are_ignored(place: Place) -> None:
+def test_our_own_comments_are_ignored(place: WebhookProject) -> None:
     place.fake.comment(1, "@copydesk was not heard.\n\n<!-- copydesk:said -->", by="copydesk")
     assert place.statuses() == [202]
     assert place.prompts() == []
 
 
-def test_comment_on_an_archived_job_gets_an_explanation(place: Place) -> None:
+def test_comment_on_an_archived_job_gets_an_explanation(place: WebhookProject) -> None:
     place.service.desk.jobs.archive(place.project.id, place.job_id)
     place.comment("@copydesk one more thing")
     said = place.fake.pull(1).comments[-1].body
     assert said.startswith("Copydesk could not process this comment: The job is archived; unarchive it first.")
     assert place.prompts() == []
-    place.fake.webhooks.flush()  # our own comment came back to us as well
+    place.fake.webhooks.flush()  # our own comment was delivered too
     assert len(place.fake.pull(1).comments) == 2
 
 
 @pytest.mark.parametrize("text", ["@copydesk", "@copydesk " + "x" * (MAX_PROMPT_CHARS + 1)], ids=["empty", "long"])
-def test_empty_or_too_long_comment_gets_an_explanation(place: Place, text: str) -> None:
+def test_empty_or_too_long_comment_gets_an_explanation(place: WebhookProject, text: str) -> None:
     place.comment(text)
     assert "1 to 32,000 characters" in place.fake.pull(1).comments[-1].body
     assert place.prompts() == []
 
 
-def test_pull_request_without_a_job_is_ignored(place: Place) -> None:
+def test_pull_request_without_a_job_is_ignored(place: WebhookProject) -> None:
     place.fake.commit("other", {"docs/other.md": b"# Other\n"})
     author = place.fake.users["copydesk"]
     place.fake.open(place.fake.repository, author=author, head="other", base="main", title="Other", body="")
@@ -205,7 +205,7 @@ def test_pull_request_without_a_job_is_ignored(place: Place) -> None:
     assert place.prompts() == []
 
 
-def test_delivery_returns_503_while_the_forge_is_unavailable(place: Place) -> None:
+def test_delivery_returns_503_while_the_forge_is_unavailable(place: WebhookProject) -> None:
     place.fake.faults.answer(503, times=20, where="/api/")
     place.fake.comment(1, "@copydesk please shorten the guide.")
     assert place.statuses() == [503]
@@ -216,7 +216,7 @@ def test_delivery_returns_503_while_the_forge_is_unavailable(place: Place) -> No
     assert len(place.prompts()) == 1
 
 
-def test_a_wrong_signature_is_refused_and_nothing_happens(place: Place) -> None:
+def test_a_wrong_signature_is_refused_and_nothing_happens(place: WebhookProject) -> None:
     place.fake.webhooks.hooks.clear()
     place.fake.webhooks.add(place.url, "another secret")
     place.fake.merge(1)
@@ -224,7 +224,7 @@ def test_a_wrong_signature_is_refused_and_nothing_happens(place: Place) -> None:
     assert place.job().status is Status.COMPLETED
 
 
-def test_poll_notices_changes_without_webhooks(place: Place) -> None:
+def test_poll_notices_changes_without_webhooks(place: WebhookProject) -> None:
     place.fake.webhooks.hooks.clear()
     desk = place.service.desk
     archive_closed_pulls(desk.database, [place.project], desk.secrets)
@@ -234,7 +234,7 @@ def test_poll_notices_changes_without_webhooks(place: Place) -> None:
     assert place.job().status is Status.ARCHIVED
 
 
-def test_poll_does_not_touch_a_running_job(place: Place) -> None:
+def test_poll_does_not_touch_a_running_job(place: WebhookProject) -> None:
     place.fake.webhooks.hooks.clear()
     place.fake.close(1)
     place.set_job(status="active")
@@ -243,69 +243,69 @@ def test_poll_does_not_touch_a_running_job(place: Place) -> None:
     assert place.job().status is Status.ACTIVE
 
 
-def test_poll_survives_an_unavailable_forge(place: Place) -> None:
+def test_poll_survives_an_unavailable_forge(place: WebhookProject) -> None:
     place.fake.faults.answer(503, times=20, where="/api/")
     desk = place.service.desk
     archive_closed_pulls(desk.database, [place.project], desk.secrets)
     assert place.job().status is Status.COMPLETED
 
 
-# What no forge would send.
+# Deliveries that no forge would send.
 
 
 @pytest.fixture
-def github(service: Service, tmp_path: Path) -> Iterator[Place]:
-    with FAKES["github"](tmp_path) as fake:
+def github(service: Service, tmp_path: Path) -> Iterator[WebhookProject]:
+    with FAKE_FORGES["github"](tmp_path) as fake:
         fake.add_token(TOKEN, user="copydesk")
-        yield _place("github", fake, service)
+        yield _open_project("github", fake, service)
 
 
-def post(place: Place, body: bytes, event: str = "pull_request", **headers: str) -> httpx.Response:
+def post_delivery(place: WebhookProject, body: bytes, event: str = "pull_request", **headers: str) -> httpx.Response:
     signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
     signed = {"X-Hub-Signature-256": f"sha256={signature}", "X-GitHub-Event": event, **headers}
     return httpx.post(place.url, content=body, headers=signed, timeout=60)
 
 
-def test_review_comment_includes_its_file_and_line(github: Place) -> None:
+def test_review_comment_includes_its_file_and_line(github: WebhookProject) -> None:
     github.comment("@copydesk shorten this", file="docs/index.md", line=1)
     [prompt] = github.prompts()
     assert prompt.startswith("shorten this\n\nThis is a review comment on docs/index.md, line 1.")
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"payload=%7B%7D", b"{", b"[" * 100_000])
-def test_signed_body_that_is_not_an_object_is_refused(github: Place, body: bytes) -> None:
-    answer = post(github, body)
+def test_signed_body_that_is_not_an_object_is_refused(github: WebhookProject, body: bytes) -> None:
+    answer = post_delivery(github, body)
     assert answer.status_code == 400
     assert "content type to application/json" in answer.json()["error"]
 
 
-def test_an_unknown_event_is_ignored(github: Place) -> None:
-    answer = post(github, b'{"zen": "Design for failure."}', "ping")
+def test_an_unknown_event_is_ignored(github: WebhookProject) -> None:
+    answer = post_delivery(github, b'{"zen": "Design for failure."}', "ping")
     assert (answer.status_code, answer.json()["outcome"]) == (202, "ignored")
 
 
-def test_a_delivery_about_another_repository_is_ignored(github: Place) -> None:
+def test_a_delivery_about_another_repository_is_ignored(github: WebhookProject) -> None:
     pull = {"number": 1, "merged": True}
     body = {"action": "closed", "pull_request": pull, "repository": {"full_name": "mallory/docs"}}
-    answer = post(github, json.dumps(body).encode())
+    answer = post_delivery(github, json.dumps(body).encode())
     assert answer.json() == {"outcome": "ignored", "why": "This is not the project's repository.", "jobId": None}
     assert github.job().status is Status.COMPLETED
 
 
-def test_merge_event_is_verified_with_the_forge(github: Place) -> None:
+def test_merge_event_is_verified_with_the_forge(github: WebhookProject) -> None:
     pull = {"number": 1, "merged": True}
     body = {"action": "closed", "pull_request": pull, "repository": {"full_name": "acme/docs"}}
-    assert post(github, json.dumps(body).encode()).json()["why"] == "Pull request 1 is open."
+    assert post_delivery(github, json.dumps(body).encode()).json()["why"] == "Pull request 1 is open."
     assert github.job().status is Status.COMPLETED
 
 
-def test_too_large_body_is_refused(github: Place) -> None:
-    assert post(github, b" " * (MAX_WEBHOOK_BYTES + 1)).status_code == 413
+def test_too_large_body_is_refused(github: WebhookProject) -> None:
+    assert post_delivery(github, b" " * (MAX_WEBHOOK_BYTES + 1)).status_code == 413
 
 
-def test_unknown_project_answers_like_a_wrong_signature(github: Place) -> None:
+def test_unknown_project_answers_like_a_wrong_signature(github: WebhookProject) -> None:
     wrong = httpx.post(github.url, content=b"{}", headers={"X-GitHub-Event": "ping"}, timeout=60)
-    for project_id in (new_id("proj"), "nonsense", github.service.project.id):  # the last is on no forge
+    for project_id in (new_id("proj"), "nonsense", github.service.project.id):  # the last is not on a forge
         other = httpx.post(f"{github.service.url}/webhooks/{project_id}", content=b"{}", timeout=60)
         assert (other.status_code, other.json()["error"]) == (wrong.status_code, wrong.json()["error"])
     assert wrong.status_code == 401

@@ -1,4 +1,4 @@
-"""The beacon as it is served: small, made of its source, in words that every browser of the last ten years reads."""
+"""The served beacon: small, built from its source, in syntax that every browser of the last ten years supports."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""Floods of feedback: anybody can send it, so what one sender and all of them together can store is bounded."""
+"""Floods of feedback: it is public, so the stored amount per sender and in total is limited."""
 
 import time
 from collections.abc import Iterator
@@ -13,18 +13,20 @@ from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
 LONG = "😀" * 4_000
-"""The longest comment there is, of 16 kB."""
+"""The longest allowed comment, of 16 kB."""
 
 
 @contextmanager
-def site(tmp_path: Path, **settings: Any) -> Iterator[Service]:
+def serve_site(tmp_path: Path, **settings: Any) -> Iterator[Service]:
     repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
     chosen = {"trusted_proxies": ("127.0.0.1",), "collect_per_address": 1_000_000, **settings}
     with serve(tmp_path / "data", repository=repository, with_worker=False, **chosen) as service:
         yield service
 
 
-def send(service: Service, address: str, comment: str = "Thanks", kind: str = "application/json") -> httpx.Response:
+def send_feedback(
+    service: Service, address: str, comment: str = "Thanks", kind: str = "application/json"
+) -> httpx.Response:
     return service.http.post(
         f"/v1/collect/{service.project.site_id}",
         json={"k": "feedback", "u": "https://docs.example.com/guide", "h": False, "c": comment},
@@ -32,17 +34,19 @@ def send(service: Service, address: str, comment: str = "Thanks", kind: str = "a
     )
 
 
-def count(service: Service) -> int:
+def count_feedback(service: Service) -> int:
     return sum(page.total for page in service.desk.feedback.count_by_page(service.project.id)[0])
 
 
 def test_one_sender_is_limited_per_hour(tmp_path: Path) -> None:
-    with site(tmp_path) as service:
-        statuses = [send(service, "203.0.113.1", LONG).status_code for _ in range(40)]
+    with serve_site(tmp_path) as service:
+        statuses = [send_feedback(service, "203.0.113.1", LONG).status_code for _ in range(40)]
         assert statuses == [202] * 30 + [429] * 10
-        home = [send(service, f"2001:db8:1:2::{number}", kind="text/plain;charset=UTF-8") for number in range(40)]
+        home = [
+            send_feedback(service, f"2001:db8:1:2::{number}", kind="text/plain;charset=UTF-8") for number in range(40)
+        ]
         assert [answer.status_code for answer in home] == [202] * 30 + [429] * 10, "a network of IPv6 is one sender"
-        assert count(service) == 60
+        assert count_feedback(service) == 60
         refused = home[-1]
         assert refused.json()["code"] == "too_many_requests"
         assert refused.headers["ratelimit-policy"] == '"feedback-address";q=30;w=3600'
@@ -55,29 +59,31 @@ def test_one_sender_is_limited_per_hour(tmp_path: Path) -> None:
 
 
 def test_all_senders_together_are_limited_per_day(tmp_path: Path) -> None:
-    with site(tmp_path, feedback_per_day=5) as service:
-        statuses = [send(service, f"203.0.113.{number}").status_code for number in range(8)]
+    with serve_site(tmp_path, feedback_per_day=5) as service:
+        statuses = [send_feedback(service, f"203.0.113.{number}").status_code for number in range(8)]
         assert statuses == [202] * 5 + [429] * 3
-        assert send(service.another_project(), "203.0.113.1").status_code == 202
+        assert send_feedback(service.another_project(), "203.0.113.1").status_code == 202
 
 
 def test_full_project_refuses_feedback_and_keeps_the_old(tmp_path: Path) -> None:
-    with site(tmp_path, feedback_entries=5) as service:
-        assert send(service, "198.51.100.1", "Written before the flood").status_code == 202
-        flood = [send(service, f"203.0.113.{number}") for number in range(8)]
+    with serve_site(tmp_path, feedback_entries=5) as service:
+        assert send_feedback(service, "198.51.100.1", "Written before the flood").status_code == 202
+        flood = [send_feedback(service, f"203.0.113.{number}") for number in range(8)]
         assert [answer.status_code for answer in flood] == [202] * 4 + [429] * 4
         assert flood[-1].json()["code"] == "feedback_full"
         assert flood[-1].headers["retry-after"] == "3600"
         kept = service.desk.feedback.list_entries(service.project.id)[0]
         assert kept[-1].comment == "Written before the flood"
-        assert send(service.another_project(), "203.0.113.1").status_code == 202, "other projects are not affected"
+        assert send_feedback(service.another_project(), "203.0.113.1").status_code == 202, (
+            "other projects are not affected"
+        )
         service.desk.feedback.delete_entries(service.project.id)
-        assert send(service, "198.51.100.1").status_code == 202
+        assert send_feedback(service, "198.51.100.1").status_code == 202
 
 
 def test_the_bytes_of_a_projects_feedback_are_bounded(tmp_path: Path) -> None:
-    with site(tmp_path, feedback_megabytes=1) as service:
-        statuses = [send(service, f"203.0.113.{number}", LONG).status_code for number in range(70)]
+    with serve_site(tmp_path, feedback_megabytes=1) as service:
+        statuses = [send_feedback(service, f"203.0.113.{number}", LONG).status_code for number in range(70)]
         accepted = 1_000_000 // (len(LONG.encode()) + len("/guide"))
         assert statuses == [202] * accepted + [429] * (70 - accepted)
         stored = [
@@ -87,15 +93,15 @@ def test_the_bytes_of_a_projects_feedback_are_bounded(tmp_path: Path) -> None:
 
 
 def test_old_feedback_is_deleted_after_the_retention_of_the_project(tmp_path: Path) -> None:
-    with site(tmp_path) as service:
+    with serve_site(tmp_path) as service:
         service.desk.projects.change(service.project.id, {"feedback_days": "30"}, actor="test")
         other = service.another_project()
         for days in (40, 20):
             for project in (service.project, other.project):
                 service.desk.feedback.add(project.id, "/", True, None, clock.now() - days * clock.DAY)
-        assert send(service, "203.0.113.1").status_code == 202
+        assert send_feedback(service, "203.0.113.1").status_code == 202
         until = time.monotonic() + 60
-        while count(service) == 3 and time.monotonic() < until:
+        while count_feedback(service) == 3 and time.monotonic() < until:
             time.sleep(0.05)
-        assert count(service) == 2
-        assert count(other) == 2, "which keeps it"
+        assert count_feedback(service) == 2
+        assert count_feedback(other) == 2, "which keeps it"

@@ -1,4 +1,4 @@
-"""What browsers send: views and feedback from the beacon, views by a pixel. Public, and bounded."""
+"""Requests of browsers: views and feedback from the beacon, views by a pixel. Public, and limited."""
 
 import json
 import threading
@@ -38,64 +38,64 @@ def fresh(service: Service) -> Service:
     return service.another_project()
 
 
-def choose(service: Service, **choices: str) -> Service:
-    """The project with these choices; nothing was asked of it before, so nothing is remembered."""
+def set_options(service: Service, **choices: str) -> Service:
+    """Sets options of the project, before its first request, so that no options are cached."""
     service.desk.projects.change(service.project.id, choices, actor="test")
     return service
 
 
-def address(service: Service) -> str:
+def collect_url(service: Service) -> str:
     return f"{service.url}/v1/collect/{service.project.site_id}"
 
 
-def beacon(service: Service, body: Any, kind: str = TEXT, **headers: str) -> httpx.Response:
+def send_beacon(service: Service, body: Any, kind: str = TEXT, **headers: str) -> httpx.Response:
     sent = {"User-Agent": FIREFOX, "Content-Type": kind, "Origin": DOCS}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return BROWSER.post(address(service), content=content, headers=sent)
+    return BROWSER.post(collect_url(service), content=content, headers=sent)
 
 
-def pixel(service: Service, u: str | None = None, **headers: str) -> httpx.Response:
+def request_pixel(service: Service, u: str | None = None, **headers: str) -> httpx.Response:
     sent = {"User-Agent": FIREFOX} | {name.replace("_", "-"): value for name, value in headers.items()}
-    return BROWSER.get(f"{address(service)}/pixel.gif", params={} if u is None else {"u": u}, headers=sent)
+    return BROWSER.get(f"{collect_url(service)}/pixel.gif", params={} if u is None else {"u": u}, headers=sent)
 
 
-def taken(answer: httpx.Response) -> tuple[int, int, list[str]]:
+def parse_result(answer: httpx.Response) -> tuple[int, int, list[str]]:
     assert answer.status_code == 202, answer.text
     assert "set-cookie" not in answer.headers
     told = answer.json()
     return told["accepted"], told["duplicates"], [drop["reason"] for drop in told["dropped"]]
 
 
-def visitors(service: Service) -> dict[str, tuple[int, int]]:
-    """Of each page, human and AI."""
+def count_visitors(service: Service) -> dict[str, tuple[int, int]]:
+    """Returns the visitors of each page, human and AI."""
     service.desk.store.fold()
     rows = service.desk.store.count_visitors_by_page(service.project.id).rows
     return {row.path: (row.count.human, row.count.ai) for row in rows}
 
 
 def test_view_is_stored_before_the_response(fresh: Service) -> None:
-    assert beacon(fresh, PAGE).json() == {"accepted": 1, "duplicates": 0, "dropped": []}
-    assert visitors(fresh) == {"/guide": (1, 0)}
+    assert send_beacon(fresh, PAGE).json() == {"accepted": 1, "duplicates": 0, "dropped": []}
+    assert count_visitors(fresh) == {"/guide": (1, 0)}
 
 
 def test_visitor_is_identified_by_forwarded_address_and_agent(fresh: Service) -> None:
-    beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1")
-    beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1")
-    beacon(fresh, PAGE, X_Forwarded_For="198.51.100.9, 203.0.113.2, 10.0.0.3")
-    beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1", User_Agent="Mozilla/5.0; compatible; ChatGPT-User/1.0")
-    assert visitors(fresh) == {"/guide": (2, 1)}
+    send_beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1")
+    send_beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1")
+    send_beacon(fresh, PAGE, X_Forwarded_For="198.51.100.9, 203.0.113.2, 10.0.0.3")
+    send_beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1", User_Agent="Mozilla/5.0; compatible; ChatGPT-User/1.0")
+    assert count_visitors(fresh) == {"/guide": (2, 1)}
 
 
 def test_site_may_send_a_visitor_id(fresh: Service) -> None:
     for where, who in (("203.0.113.1", "a"), ("203.0.113.2", "a"), ("203.0.113.3", 7), ("203.0.113.4", 7)):
-        assert taken(beacon(fresh, PAGE | {"v": who}, X_Forwarded_For=where)) == (1, 0, [])
-    assert visitors(fresh) == {"/guide": (2, 0)}
+        assert parse_result(send_beacon(fresh, PAGE | {"v": who}, X_Forwarded_For=where)) == (1, 0, [])
+    assert count_visitors(fresh) == {"/guide": (2, 0)}
 
 
 def test_a_repeated_event_is_counted_once(fresh: Service) -> None:
-    assert taken(beacon(fresh, PAGE | {"e": "once"})) == (1, 0, [])
-    assert taken(beacon(fresh, PAGE | {"e": "once"})) == (0, 1, [])
+    assert parse_result(send_beacon(fresh, PAGE | {"e": "once"})) == (1, 0, [])
+    assert parse_result(send_beacon(fresh, PAGE | {"e": "once"})) == (0, 1, [])
 
 
 @pytest.mark.parametrize(
@@ -108,24 +108,24 @@ def test_a_repeated_event_is_counted_once(fresh: Service) -> None:
     ],
 )
 def test_dropped_view_has_a_reason(service: Service, body: Any, headers: dict[str, str], reason: str) -> None:
-    assert taken(beacon(service, body, **headers)) == (0, 0, [reason])
+    assert parse_result(send_beacon(service, body, **headers)) == (0, 0, [reason])
 
 
 @pytest.mark.parametrize("header", ["DNT", "Sec_GPC"])
 def test_do_not_track_is_honored_if_the_project_says_so(service: Service, header: str) -> None:
     asked = {header: "1"}
-    assert taken(beacon(service.another_project(), PAGE, **asked)) == (1, 0, [])
-    honouring = choose(service.another_project(), do_not_track="true")
-    assert taken(beacon(honouring, PAGE, **asked)) == (0, 0, ["do_not_track"])
-    assert pixel(honouring, f"{DOCS}/guide", **asked).headers["x-dropped"] == "do_not_track"
-    assert visitors(honouring) == {}
+    assert parse_result(send_beacon(service.another_project(), PAGE, **asked)) == (1, 0, [])
+    honouring = set_options(service.another_project(), do_not_track="true")
+    assert parse_result(send_beacon(honouring, PAGE, **asked)) == (0, 0, ["do_not_track"])
+    assert request_pixel(honouring, f"{DOCS}/guide", **asked).headers["x-dropped"] == "do_not_track"
+    assert count_visitors(honouring) == {}
 
 
 @pytest.mark.parametrize("kind", [TEXT, "text/plain", "application/json", "application/json; charset=utf-8"])
 def test_fast_and_regular_path_answer_alike_for_both_content_types(service: Service, kind: str) -> None:
     bodies: list[Any] = [PAGE, {"u": f"{DOCS}/a.png"}, {"u": 1}, {"x": 1}, {"k": "feedback", "u": "/a"}, [], b"{", b""]
     for body in bodies:
-        usual, other = beacon(service, body), beacon(service, body, kind)
+        usual, other = send_beacon(service, body), send_beacon(service, body, kind)
         assert usual.status_code == other.status_code
         assert set(usual.headers) == set(other.headers)
         assert usual.json() | {"requestId": ""} == other.json() | {"requestId": ""}
@@ -152,7 +152,7 @@ def test_fast_and_regular_path_answer_alike_for_both_content_types(service: Serv
     ],
 )
 def test_unparseable_body_is_refused(service: Service, body: Any, kind: str, status: int, field: str | None) -> None:
-    answer = beacon(service, body, kind)
+    answer = send_beacon(service, body, kind)
     assert answer.status_code == status, answer.text
     told = answer.json()
     assert told["error"].endswith(".")
@@ -161,20 +161,20 @@ def test_unparseable_body_is_refused(service: Service, body: Any, kind: str, sta
 
 def test_feedback_is_stored_with_its_page(fresh: Service) -> None:
     said = {"k": "feedback", "u": f"{DOCS}/guide/index.html", "h": False, "c": "Where is the key?", "e": "1"}
-    assert taken(beacon(fresh, said)) == (1, 0, [])
-    assert taken(beacon(fresh, {"k": "feedback", "u": f"{DOCS}/guide", "h": True})) == (1, 0, [])
-    assert taken(beacon(fresh, said | {"u": f"{DOCS}/a.png"})) == (0, 0, ["not_a_page"])
+    assert parse_result(send_beacon(fresh, said)) == (1, 0, [])
+    assert parse_result(send_beacon(fresh, {"k": "feedback", "u": f"{DOCS}/guide", "h": True})) == (1, 0, [])
+    assert parse_result(send_beacon(fresh, said | {"u": f"{DOCS}/a.png"})) == (0, 0, ["not_a_page"])
     remarks, _ = fresh.desk.feedback.list_entries(fresh.project.id)
     assert {(remark.path, remark.helpful, remark.comment) for remark in remarks} == {
         ("/guide", False, "Where is the key?"),
         ("/guide", True, None),
     }
-    assert visitors(fresh) == {}
+    assert count_visitors(fresh) == {}
 
 
 def test_any_origin_may_send_if_none_is_configured(service: Service) -> None:
     for headers in ({"Origin": "https://elsewhere.example"}, {"Origin": "null"}):
-        answer = beacon(service, PAGE, **headers)
+        answer = send_beacon(service, PAGE, **headers)
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (202, "*")
 
 
@@ -195,10 +195,10 @@ def test_any_origin_may_send_if_none_is_configured(service: Service) -> None:
     ],
 )
 def test_only_configured_origins_may_send(service: Service, origin: str, welcome: bool) -> None:
-    closed = choose(service.another_project(), origins=f"{DOCS},https://*.example.org")
-    answer = beacon(closed, PAGE, Origin=origin)
-    asked = BROWSER.options(address(closed), headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
-    by_pixel = pixel(closed, Referer=f"{origin}/guide")
+    closed = set_options(service.another_project(), origins=f"{DOCS},https://*.example.org")
+    answer = send_beacon(closed, PAGE, Origin=origin)
+    asked = BROWSER.options(collect_url(closed), headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
+    by_pixel = request_pixel(closed, Referer=f"{origin}/guide")
     if welcome:
         assert (answer.status_code, asked.status_code, by_pixel.status_code) == (202, 204, 200)
         assert answer.headers["access-control-allow-origin"] == origin == asked.headers["access-control-allow-origin"]
@@ -208,17 +208,17 @@ def test_only_configured_origins_may_send(service: Service, origin: str, welcome
         for refused in (answer, asked, by_pixel):
             assert (refused.status_code, refused.json()["code"]) == (403, "origin_refused")
             assert "access-control-allow-origin" not in refused.headers
-        assert visitors(closed) == {}
+        assert count_visitors(closed) == {}
 
 
 def test_request_without_origin_is_refused_if_origins_are_configured(service: Service) -> None:
-    closed = choose(service.another_project(), origins=DOCS)
-    answer = BROWSER.post(address(closed), content=json.dumps(PAGE), headers={"Content-Type": TEXT})
+    closed = set_options(service.another_project(), origins=DOCS)
+    answer = BROWSER.post(collect_url(closed), content=json.dumps(PAGE), headers={"Content-Type": TEXT})
     assert answer.json()["code"] == "origin_refused"
 
 
 def test_preflight_response_is_cached_for_a_day(service: Service) -> None:
-    asked = BROWSER.options(address(service), headers={"Origin": DOCS, "Access-Control-Request-Method": "POST"})
+    asked = BROWSER.options(collect_url(service), headers={"Origin": DOCS, "Access-Control-Request-Method": "POST"})
     assert (asked.status_code, asked.content) == (204, b"")
     assert asked.headers["access-control-allow-methods"] == "POST"
     assert asked.headers["access-control-max-age"] == "86400"
@@ -241,23 +241,23 @@ def test_paths_next_to_the_collector_are_not_public(service: Service) -> None:
     for path in ("", "/", f"/{service.project.site_id}/", f"/{service.project.site_id}/pixel.gifs", "/a/b/c"):
         assert BROWSER.post(f"{service.url}/v1/collect{path}", json=PAGE).status_code in (401, 404)
     assert BROWSER.post(f"{service.url}/v2/collect/{service.project.site_id}", json=PAGE).status_code == 401
-    assert BROWSER.get(address(service)).status_code == 405
+    assert BROWSER.get(collect_url(service)).status_code == 405
 
 
 def test_a_pixel_counts_the_page_that_shows_it(fresh: Service) -> None:
-    shown = pixel(fresh, Referer=f"{DOCS}/guide?x=1", Accept="image/avif,image/*;q=0.8")
+    shown = request_pixel(fresh, Referer=f"{DOCS}/guide?x=1", Accept="image/avif,image/*;q=0.8")
     assert (shown.status_code, shown.headers["content-type"], len(shown.content)) == (200, "image/gif", 43)
     assert shown.content.startswith(b"GIF89a")
     assert shown.headers["cache-control"] == "no-store"
     assert shown.headers["cross-origin-resource-policy"] == "cross-origin"
     assert not {"set-cookie", "etag", "x-dropped"} & set(shown.headers)
-    assert pixel(fresh, f"{DOCS}/named", Referer=f"{DOCS}/").status_code == 200
-    assert visitors(fresh) == {"/guide": (1, 0), "/named": (1, 0)}
+    assert request_pixel(fresh, f"{DOCS}/named", Referer=f"{DOCS}/").status_code == 200
+    assert count_visitors(fresh) == {"/guide": (1, 0), "/named": (1, 0)}
 
 
 def test_pixel_is_returned_even_if_nothing_is_counted(fresh: Service) -> None:
     for headers, reason in (({}, "no_path"), ({"Referer": "about:blank"}, "not_http"), ({"Referer": "%"}, "")):
-        shown = pixel(fresh, **headers)
+        shown = request_pixel(fresh, **headers)
         assert (shown.status_code, len(shown.content)) == (200, 43)
         assert reason in shown.headers.get("x-dropped", "")
 
@@ -268,8 +268,8 @@ def test_unknown_signature_is_ignored(service: Service) -> None:
         "Signature_Input": 'sig=("@authority");created=1;expires=9999999999;keyid="x";tag="web-bot-auth"',
         "Signature": "sig=:AAAA:",
     }
-    assert taken(beacon(service, PAGE, **signed)) == (1, 0, [])
-    assert pixel(service, f"{DOCS}/guide", **signed).status_code == 200
+    assert parse_result(send_beacon(service, PAGE, **signed)) == (1, 0, [])
+    assert request_pixel(service, f"{DOCS}/guide", **signed).status_code == 200
 
 
 def test_script_is_cached_for_a_day(service: Service) -> None:
@@ -289,16 +289,16 @@ def test_views_are_limited_by_address_and_by_site(tmp_path: Path) -> None:
     with serve(tmp_path / "data", repository=repository, with_worker=False, **limits) as service:
 
         def statuses(*addresses: str) -> list[int]:
-            return [beacon(service, PAGE, X_Forwarded_For=each).status_code for each in addresses]
+            return [send_beacon(service, PAGE, X_Forwarded_For=each).status_code for each in addresses]
 
         assert statuses(*["203.0.113.1"] * 4) == [202, 202, 202, 429]
         assert statuses(*[f"2001:db8:1:2::{number}" for number in range(4)]) == [202, 202, 202, 429], "one home"
-        refused = beacon(service, PAGE, X_Forwarded_For="203.0.113.1")
+        refused = send_beacon(service, PAGE, X_Forwarded_For="203.0.113.1")
         assert refused.json()["code"] == "too_many_requests"
         assert refused.headers["ratelimit-policy"] == '"collect-address";q=3;w=60'
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         assert statuses("203.0.113.2", "203.0.113.3", "203.0.113.4") == [202, 202, 429]
-        refused = beacon(service, PAGE, X_Forwarded_For="203.0.113.5")
+        refused = send_beacon(service, PAGE, X_Forwarded_For="203.0.113.5")
         assert refused.headers["ratelimit-policy"] == '"collect-site";q=8;w=60'
         assert statuses("203.0.113.5") == [429]
         events = service.http.post(f"/v1/analytics/{service.project.id}/events", json=[{"path": "/a"}] * 20)
@@ -308,7 +308,7 @@ def test_views_are_limited_by_address_and_by_site(tmp_path: Path) -> None:
 def test_concurrent_first_views_of_a_new_site_are_all_stored(fresh: Service) -> None:
     answers: list[int] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(beacon(fresh, PAGE, "text/plain").status_code))
+        threading.Thread(target=lambda: answers.append(send_beacon(fresh, PAGE, "text/plain").status_code))
         for _ in range(12)
     ]
     for thread in threads:
@@ -316,7 +316,7 @@ def test_concurrent_first_views_of_a_new_site_are_all_stored(fresh: Service) -> 
     for thread in threads:
         thread.join()
     assert answers == [202] * 12
-    assert visitors(fresh) == {"/guide": (1, 0)}
+    assert count_visitors(fresh) == {"/guide": (1, 0)}
 
 
 ANYTHING = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=30), st.lists(st.none(), max_size=2))
@@ -326,9 +326,9 @@ BODIES = st.dictionaries(st.sampled_from(["u", "r", "v", "e", "k", "h", "c", "x"
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(BODIES.map(lambda body: json.dumps(body).encode()), st.binary(max_size=60)))
 def test_any_body_is_stored_or_refused_with_a_reason(service: Service, body: bytes) -> None:
-    answer = beacon(service, body)
+    answer = send_beacon(service, body)
     if answer.status_code == 202:
-        accepted, duplicates, dropped = taken(answer)
+        accepted, duplicates, dropped = parse_result(answer)
         assert accepted + duplicates + len(dropped) == 1
     else:
         assert answer.status_code == 400, answer.text
@@ -338,5 +338,5 @@ def test_any_body_is_stored_or_refused_with_a_reason(service: Service, body: byt
 @given(st.text(max_size=60), st.binary(max_size=40))
 def test_pixel_is_returned_for_any_page_parameter(service: Service, page: str, referring: bytes) -> None:
     headers = {b"Referer": bytes(byte for byte in referring if 32 < byte < 256 and byte != 127)}
-    shown = BROWSER.get(f"{address(service)}/pixel.gif", params={"u": page}, headers=headers)
+    shown = BROWSER.get(f"{collect_url(service)}/pixel.gif", params={"u": page}, headers=headers)
     assert (shown.status_code, len(shown.content)) == (200, 43)

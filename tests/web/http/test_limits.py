@@ -1,4 +1,4 @@
-"""What a client may send before anything is known of it: every attack here is performed over a raw connection."""
+"""Limits on unauthenticated input: every attack here uses a raw connection."""
 
 import select
 import socket
@@ -13,7 +13,15 @@ import pytest
 
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
-from tests.support.sockets import chunk, code_of, connect, read_answer, read_one_answer, send_all, status_of
+from tests.support.sockets import (
+    connect,
+    encode_chunk,
+    error_code,
+    read_one_response,
+    read_response,
+    response_status,
+    send_all,
+)
 
 HALF_MEBIBYTE = b"a" * (512 * 1024)
 POOLS = ("default", "write", "read", "health", "sign-in", "collect")
@@ -32,8 +40,8 @@ def service(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Itera
 
 
 @pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Service]:
-    """A service that waits a second for headers and bodies, and lets an address have twenty connections."""
+def strict_service(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Service]:
+    """A service that waits a second for headers and bodies, and allows twenty connections per address."""
     folder = tmp_path_factory.mktemp("bounds-hasty")
     bounds: dict[str, Any] = {
         "header_seconds": 1,
@@ -45,14 +53,14 @@ def hasty(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterato
         yield running
 
 
-def ask(service: Service, request: bytes, source: str = "127.0.0.1") -> bytes:
+def send_request(service: Service, request: bytes, source: str = "127.0.0.1") -> bytes:
     with connect(service.url, source) as connection:
         connection.sendall(request)
-        return read_one_answer(connection)
+        return read_one_response(connection)
 
 
-def healthz(service: Service, source: str = "127.0.0.1") -> int | None:
-    return status_of(ask(service, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", source))
+def get_health_status(service: Service, source: str = "127.0.0.1") -> int | None:
+    return response_status(send_request(service, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", source))
 
 
 CODINGS = {
@@ -73,9 +81,9 @@ def test_chunked_body_over_the_limit_is_refused_for_any_spelling_of_the_coding(
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
     with connect(service.url) as connection:
         connection.sendall(head.encode() + CODINGS[coding] + b"\r\n")
-        send_all(connection, [chunk(HALF_MEBIBYTE)] * 3 + [b"0\r\n\r\n"])
-        answer = read_one_answer(connection)
-    assert (status_of(answer), code_of(answer)) in ((413, "too_large"), (400, "invalid_request"))
+        send_all(connection, [encode_chunk(HALF_MEBIBYTE)] * 3 + [b"0\r\n\r\n"])
+        answer = read_one_response(connection)
+    assert (response_status(answer), error_code(answer)) in ((413, "too_large"), (400, "invalid_request"))
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE", "PUT"])
@@ -83,38 +91,38 @@ def test_body_that_no_route_reads_is_limited_too(service: Service, method: str) 
     head = f"{method} /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n".encode()
     with connect(service.url) as connection:
         connection.sendall(head)
-        send_all(connection, [chunk(HALF_MEBIBYTE)] * 3 + [b"0\r\n\r\n"])
-        assert status_of(read_one_answer(connection)) == 413
+        send_all(connection, [encode_chunk(HALF_MEBIBYTE)] * 3 + [b"0\r\n\r\n"])
+        assert response_status(read_one_response(connection)) == 413
 
 
 def test_endless_body_is_cut_off(service: Service) -> None:
     with connect(service.url) as connection:
         connection.sendall(b"POST /sign-in HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n")
-        sent = send_all(connection, (chunk(HALF_MEBIBYTE) for _ in range(600)))
+        sent = send_all(connection, (encode_chunk(HALF_MEBIBYTE) for _ in range(600)))
         assert sent < 200 * 1024 * 1024, "it was closed long before the 300 MiB were through"
-    assert healthz(service) == 200
+    assert get_health_status(service) == 200
 
 
 def test_http_1_0_request_without_length_has_no_body(service: Service) -> None:
     with connect(service.url) as connection:
         connection.sendall(b"POST /sign-in HTTP/1.0\r\n\r\n")
         send_all(connection, [HALF_MEBIBYTE] * 4)
-        assert status_of(read_answer(connection)) in (400, 415)
+        assert response_status(read_response(connection)) in (400, 415)
 
 
 def test_body_of_a_refused_request_is_not_read_endlessly(service: Service) -> None:
     with connect(service.url) as connection:
         connection.sendall(b"POST /v2/agent/x/job HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-        assert status_of(read_one_answer(connection)) == 401
-        assert send_all(connection, (chunk(HALF_MEBIBYTE) for _ in range(600))) < 200 * 1024 * 1024
+        assert response_status(read_one_response(connection)) == 401
+        assert send_all(connection, (encode_chunk(HALF_MEBIBYTE) for _ in range(600))) < 200 * 1024 * 1024
 
 
 def test_one_byte_chunks_are_refused(service: Service) -> None:
     with connect(service.url) as connection:
         connection.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-        send_all(connection, [chunk(b"a") * 1000] * 30)
-        answer = read_answer(connection)
-    assert (status_of(answer), code_of(answer)) == (400, "invalid_request")
+        send_all(connection, [encode_chunk(b"a") * 1000] * 30)
+        answer = read_response(connection)
+    assert (response_status(answer), error_code(answer)) == (400, "invalid_request")
 
 
 def test_an_endless_trailer_or_chunk_extension_is_refused(service: Service) -> None:
@@ -122,13 +130,13 @@ def test_an_endless_trailer_or_chunk_extension_is_refused(service: Service) -> N
         with connect(service.url) as connection:
             connection.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + begin)
             send_all(connection, [HALF_MEBIBYTE])
-            assert status_of(read_answer(connection)) == 400
+            assert response_status(read_response(connection)) == 400
 
 
 def test_trailer_is_not_a_header(service: Service) -> None:
     head = f"POST {service.at('/job')} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
-    answer = ask(service, f"{head}Authorization: Bearer {service.key}\r\n\r\n".encode())
-    assert (status_of(answer), code_of(answer)) == (401, "key_missing")
+    answer = send_request(service, f"{head}Authorization: Bearer {service.key}\r\n\r\n".encode())
+    assert (response_status(answer), error_code(answer)) == (401, "key_missing")
 
 
 @pytest.mark.parametrize(
@@ -141,49 +149,49 @@ def test_trailer_is_not_a_header(service: Service) -> None:
     ids=["value", "request line", "name"],
 )
 def test_head_above_64_kib_returns_431(service: Service, head: bytes) -> None:
-    assert status_of(ask(service, head % (b"a" * 60_000))) == 200
-    answer = ask(service, head % (b"a" * 66_000))
-    assert (status_of(answer), code_of(answer)) == (431, "headers_too_large")
+    assert response_status(send_request(service, head % (b"a" * 60_000))) == 200
+    answer = send_request(service, head % (b"a" * 66_000))
+    assert (response_status(answer), error_code(answer)) == (431, "headers_too_large")
 
 
 def test_many_small_headers_above_64_kib_return_431(service: Service) -> None:
     lines = b"".join(b"X-%d: a\r\n" % number for number in range(8000))
-    assert status_of(ask(service, b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n")) == 431
+    assert response_status(send_request(service, b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n")) == 431
 
 
 def test_large_head_of_a_pipelined_request_returns_431(service: Service) -> None:
     first = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     with connect(service.url) as connection:
         connection.sendall(first + first.replace(b"x\r\n", b"x\r\nX: " + b"a" * 200_000 + b"\r\n"))
-        assert read_answer(connection).count(b"HTTP/1.1 200 ") <= 1
+        assert read_response(connection).count(b"HTTP/1.1 200 ") <= 1
     with connect(service.url) as connection:
         connection.sendall(first)
-        assert status_of(read_one_answer(connection)) == 200
+        assert response_status(read_one_response(connection)) == 200
         connection.sendall(first.replace(b"x\r\n", b"x\r\nX: " + b"a" * 200_000 + b"\r\n"))
-        assert b"HTTP/1.1 431 " in read_answer(connection)
+        assert b"HTTP/1.1 431 " in read_response(connection)
 
 
 def test_endless_header_is_answered_before_it_ends(service: Service) -> None:
     with connect(service.url) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ")
         send_all(connection, [HALF_MEBIBYTE])
-        assert status_of(read_one_answer(connection)) == 431
+        assert response_status(read_one_response(connection)) == 431
         assert send_all(connection, [HALF_MEBIBYTE] * 600) < 200 * 1024 * 1024
-    assert healthz(service) == 200
+    assert get_health_status(service) == 200
 
 
 def test_pipelined_requests_are_answered_up_to_a_limit(service: Service) -> None:
     request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     with connect(service.url) as connection:
         connection.sendall(request * 49 + request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-        assert read_answer(connection).count(b"HTTP/1.1 200 OK") == 50
+        assert read_response(connection).count(b"HTTP/1.1 200 OK") == 50
     with connect(service.url) as connection:
         send_all(connection, [request * 20_000])
-        assert read_answer(connection).count(b"HTTP/1.1 200 OK") < 20_000
+        assert read_response(connection).count(b"HTTP/1.1 200 OK") < 20_000
 
 
-def drip(connection: socket.socket, part: bytes) -> bytes:
-    """Sends this part a few times a second until the service ends the connection; returns what it answered."""
+def send_slowly(connection: socket.socket, part: bytes) -> bytes:
+    """Sends this part a few times per second until the service closes the connection; returns the response."""
     over = threading.Event()
 
     def send() -> None:
@@ -194,7 +202,7 @@ def drip(connection: socket.socket, part: bytes) -> bytes:
     thread = threading.Thread(target=send)
     thread.start()
     try:
-        return read_answer(connection)
+        return read_response(connection)
     finally:
         over.set()
         thread.join()
@@ -211,48 +219,50 @@ def drip(connection: socket.socket, part: bytes) -> bytes:
     ],
     ids=["headers", "one header", "length", "chunks", "nothing"],
 )
-def test_slow_request_returns_408(hasty: Service, begin: bytes, part: bytes) -> None:
-    with connect(hasty.url) as connection:
+def test_slow_request_returns_408(strict_service: Service, begin: bytes, part: bytes) -> None:
+    with connect(strict_service.url) as connection:
         connection.sendall(begin)
-        answer = drip(connection, part)
-    assert (status_of(answer), code_of(answer)) == (408, "request_timeout")
+        answer = send_slowly(connection, part)
+    assert (response_status(answer), error_code(answer)) == (408, "request_timeout")
 
 
-def test_silent_connection_is_closed(hasty: Service) -> None:
-    with connect(hasty.url) as connection:
-        assert read_answer(connection) == b""
-    with connect(hasty.url) as connection:
-        assert status_of(drip(connection, b"\r\n")) in (None, 408)
+def test_silent_connection_is_closed(strict_service: Service) -> None:
+    with connect(strict_service.url) as connection:
+        assert read_response(connection) == b""
+    with connect(strict_service.url) as connection:
+        assert response_status(send_slowly(connection, b"\r\n")) in (None, 408)
 
 
-def test_keep_alive_connection_that_sends_only_line_breaks_is_closed(hasty: Service) -> None:
-    with connect(hasty.url) as connection:
+def test_keep_alive_connection_that_sends_only_line_breaks_is_closed(strict_service: Service) -> None:
+    with connect(strict_service.url) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        answer = drip(connection, b"\r\n")
-    assert status_of(answer) == 200
+        answer = send_slowly(connection, b"\r\n")
+    assert response_status(answer) == 200
     assert answer.count(b"HTTP/1.1") <= 2
 
 
-def test_connections_per_address_are_limited_and_other_addresses_served(hasty: Service) -> None:
+def test_connections_per_address_are_limited_and_other_addresses_served(strict_service: Service) -> None:
     with ExitStack() as held:
-        connections = [held.enter_context(connect(hasty.url, "127.0.0.5")) for _ in range(30)]
-        assert healthz(hasty, "127.0.0.6") == 200
-        answers = [read_answer(connection) for connection in connections]
-        refused = [answer for answer in answers if answer and status_of(answer) == 429]
+        connections = [held.enter_context(connect(strict_service.url, "127.0.0.5")) for _ in range(30)]
+        assert get_health_status(strict_service, "127.0.0.6") == 200
+        answers = [read_response(connection) for connection in connections]
+        refused = [answer for answer in answers if answer and response_status(answer) == 429]
         assert refused, "those beyond the limit are told so"
-        assert code_of(refused[0]) == "too_many_connections"
+        assert error_code(refused[0]) == "too_many_connections"
         assert b"Retry-After:" in refused[0]
-    assert wait_for(lambda: healthz(hasty, "127.0.0.5") == 200), "once they are closed, it may connect again"
+    assert wait_until(lambda: get_health_status(strict_service, "127.0.0.5") == 200), (
+        "once they are closed, it may connect again"
+    )
 
 
-def test_refused_client_gets_an_explanation(hasty: Service) -> None:
+def test_refused_client_gets_an_explanation(strict_service: Service) -> None:
     with ExitStack() as held:
         for _ in range(25):
-            held.enter_context(connect(hasty.url, "127.0.0.7"))
-        late = held.enter_context(connect(hasty.url, "127.0.0.7"))
+            held.enter_context(connect(strict_service.url, "127.0.0.7"))
+        late = held.enter_context(connect(strict_service.url, "127.0.0.7"))
         with suppress(OSError):
             late.sendall(b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n" + b"a" * 20_000)
-        assert status_of(read_answer(late)) == 429
+        assert response_status(read_response(late)) == 429
 
 
 def test_body_after_an_upgrade_header_is_not_parsed_as_a_request(service: Service) -> None:
@@ -263,21 +273,21 @@ def test_body_after_an_upgrade_header_is_not_parsed_as_a_request(service: Servic
     )
     with connect(service.url) as connection:
         connection.sendall(head)
-        answer = read_one_answer(connection)
+        answer = read_one_response(connection)
         with suppress(OSError):
             connection.sendall(smuggled)
-        answer += read_answer(connection)
-        assert (status_of(answer), answer.count(b"HTTP/1.1 ")) == (400, 1)
+        answer += read_response(connection)
+        assert (response_status(answer), answer.count(b"HTTP/1.1 ")) == (400, 1)
 
 
-def test_connections_of_a_trusted_proxy_are_not_counted_by_address(hasty: Service) -> None:
+def test_connections_of_a_trusted_proxy_are_not_counted_by_address(strict_service: Service) -> None:
     with ExitStack() as held:
         for _ in range(40):
-            held.enter_context(connect(hasty.url, "127.0.0.9"))
-        assert healthz(hasty, "127.0.0.9") == 200
+            held.enter_context(connect(strict_service.url, "127.0.0.9"))
+        assert get_health_status(strict_service, "127.0.0.9") == 200
 
 
-def wait_for(what: Callable[[], bool]) -> bool:
+def wait_until(what: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if what():
@@ -286,8 +296,8 @@ def wait_for(what: Callable[[], bool]) -> bool:
     return False
 
 
-def hold_body(service: Service, path: str, size: int, key: str = "") -> socket.socket:
-    """Begins a request and leaves the last byte of its body out."""
+def start_body(service: Service, path: str, size: int, key: str = "") -> socket.socket:
+    """Starts a request and withholds the last byte of its body."""
     connection = connect(service.url)
     authorization = f"Authorization: Bearer {key}\r\n" if key else ""
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{authorization}Content-Length: {size}\r\n\r\n"
@@ -300,35 +310,37 @@ def test_unfinished_bodies_use_bounded_memory_and_small_requests_pass(service: S
     connections: list[socket.socket] = []
     with ExitStack() as held:
         for _ in range(15):
-            held.enter_context(connection := hold_body(service, "/nothing", mebibyte))
+            held.enter_context(connection := start_body(service, "/nothing", mebibyte))
             connections.append(connection)
-        refused = [read_one_answer(each) for each in wait_for_answers(connections, 7)]
-        assert {(status_of(each), code_of(each)) for each in refused} == {(503, "server_busy")}
+        refused = [read_one_response(each) for each in wait_for_responses(connections, 7)]
+        assert {(response_status(each), error_code(each)) for each in refused} == {(503, "server_busy")}
         assert all(b"retry-after:" in each.lower() for each in refused)
-        with hold_body(service, events, 5 * mebibyte, service.key) as keyed:
+        with start_body(service, events, 5 * mebibyte, service.key) as keyed:
             keyed.sendall(b"a")
-            assert status_of(read_one_answer(keyed)) != 503, "requests with a key have room of their own"
+            assert response_status(read_one_response(keyed)) != 503, "requests with a key have room of their own"
         assert service.http.post(service.at("/job"), json={"prompt": "a" * 30_000}).status_code == 201
-    assert wait_for(lambda: status_of(send_whole(service, "/nothing", mebibyte)) == 404), "the memory is given back"
+    assert wait_until(lambda: response_status(send_complete_body(service, "/nothing", mebibyte)) == 404), (
+        "the memory is given back"
+    )
 
 
-def wait_for_answers(connections: list[socket.socket], count: int) -> list[socket.socket]:
-    """Returns those connections that have an answer, once there are so many: eight bodies fit into half of 16 MiB."""
-    assert wait_for(lambda: len(select.select(connections, [], [], 0)[0]) >= count)
+def wait_for_responses(connections: list[socket.socket], count: int) -> list[socket.socket]:
+    """Waits for `count` responses and returns their connections: eight bodies fit into half of 16 MiB."""
+    assert wait_until(lambda: len(select.select(connections, [], [], 0)[0]) >= count)
     return select.select(connections, [], [], 0)[0]
 
 
-def send_whole(service: Service, path: str, size: int) -> bytes:
-    with hold_body(service, path, size) as connection:
+def send_complete_body(service: Service, path: str, size: int) -> bytes:
+    with start_body(service, path, size) as connection:
         connection.sendall(b"a")
-        return read_one_answer(connection)
+        return read_one_response(connection)
 
 
 def test_webhook_of_an_unknown_project_is_refused_before_its_body(service: Service) -> None:
     for project in ("x", service.project.id):
         head = f"POST /webhooks/{project} HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\n"
-        answer = ask(service, head.encode())
-        assert (status_of(answer), code_of(answer)) == (401, "signature_rejected")
+        answer = send_request(service, head.encode())
+        assert (response_status(answer), error_code(answer)) == (401, "signature_rejected")
 
 
 def test_a_stopped_server_leaves_no_thread(tmp_path: Path, repository: Path) -> None:
@@ -344,4 +356,4 @@ def test_a_stopped_server_leaves_no_thread(tmp_path: Path, repository: Path) -> 
         event = [{"url": "https://docs.example.com/a", "userAgent": "x" * 9000}]
         assert running.http.post(f"/v1/analytics/{running.project.id}/events", json=event).status_code == 202
         assert {name.partition("_")[0] for name in left()} >= {"default", "health", "read"}
-    assert wait_for(lambda: not left())
+    assert wait_until(lambda: not left())

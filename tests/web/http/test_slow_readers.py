@@ -1,4 +1,4 @@
-"""A client that reads its answer slowly gets all of it; one that reads nothing is given up."""
+"""A client that reads its response slowly receives all of it; a client that reads nothing is disconnected."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ ANSWER_BYTES = 16 * 1024 * 1024
 
 
 class QuickProtocol(HttpProtocol):
-    """Gives the next request half a second after an answer."""
+    """Waits half a second for the next request after a response."""
 
     open_connections = Connections(0, build_trusted_networks([]))
     header_seconds = 0.5
@@ -32,7 +32,7 @@ class QuickServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
+async def large_response_app(scope: Scope, receive: Receive, send: Send) -> None:
     headers = [(b"content-length", str(ANSWER_BYTES).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": bytes(ANSWER_BYTES)})
@@ -42,7 +42,7 @@ async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
 def port() -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        send_much, http=QuickProtocol, ws="none", lifespan="off", log_config=None, timeout_keep_alive=1
+        large_response_app, http=QuickProtocol, ws="none", lifespan="off", log_config=None, timeout_keep_alive=1
     )
     server = QuickServer(config)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
@@ -52,7 +52,7 @@ def port() -> Iterator[int]:
     thread.join(60)
 
 
-def ask(port: int) -> socket.socket:
+def send_request(port: int) -> socket.socket:
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
     connection.settimeout(60)
@@ -62,7 +62,7 @@ def ask(port: int) -> socket.socket:
 
 
 def test_a_slow_reader_gets_the_whole_answer(port: int) -> None:
-    with ask(port) as connection:
+    with send_request(port) as connection:
         received, began = 0, time.monotonic()
         while received < ANSWER_BYTES:
             piece = connection.recv(256 * 1024)
@@ -74,16 +74,16 @@ def test_a_slow_reader_gets_the_whole_answer(port: int) -> None:
 def test_client_that_reads_nothing_is_disconnected(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "STALLED_SECONDS", 0.5)
     received = [ANSWER_BYTES]
-    for seconds in (4, 15, 45):  # a busy machine may look at its connections late
+    for seconds in (4, 15, 45):  # a busy machine may check its connections late
         if min(received) >= ANSWER_BYTES:
             received.append(read_after(port, seconds))
     assert min(received) < ANSWER_BYTES
 
 
 def read_after(port: int, seconds: float) -> int:
-    """Returns how many bytes there are to read for a client that begins to read so late."""
+    """Returns how many bytes a client receives that starts reading this late."""
     size = 0
-    with ask(port) as connection, suppress(ConnectionError):
+    with send_request(port) as connection, suppress(ConnectionError):
         time.sleep(seconds)
         while size < ANSWER_BYTES and (piece := connection.recv(1024 * 1024)):
             size += len(piece)

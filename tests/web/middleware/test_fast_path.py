@@ -1,4 +1,4 @@
-"""The short way to create and poll answers just as the framework's way does."""
+"""The fast path for creating and polling jobs responds exactly as the framework does."""
 
 import threading
 from typing import Any
@@ -12,7 +12,7 @@ SHORT, LONG = "application/json", "application/json; charset=utf-8"
 OWN = {"id", "branch", "createdAt", "updatedAt"}
 
 
-def created(service: Service, kind: str, body: str) -> httpx.Response:
+def post_job(service: Service, kind: str, body: str) -> httpx.Response:
     return service.http.post(service.at("/job"), content=body.encode(), headers={"Content-Type": kind})
 
 
@@ -36,7 +36,7 @@ def created(service: Service, kind: str, body: str) -> httpx.Response:
     ],
 )
 def test_fast_and_regular_path_create_jobs_alike(service: Service, body: str) -> None:
-    short, long = created(service, SHORT, body), created(service, LONG, body)
+    short, long = post_job(service, SHORT, body), post_job(service, LONG, body)
     assert short.status_code == long.status_code
     assert set(short.headers) == set(long.headers)
     if short.status_code == 201:

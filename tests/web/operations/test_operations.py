@@ -1,4 +1,4 @@
-"""Whoever watches over the service is told the truth, in time, and nothing that is nobody's business."""
+"""Operators receive correct and timely metrics and probes, without private data."""
 
 import json
 import math
@@ -26,26 +26,26 @@ from copydesk.jobs.storage.tables import jobs, runs
 from copydesk.web.operations import readiness
 from copydesk.web.operations.readiness import Readiness
 from tests.conftest import DATABASES
-from tests.support.drills import drills
-from tests.support.postgres import line_to, new_database, through
-from tests.support.processes import Command, Orders, Served, environment, free_port
+from tests.support.drills import mark_drills
+from tests.support.postgres import connect_to_server, new_database, url_through_port
+from tests.support.processes import CommandSpec, RunningCommand, RunningServer, free_port, settings_environment
 from tests.support.repositories import commit, make_repository
 from tests.support.service import Service, serve
-from tests.support.tcp_proxy import Proxy, proxied
+from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 
 DOCS = Path(__file__).parents[3] / "docs" / "observability.md"
 PAGE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n"}
 
 
 @pytest.fixture
-def desk_on_both(tmp_path: Path, database_url: str) -> Iterator[Service]:
+def service_on_each_database(tmp_path: Path, database_url: str) -> Iterator[Service]:
     repository = make_repository(tmp_path / "docs.git", PAGE)
     with serve(tmp_path / "data", repository=repository, database_url=database_url) as running:
         yield running
 
 
-def figures(http: httpx.Client) -> dict[str, float]:
-    """By name and labels, as Prometheus itself reads them."""
+def read_metrics(http: httpx.Client) -> dict[str, float]:
+    """Returns the metrics by name and labels, as Prometheus parses them."""
     answer = http.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -56,25 +56,25 @@ def figures(http: httpx.Client) -> dict[str, float]:
     }
 
 
-def complete_figures(http: httpx.Client) -> dict[str, float]:
-    """Returns figures with those of the queue and the stores, which are left out while a busy machine is slow."""
+def read_complete_metrics(http: httpx.Client) -> dict[str, float]:
+    """Returns metrics including those of the queue and the stores, which a busy machine omits while it is slow."""
     until = time.monotonic() + 60
     while True:
-        time.sleep(1.1)  # what comes of the stores is good for a second
-        found = figures(http)
+        time.sleep(1.1)  # figures of the stores are cached for a second
+        found = read_metrics(http)
         if {"copydesk_jobs_active", "copydesk_views_waiting"} <= found.keys() or time.monotonic() > until:
             return found
 
 
-def test_metrics_count_jobs_events_and_exports(desk_on_both: Service) -> None:
-    service, http = desk_on_both, desk_on_both.http
-    before = figures(http)
+def test_metrics_count_jobs_events_and_exports(service_on_each_database: Service) -> None:
+    service, http = service_on_each_database, service_on_each_database.http
+    before = read_metrics(http)
     job = service.client.create_job("Replace “colour” with “color” on every page.")
     assert service.client.wait(job["id"])["status"] == "completed"
     events = [{"path": "/a", "eventId": "1"}, {"path": "/a", "eventId": "1"}, {"path": "/a.png"}, 7]
     assert http.post(f"/v1/analytics/{service.project.id}/events", json=events).status_code == 202
     assert http.get(f"/v1/analytics/{service.project.id}/views").status_code == 200
-    after = complete_figures(http)
+    after = read_complete_metrics(http)
 
     def more(name: str) -> float:
         return after[name] - before.get(name, 0)
@@ -93,7 +93,7 @@ def test_metrics_count_jobs_events_and_exports(desk_on_both: Service) -> None:
 
 
 def test_a_failed_publication_is_counted(service: Service) -> None:
-    commit(pygit2.Repository(str(service.repository)), PAGE, branch="copydesk")  # in the way of copydesk/…
+    commit(pygit2.Repository(str(service.repository)), PAGE, branch="copydesk")  # conflicts with copydesk/…
     before = instruments.publish_failures.value("repository_error")
     job = service.client.wait(service.client.create_job("Replace “colour” with “color” on every page.")["id"])
     assert (job["status"], job["reason"]) == ("failed", "repository_error")
@@ -122,11 +122,11 @@ def test_every_exposed_metric_is_documented(service: Service) -> None:
 
 
 def test_queue_metrics_use_indexes_and_not_past_jobs(database_url: str) -> None:
-    """As the database plans it: by an index, and never through the whole of a table."""
+    """Checks the database's query plan: an index, and never a scan of a table."""
     database = Database(database_url)
     try:
         migrate(database)
-        _past(database, 5_000)
+        _add_past_jobs(database, 5_000)
         asked: list[tuple[str, Any]] = []
         event.listen(database.engine, "before_cursor_execute", lambda *said: asked.append((said[2], said[3])))
         found = read_queue_stats(database)
@@ -143,7 +143,7 @@ def test_queue_metrics_use_indexes_and_not_past_jobs(database_url: str) -> None:
         database.close()
 
 
-def _past(database: Database, count: int) -> None:
+def _add_past_jobs(database: Database, count: int) -> None:
     project = Projects(database).create("Docs", repository="/nowhere", ref="main", actor="test")
     plain = {
         "project_id": project.id, "phase": "done", "prompt": "", "repository": "", "ref": "main", "model": "mechanic",
@@ -183,31 +183,31 @@ def _past(database: Database, count: int) -> None:
             connection.exec_driver_sql("vacuum analyze runs")
 
 
-def test_readiness_lists_its_parts(desk_on_both: Service) -> None:
-    answer = desk_on_both.http.get("/readyz")
+def test_readiness_lists_its_parts(service_on_each_database: Service) -> None:
+    answer = service_on_each_database.http.get("/readyz")
     assert answer.status_code == 200
     assert answer.json() == {"status": "ready", "parts": {"database": "ok", "disk": "ok", "analytics": "ok"}}
 
 
 @pytest.fixture
-def through_a_proxy(tmp_path: Path) -> Iterator[tuple[Service, Proxy]]:
+def service_and_proxy(tmp_path: Path) -> Iterator[tuple[Service, TcpProxy]]:
     url = new_database()
     repository = make_repository(tmp_path / "docs.git", PAGE)
-    with proxied(lambda: line_to(url)) as proxy:
-        reached = through(url, proxy.port)
+    with tcp_proxy(lambda: connect_to_server(url)) as proxy:
+        reached = url_through_port(url, proxy.port)
         with serve(tmp_path / "data", repository=repository, database_url=reached, with_worker=False) as running:
             yield running, proxy
             proxy.is_silent = False
 
 
 def test_hanging_database_is_noticed_within_two_seconds(
-    through_a_proxy: tuple[Service, Proxy], monkeypatch: pytest.MonkeyPatch
+    service_and_proxy: tuple[Service, TcpProxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, proxy = through_a_proxy
+    service, proxy = service_and_proxy
     with httpx.Client(base_url=service.url, timeout=60) as http:
         assert http.get("/readyz").status_code == 200
         proxy.is_silent = True
-        time.sleep(1.1)  # an answer is good for a second
+        time.sleep(1.1)  # a response is cached for a second
         for path in ("/readyz", "/metrics", "/readyz"):
             began = time.monotonic()
             answer = http.get(path)
@@ -240,7 +240,7 @@ def test_probes_query_the_stores_at_most_once_a_second(service: Service) -> None
 
 
 def test_readiness_reports_a_different_schema_version(tmp_path: Path, database_url: str) -> None:
-    """A newer one is that of the release that is being rolled out beside this one."""
+    """A newer version belongs to a release that is being rolled out."""
     desk = open_desk(Settings(data=tmp_path / "data", database_url=database_url))
     try:
         for version, is_ready in (("0000", False), ("moving", False), ("9999", True)):
@@ -279,24 +279,26 @@ def test_readiness_reports_an_unavailable_analytics_store(service: Service) -> N
 def test_metrics_on_a_separate_port_are_not_public(tmp_path: Path) -> None:
     port, apart = free_port(), free_port()
     command = ("serve", "--no-worker", "--port", str(port), "--metrics-port", str(apart))
-    server = Served(Orders(command, environment({"data": tmp_path / "data"}), tmp_path / "log"), port)
+    server = RunningServer(
+        CommandSpec(command, settings_environment({"data": tmp_path / "data"}), tmp_path / "log"), port
+    )
     try:
         server.wait_until_ready()
         refused = httpx.get(f"{server.url}/metrics", timeout=60)
         assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
         with httpx.Client(base_url=f"http://127.0.0.1:{apart}", timeout=60) as http:
-            assert figures(http)["copydesk_ready|database"] == 1
+            assert read_metrics(http)["copydesk_ready|database"] == 1
             assert http.get("/readyz").json()["parts"]["analytics"] == "ok"
             assert http.get(f"/v2/agent/{'0' * 24}/jobs").status_code == 404, "nothing of the API is there"
     finally:
         server.close()
 
 
-@pytest.mark.parametrize("database_url", drills(DATABASES, but=("postgres",)), indirect=True)
+@pytest.mark.parametrize("database_url", mark_drills(DATABASES, default=("postgres",)), indirect=True)
 def test_worker_answers_probes_on_its_configured_port(tmp_path: Path, database_url: str) -> None:
     port = free_port()
     settings = {"data": tmp_path / "data", "database_url": database_url, "metrics_port": port, "log_format": "json"}
-    worker = Command(Orders(("work",), environment(settings), tmp_path / "log"))
+    worker = RunningCommand(CommandSpec(("work",), settings_environment(settings), tmp_path / "log"))
     url = f"http://127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + 60
@@ -305,16 +307,16 @@ def test_worker_answers_probes_on_its_configured_port(tmp_path: Path, database_u
                 ready = httpx.get(f"{url}/readyz", timeout=60)
                 break
             except httpx.TransportError:
-                assert time.monotonic() < deadline, worker.said
+                assert time.monotonic() < deadline, worker.output
                 time.sleep(0.05)
         assert (ready.status_code, ready.json()["parts"]) == (200, {"database": "ok", "disk": "ok"})
         assert httpx.get(f"{url}/healthz", timeout=60).json()["status"] == "ok"
         assert httpx.get(f"{url}/elsewhere", timeout=60).status_code == 404
         with httpx.Client(base_url=url, timeout=60) as http:
-            found = figures(http)
+            found = read_metrics(http)
         assert (found["copydesk_worker_slots|free"], found["copydesk_ready|database"]) == (4, 1)
         assert not (tmp_path / "data" / "analytics.duckdb").exists(), "the views are not a worker's business"
         assert worker.stop() < 10
-        assert all("message" in json.loads(line) for line in worker.said.splitlines())
+        assert all("message" in json.loads(line) for line in worker.output.splitlines())
     finally:
         worker.close()

@@ -1,4 +1,4 @@
-"""A process that dies at a chosen statement, right before it is sent or right after it is done."""
+"""Simulates a process that dies at a chosen statement, right before it is sent or right after it is done."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,34 +7,34 @@ from typing import Any
 from copydesk.analytics.stores.clickhouse.connection.node import Node
 
 
-class Killed(BaseException):
-    """No handler of ours may catch it, as none runs in a process that is killed."""
+class SimulatedKill(BaseException):
+    """A BaseException, so that no handler of ours catches it: a killed process runs no handlers."""
 
 
 @contextmanager
-def killed_at(step: int, is_done: bool) -> Iterator[list[str]]:
-    """All statements of all nodes are counted from 0; those that were sent are in the list."""
-    sent: list[str] = []
+def kill_at_statement(step: int, is_done: bool) -> Iterator[list[str]]:
+    """Raises at a statement, counted from 0 over all nodes; yields the list of sent statements."""
+    statements: list[str] = []
     original = {name: getattr(Node, name) for name in ("execute", "insert")}
 
-    def dying(name: str) -> Any:
-        def act(self: Node, statement: str, *given: Any, **more: Any) -> Any:
-            number = len(sent)
-            sent.append(statement)
+    def wrap_until_kill(name: str) -> Any:
+        def act(self: Node, statement: str, *arguments: Any, **more: Any) -> Any:
+            number = len(statements)
+            statements.append(statement)
             if number == step and not is_done:
-                raise Killed
-            answer = original[name](self, statement, *given, **more)
+                raise SimulatedKill
+            answer = original[name](self, statement, *arguments, **more)
             if number == step:
-                raise Killed
+                raise SimulatedKill
             return answer
 
         return act
 
     for name in original:
-        setattr(Node, name, dying(name))
+        setattr(Node, name, wrap_until_kill(name))
     try:
-        yield sent
-    except Killed:
+        yield statements
+    except SimulatedKill:
         pass
     finally:
         for name, function in original.items():

@@ -1,4 +1,4 @@
-"""A copy is whole or is none: also of a store that was told to forget, and when another process comes between."""
+"""A backup is complete or fails: also of a store with deleted data, and when another process interferes."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.analytics.stores.clickhouse.connection.node import Node
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeaseLost
 from copydesk.core.db.database import Database
-from tests.analytics.stores.conformance.test_store import counted, view
-from tests.support.clickhouse_store import FILE, OnClickHouse
+from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
+from tests.support.clickhouse_store import URL_FILE_NAME, FolderClickHouseStore
 
 
-class Overtaken(Cluster):
-    """The first thing that is done in a turn takes so long that the turn is another's."""
+class OvertakenCluster(Cluster):
+    """A cluster whose first call under a lease takes so long that another process takes over the lease."""
 
-    def __init__(self, store: OnClickHouse) -> None:
+    def __init__(self, store: FolderClickHouseStore) -> None:
         super().__init__(store._cluster.address)
         self._main: Database = store.main
 
@@ -27,34 +27,36 @@ class Overtaken(Cluster):
         return super().pin_synced_replica(shard)
 
 
-def test_backup_after_deleting_a_project_can_be_restored(store: OnClickHouse, tmp_path: Path) -> None:
-    store.log_views([view(project="other")])
-    store.log_views([view()])
+def test_backup_after_deleting_a_project_can_be_restored(store: FolderClickHouseStore, tmp_path: Path) -> None:
+    store.log_views([make_view(project="other")])
+    store.log_views([make_view()])
     store.forget_project("other")
     assert len(store._batches.list_for_shard(0)) == 1
     with store.main.write() as tx:
-        store._batches.add_batch(tx, 99, 1 << 80, {0: 0})  # as copies of other versions may name
+        store._batches.add_batch(tx, 99, 1 << 80, {0: 0})  # backups of other versions may name such numbers
     store.back_up(tmp_path / "copy")
     (folder := tmp_path / "loaded").mkdir()
-    loaded = OnClickHouse(folder, tmp_path / "copy")
+    loaded = FolderClickHouseStore(folder, tmp_path / "copy")
     assert loaded.fold() == 1
     assert loaded.count_visitors_by_page("docs").totals.total == 1
     loaded.close()
-    (folder / FILE).unlink()
+    (folder / URL_FILE_NAME).unlink()
 
 
-def test_process_that_lost_its_lease_neither_backs_up_nor_restores(store: OnClickHouse, tmp_path: Path) -> None:
-    counted(store, view())
-    store.log_views([view(visitor=2)])
+def test_process_that_lost_its_lease_neither_backs_up_nor_restores(
+    store: FolderClickHouseStore, tmp_path: Path
+) -> None:
+    log_and_fold(store, make_view())
+    store.log_views([make_view(visitor=2)])
     store.back_up(tmp_path / "copy")
     with pytest.raises(ShardLeaseLost):
-        back_up(Overtaken(store), store._batches, store._shard_leases, tmp_path / "second")
+        back_up(OvertakenCluster(store), store._batches, store._shard_leases, tmp_path / "second")
     assert not (tmp_path / "second").exists()
     (folder := tmp_path / "loaded").mkdir()
-    empty = OnClickHouse(folder)
+    empty = FolderClickHouseStore(folder)
     assert empty.fold() == 0
     with pytest.raises(ShardLeaseLost):
-        restore(Overtaken(empty), empty._batches, empty._shard_leases, tmp_path / "copy")
+        restore(OvertakenCluster(empty), empty._batches, empty._shard_leases, tmp_path / "copy")
     assert empty.backlog() == 0
     empty.close()
-    (folder / FILE).unlink()
+    (folder / URL_FILE_NAME).unlink()

@@ -1,4 +1,4 @@
-"""Several shards: visitors are spread over them, and every answer is what one store would say."""
+"""Several shards: visitors are spread over them, and every report equals that of a single store."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -17,16 +17,18 @@ from copydesk.analytics.stores.clickhouse.connection.cluster import (
 )
 from copydesk.analytics.stores.clickhouse.connection.node import Node
 from copydesk.analytics.stores.clickhouse.connection.url import ClickHouseAddress, parse_clickhouse_url
-from tests.analytics.stores.clickhouse.test_crash import agree, lived
-from tests.analytics.stores.conformance.test_exact import drive
-from tests.analytics.stores.conformance.test_store import view
-from tests.support.clickhouse import ask, new_database
-from tests.support.clickhouse_store import FILE, OnClickHouse, main_database
+from tests.analytics.stores.clickhouse.test_crash import assert_same_reports, fill_store
+from tests.analytics.stores.conformance.test_exact import run_state_machine
+from tests.analytics.stores.conformance.test_store import make_view
+from tests.support.clickhouse import new_database, run_query
+from tests.support.clickhouse_store import URL_FILE_NAME, FolderClickHouseStore, main_database
 
 
 class TwoShards(Cluster):
-    """In two databases of one engine, read through Merge tables where a cluster has Distributed ones: whatever a shard
-    does is done, but for the way over the network and replication."""
+    """Two databases of one engine, read through Merge tables in place of a cluster's Distributed tables.
+
+    Exercises everything that a shard does, except the network and replication.
+    """
 
     def __init__(self, address: ClickHouseAddress) -> None:
         super().__init__(address)
@@ -47,7 +49,7 @@ class TwoShards(Cluster):
             )
 
 
-class OnTwoShards(ClickHouseStore):
+class TwoShardStore(ClickHouseStore):
     def __init__(self, folder: Path) -> None:
         named = folder / "clickhouse.url"
         if not named.exists():
@@ -61,30 +63,30 @@ class OnTwoShards(ClickHouseStore):
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[OnTwoShards]:
-    opened = OnTwoShards(tmp_path)
+def store(tmp_path: Path) -> Iterator[TwoShardStore]:
+    opened = TwoShardStore(tmp_path)
     yield opened
     opened.close()
 
 
-def test_two_shards_answer_as_one_and_their_backup_restores_into_one(store: OnTwoShards, tmp_path: Path) -> None:
-    model = lived(store)
+def test_two_shards_answer_as_one_and_their_backup_restores_into_one(store: TwoShardStore, tmp_path: Path) -> None:
+    model = fill_store(store)
     assert store.fold() == model.fold()
-    agree(store, model)
+    assert_same_reports(store, model)
     assert [shard.query("select count() > 0 from visits") for shard in store._cluster.shards] == [[(1,)], [(1,)]]
     store.forget_visitor("docs", 1)
     model.forget_visitor("docs", 1)
-    agree(store, model)
+    assert_same_reports(store, model)
     store.back_up(tmp_path / "copy")
     (folder := tmp_path / "loaded").mkdir()
-    loaded = OnClickHouse(folder, tmp_path / "copy")
-    agree(loaded, model)
+    loaded = FolderClickHouseStore(folder, tmp_path / "copy")
+    assert_same_reports(loaded, model)
     loaded.close()
-    (folder / FILE).unlink()
+    (folder / URL_FILE_NAME).unlink()
 
 
-class Pinned(Cluster):
-    """A shard whose replicas are all away, but for the one that it caught up with."""
+class PinnedCluster(Cluster):
+    """A shard whose replicas are all unavailable, except the one that it is synchronized with."""
 
     @cached_property
     def shards(self) -> Sequence[Node]:
@@ -96,8 +98,8 @@ class Pinned(Cluster):
 
 def test_folding_uses_only_the_replica_that_caught_up(tmp_path: Path) -> None:
     main, address = main_database(tmp_path), parse_clickhouse_url(new_database())
-    whole, pinned = ClickHouseStore("", main, Cluster(address)), ClickHouseStore("", main, Pinned(address))
-    model = lived(whole)
+    whole, pinned = ClickHouseStore("", main, Cluster(address)), ClickHouseStore("", main, PinnedCluster(address))
+    model = fill_store(whole)
     assert pinned.fold() == model.fold()
     pinned.set_ai_classes("docs", {"search"})
     model.ai["docs"] = frozenset({"search"})
@@ -105,24 +107,24 @@ def test_folding_uses_only_the_replica_that_caught_up(tmp_path: Path) -> None:
     pinned.forget_project("docs")
     pinned.forget_project("other")
     pinned.restore(tmp_path / "copy")
-    agree(whole, model)
+    assert_same_reports(whole, model)
     for closed in (whole, pinned, main):
         closed.close()
 
 
-def test_duplicate_event_is_found_on_any_shard(store: OnTwoShards) -> None:
-    assert store.log_views([view(event=5, visitor=1)]).accepted == 1
-    assert store.log_views([view(event=5, visitor=2)]).duplicates == (0,)
+def test_duplicate_event_is_found_on_any_shard(store: TwoShardStore) -> None:
+    assert store.log_views([make_view(event=5, visitor=1)]).accepted == 1
+    assert store.log_views([make_view(event=5, visitor=2)]).duplicates == (0,)
     store.fold()
-    assert store.log_views([view(event=5, visitor=2)]).duplicates == (0,)
+    assert store.log_views([make_view(event=5, visitor=2)]).duplicates == (0,)
 
 
 @pytest.mark.drill
 def test_reports_of_two_shards_stay_exact_under_random_operations() -> None:
-    def opened(folder: Path) -> Store:
-        return OnTwoShards(folder)
+    def open_store(folder: Path) -> Store:
+        return TwoShardStore(folder)
 
-    drive(opened, examples=20, steps=25)
+    run_state_machine(open_store, examples=20, steps=25)
 
 
 def test_clickhouse_parses_every_cluster_definition() -> None:
@@ -131,8 +133,8 @@ def test_clickhouse_parses_every_cluster_definition() -> None:
     assert len(definitions) == 2 + len(list_shard_tables()) + len(SHARDING_COLUMNS)
     for definition in definitions:
         quoted = definition.replace("\\", "\\\\").replace("'", "\\'")
-        read = ask(f"select formatQuery('{quoted}')")
+        read = run_query(f"select formatQuery('{quoted}')")
         assert "ON CLUSTER main" in read
         assert ("Replicated" in read) == ("desk_shard." in read and "Distributed" not in read)
     for table in list_shard_tables():
-        assert ask(f"select formatQuery('system sync replica {table}')")
+        assert run_query(f"select formatQuery('system sync replica {table}')")

@@ -1,4 +1,4 @@
-"""The grants that the documentation names: the engine reads them, and a store can live with them."""
+"""The grants in the documentation: the engine parses them, and a store works with them."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
-from tests.analytics.stores.clickhouse.test_crash import agree, lived
-from tests.support.clickhouse import ROOT, ask, clickhouse_server
+from tests.analytics.stores.clickhouse.test_crash import assert_same_reports, fill_store
+from tests.support.clickhouse import ROOT, clickhouse_server, run_query
 from tests.support.clickhouse_store import main_database
 
 BLOCKS = re.findall(r"```sql\n(.*?)```", (ROOT / "docs/clickhouse.md").read_text("utf-8"), re.S)
@@ -28,7 +28,7 @@ USERS = """
 def test_clickhouse_parses_every_documented_grant() -> None:
     for statement in (*ALONE, *IN_A_CLUSTER):
         quoted = statement.replace("'", "\\'")
-        assert ask(f"select formatQuery('{quoted}')").startswith(("GRANT", "CREATE USER"))
+        assert run_query(f"select formatQuery('{quoted}')").startswith(("GRANT", "CREATE USER"))
 
 
 @pytest.mark.drill
@@ -38,11 +38,11 @@ def test_documented_grants_are_enough_for_a_store(tmp_path: Path) -> None:
     config.write_text(USERS.format("".join(f"<query>{statement}</query>" for statement in granted), config))
     main = main_database(tmp_path)
     with clickhouse_server(f"config-file={config}") as server:
-        assert "DROP" not in server.ask("show grants"), "it is granted these and nothing else"
+        assert "DROP" not in server.run_query("show grants"), "it is granted these and nothing else"
         store = ClickHouseStore(server.url("desk"), main)
-        model = lived(store)
+        model = fill_store(store)
         assert store.fold() == model.fold()
-        agree(store, model)
+        assert_same_reports(store, model)
         store.set_ai_classes("docs", {"search"})
         store.rebuild_index()
         store.forget_visitor("docs", 1)

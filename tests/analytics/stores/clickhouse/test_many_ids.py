@@ -1,22 +1,22 @@
-"""A desk of thousands of projects: what is given to a statement has its bounds, whatever the number of projects."""
+"""A desk with thousands of projects: the size of a statement is limited for any number of projects."""
 
 import pytest
 from sqlalchemy import insert
 
 from copydesk.analytics.stores.base import CLASS_BITS, Counts
 from copydesk.analytics.tables import view_classes
-from tests.analytics.stores.conformance.test_store import MONDAY, view
-from tests.support.clickhouse_store import OnClickHouse
+from tests.analytics.stores.conformance.test_store import MONDAY, make_view
+from tests.support.clickhouse_store import FolderClickHouseStore
 
 PROJECTS = [f"prj_{number:026}" for number in range(4_500)]
 
 
 @pytest.mark.drill
-def test_thousands_of_projects_with_own_ai_classes_work(store: OnClickHouse) -> None:
+def test_thousands_of_projects_with_own_ai_classes_work(store: FolderClickHouseStore) -> None:
     with store.main.write() as tx:
         tx.execute(insert(view_classes), [{"project_id": project, "ai": CLASS_BITS["search"]} for project in PROJECTS])
-    views = [view(kind="search", project=project, event=7) for project in PROJECTS]
-    assert store.log_views([*views, view(kind="assistant")]).accepted == len(views) + 1
+    views = [make_view(kind="search", project=project, event=7) for project in PROJECTS]
+    assert store.log_views([*views, make_view(kind="assistant")]).accepted == len(views) + 1
     assert len(store.log_views(views).duplicates) == len(views)
     assert store.fold() == len(views) + 1
     for _ in range(2):

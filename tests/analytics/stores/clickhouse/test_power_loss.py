@@ -1,4 +1,4 @@
-"""A server that loses its power keeps what it wrote and may forget what it was to recognise; an older store goes on."""
+"""After a power loss, a server has its rows but may have lost its deduplication records; older stores still work."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,32 +8,32 @@ import pytest
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
 from copydesk.analytics.stores.clickhouse.folding.apply_plan import SUMMED_TABLES
 from copydesk.analytics.stores.clickhouse.schema import CLICKHOUSE_SCHEMA_VERSION
-from tests.analytics.stores.clickhouse.faults import killed_at
-from tests.analytics.stores.clickhouse.test_crash import FIRST, agree, lived
-from tests.analytics.stores.conformance.model import Model
-from tests.support.clickhouse import ClickHouse, clickhouse_server
-from tests.support.clickhouse_store import OnClickHouse, main_database
-from tests.support.drills import drills
+from tests.analytics.stores.clickhouse.faults import kill_at_statement
+from tests.analytics.stores.clickhouse.test_crash import FIRST, assert_same_reports, fill_store
+from tests.analytics.stores.conformance.model import ReferenceStore
+from tests.support.clickhouse import ClickHouseServer, clickhouse_server
+from tests.support.clickhouse_store import FolderClickHouseStore, main_database
+from tests.support.drills import mark_drills
 
 MARKS = (2, 5, 9)
-"""Which statements of a fold mark a table as done."""
+"""The statements of a fold that mark a table as done."""
 
 
 @pytest.fixture
-def server() -> Iterator[ClickHouse]:
+def server() -> Iterator[ClickHouseServer]:
     with clickhouse_server() as started:
         yield started
 
 
-@pytest.mark.parametrize("mark", drills(MARKS, but=[5]))
+@pytest.mark.parametrize("mark", mark_drills(MARKS, default=[5]))
 def test_fold_interrupted_by_power_loss_between_tables_counts_once(
-    server: ClickHouse, tmp_path: Path, mark: int
+    server: ClickHouseServer, tmp_path: Path, mark: int
 ) -> None:
     main = main_database(tmp_path)
-    store, model = ClickHouseStore(server.new_database(), main), Model()
+    store, model = ClickHouseStore(server.new_database(), main), ReferenceStore()
     store.log_views(FIRST)
     model.log_views(FIRST)
-    with killed_at(mark, is_done=True) as sent:
+    with kill_at_statement(mark, is_done=True) as sent:
         store.fold()
     assert sent[-1].startswith("insert into carried")
     server.kill()
@@ -43,14 +43,14 @@ def test_fold_interrupted_by_power_loss_between_tables_counts_once(
         log.unlink()
     server.start()
     assert store.fold() == model.fold()
-    agree(store, model)
+    assert_same_reports(store, model)
     assert sum(row.views for row in store.list_rules("docs")) == len(FIRST)
     store.close()
     main.close()
 
 
-def test_store_of_schema_version_1_is_upgraded(store: OnClickHouse, tmp_path: Path) -> None:
-    model = lived(store)
+def test_store_of_schema_version_1_is_upgraded(store: FolderClickHouseStore, tmp_path: Path) -> None:
+    model = fill_store(store)
     node = store._cluster.reader
     for statement in (
         "drop table carried",
@@ -59,9 +59,9 @@ def test_store_of_schema_version_1_is_upgraded(store: OnClickHouse, tmp_path: Pa
         "insert into schema select 1",
     ):
         node.execute(statement)
-    newer = OnClickHouse(tmp_path)
+    newer = FolderClickHouseStore(tmp_path)
     assert newer.fold() == model.fold()
-    agree(newer, model)
+    assert_same_reports(newer, model)
     assert node.query("select max(number) from schema") == [(CLICKHOUSE_SCHEMA_VERSION,)]
     assert "TTL" not in str(node.query("show create table staged"))
     newer.close()

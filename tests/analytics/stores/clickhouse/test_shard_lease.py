@@ -1,4 +1,4 @@
-"""Turns: whoever lost theirs, by dying or by being away, can decide nothing any more."""
+"""Shard leases: a process that lost its lease, because it died or was unavailable, can no longer decide anything."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,17 +11,17 @@ from copydesk.analytics.stores.clickhouse.connection.errors import StoreBusy
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeaseLost, ShardLeases
 from copydesk.core.clock import HOUR
 from copydesk.core.db.database import Database
-from tests.support import migrated
+from tests.support import migrated_databases
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.drill)])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    opened = Database(migrated.new_database(request.param, tmp_path))
+    opened = Database(migrated_databases.new_database(request.param, tmp_path))
     yield opened
     opened.close()
 
 
-def set_until(database: Database, moment: str) -> None:
+def set_lease_end(database: Database, moment: str) -> None:
     with database.write() as tx:
         tx.execute(text(f"update view_folds set until = {moment}"))
 
@@ -54,7 +54,7 @@ def test_thread_waiting_for_the_lease_times_out(database: Database) -> None:
 def test_holder_whose_lease_was_taken_over_cannot_write(database: Database) -> None:
     with ShardLeases(database).acquire([0]) as [late]:
         late.advance_number(0)
-        set_until(database, "1")
+        set_lease_end(database, "1")
         with ShardLeases(database).acquire([0]) as [next_one]:
             next_one.advance_number(0)
             assert next_one.number > late.number
@@ -70,7 +70,7 @@ def test_holder_whose_lease_was_taken_over_cannot_write(database: Database) -> N
 def test_holder_whose_lease_expired_cannot_write(database: Database) -> None:
     with ShardLeases(database).acquire([0]) as [late]:
         late.advance_number(0)
-        set_until(database, "1")
+        set_lease_end(database, "1")
         with pytest.raises(ShardLeaseLost), database.write() as tx:
             late.commit_plan(tx, {})
 
@@ -89,6 +89,6 @@ def test_pending_change_passes_to_the_next_holder_with_its_number(database: Data
 
 def test_lease_ends_after_the_clock_was_set_back(database: Database) -> None:
     with ShardLeases(database).acquire([0]):
-        set_until(database, f"{database.clock_sql} + {HOUR}")
+        set_lease_end(database, f"{database.clock_sql} + {HOUR}")
         with ShardLeases(database, timeout_seconds=0.1).acquire([0]):
             pass

@@ -1,4 +1,4 @@
-"""ClickHouse may be away, slow, locked or newer: that is said soon and plainly, and what was kept is there later."""
+"""ClickHouse may be unavailable, slow, locked or newer: a clear error appears soon, and stored views stay."""
 
 import logging
 import time
@@ -17,9 +17,9 @@ from copydesk.analytics.stores.open_store import open_store
 from copydesk.core.db.database import Database
 from copydesk.core.errors import StoreUnavailable
 from copydesk.core.settings import BadSettings, read_settings
-from tests.analytics.stores.conformance.test_store import view
-from tests.support.clickhouse import PASSWORD, ClickHouse, clickhouse_server, new_database
-from tests.support.clickhouse_store import OnClickHouse, main_database
+from tests.analytics.stores.conformance.test_store import make_view
+from tests.support.clickhouse import PASSWORD, ClickHouseServer, clickhouse_server, new_database
+from tests.support.clickhouse_store import FolderClickHouseStore, main_database
 
 
 @pytest.fixture
@@ -30,23 +30,27 @@ def main(tmp_path: Path) -> Iterator[Database]:
 
 
 @pytest.fixture
-def server() -> Iterator[ClickHouse]:
+def server() -> Iterator[ClickHouseServer]:
     with clickhouse_server() as started:
         yield started
 
 
-def test_acknowledged_views_are_counted_after_a_kill_of_the_server(server: ClickHouse, main: Database) -> None:
+def test_acknowledged_views_are_counted_after_a_kill_of_the_server(server: ClickHouseServer, main: Database) -> None:
     store = ClickHouseStore(server.new_database(), main)
-    assert store.log_views([view(event=1), view(visitor=2)]) == LogResult(2)
+    assert store.log_views([make_view(event=1), make_view(visitor=2)]) == LogResult(2)
     server.kill()
     begun = time.monotonic()
-    for act in (lambda: store.log_views([view(event=2)]), store.fold, lambda: store.count_visitors_by_page("docs")):
+    for act in (
+        lambda: store.log_views([make_view(event=2)]),
+        store.fold,
+        lambda: store.count_visitors_by_page("docs"),
+    ):
         with pytest.raises(StoreUnavailable):
             act()
     assert time.monotonic() - begun < 60
     server.start()
     assert store.backlog() == 2
-    assert store.log_views([view(event=1), view(event=2, visitor=3)]) == LogResult(1, (0,))
+    assert store.log_views([make_view(event=1), make_view(event=2, visitor=3)]) == LogResult(1, (0,))
     assert store.fold() == 3
     server.kill()
     server.start()
@@ -54,27 +58,27 @@ def test_acknowledged_views_are_counted_after_a_kill_of_the_server(server: Click
     store.close()
 
 
-def test_server_unavailable_at_startup_is_used_once_available(server: ClickHouse, main: Database) -> None:
+def test_server_unavailable_at_startup_is_used_once_available(server: ClickHouseServer, main: Database) -> None:
     store = ClickHouseStore(server.url("made_when_needed"), main)
     server.kill()
     with pytest.raises(StoreUnavailable):
-        store.log_views([view()])
+        store.log_views([make_view()])
     server.start()
-    assert store.log_views([view()]) == LogResult(1)
+    assert store.log_views([make_view()]) == LogResult(1)
     store.close()
 
 
 @pytest.mark.drill
-def test_silent_server_times_out_quickly(server: ClickHouse, main: Database) -> None:
+def test_silent_server_times_out_quickly(server: ClickHouseServer, main: Database) -> None:
     store = ClickHouseStore(server.new_database(), main)
-    store.log_views([view()])
+    store.log_views([make_view()])
     server.pause()
     begun = time.monotonic()
     with pytest.raises(StoreUnavailable):
-        store.log_views([view()])
+        store.log_views([make_view()])
     assert time.monotonic() - begun < 60
     server.resume()
-    assert store.log_views([view()]) == LogResult(1)
+    assert store.log_views([make_view()]) == LogResult(1)
     assert store.fold() == 2
     store.close()
 
@@ -83,19 +87,19 @@ def test_wrong_password_is_refused_without_showing_it(main: Database, caplog: py
     caplog.set_level(logging.DEBUG)
     store = ClickHouseStore(new_database().replace(PASSWORD, "se%25cret"), main)
     with pytest.raises(StoreAccessDenied) as refused:
-        store.log_views([view()])
+        store.log_views([make_view()])
     told = f"{refused.value!r} {refused.value.__cause__!r} {store._cluster.address!r} {caplog.text}"
     assert "se%cret" not in told
     assert "se%25cret" not in told
 
 
-def test_a_store_of_a_newer_version_is_refused(store: OnClickHouse, tmp_path: Path) -> None:
-    store.log_views([view()])
+def test_a_store_of_a_newer_version_is_refused(store: FolderClickHouseStore, tmp_path: Path) -> None:
+    store.log_views([make_view()])
     node = store._cluster.reader
     node.execute("insert into schema select {number:UInt32}", {"number": CLICKHOUSE_SCHEMA_VERSION + 1})
     try:
         with pytest.raises(StoreSchemaNewer):
-            ClickHouseStore((tmp_path / "clickhouse.url").read_text(), store.main).log_views([view()])
+            ClickHouseStore((tmp_path / "clickhouse.url").read_text(), store.main).log_views([make_view()])
     finally:
         node.execute(
             "alter table schema delete where number = {number:UInt32}", {"number": CLICKHOUSE_SCHEMA_VERSION + 1}
@@ -111,8 +115,8 @@ def test_server_error_says_what_to_do(code: int, meant: type[StoreUnavailable]) 
     assert type(translate_error(DatabaseError("…", code=code))) is meant
 
 
-def test_invalid_query_is_not_reported_as_unavailable_store(store: OnClickHouse) -> None:
-    store.log_views([view()])
+def test_invalid_query_is_not_reported_as_unavailable_store(store: FolderClickHouseStore) -> None:
+    store.log_views([make_view()])
     with pytest.raises(Exception, match="UNKNOWN_TABLE"):
         store._cluster.reader.query("select * from nowhere")
 

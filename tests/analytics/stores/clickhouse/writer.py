@@ -1,4 +1,4 @@
-"""A server of its own: logs views, whose events its neighbours log too, says which it kept, and folds now and then.
+"""A separate server process: logs views whose events others log too, prints which it stored, and folds sometimes.
 
 python -m tests.analytics.stores.clickhouse.writer <ClickHouse> <main database> <seed> <views>
 """
@@ -10,7 +10,7 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
-from tests.analytics.stores.conformance.test_store import MONDAY, view
+from tests.analytics.stores.conformance.test_store import MONDAY, make_view
 
 EVENTS = 400
 VISITORS = 50
@@ -22,9 +22,9 @@ def main(url: str, main_url: str, seed: str, views: str) -> None:
     store = ClickHouseStore(url, database)
     for _ in range(int(views) // 20):
         events = [chance.randrange(EVENTS) for _ in range(20)]
-        logged = store.log_views([of_event(event) for event in events])
-        kept = [event for position, event in enumerate(events) if position not in logged.duplicates]
-        print(*kept, flush=True)  # noqa: T201 - for the test that started it
+        logged = store.log_views([view_for_event(event) for event in events])
+        stored = [event for position, event in enumerate(events) if position not in logged.duplicates]
+        print(*stored, flush=True)  # noqa: T201 - for the test that started it
         if chance.random() < 0.3:
             store.fold()
     store.fold()
@@ -32,8 +32,8 @@ def main(url: str, main_url: str, seed: str, views: str) -> None:
     database.close()
 
 
-def of_event(event: int) -> PageView:
-    return view(f"/{event % 7}", MONDAY + event % 5, visitor=event % VISITORS + 1, event=event)
+def view_for_event(event: int) -> PageView:
+    return make_view(f"/{event % 7}", MONDAY + event % 5, visitor=event % VISITORS + 1, event=event)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What every answer must be: views in a list, visitors in sets, counted by looking at each."""
+"""A reference store: views in a list, visitors in sets, every report counted by iteration."""
 
 from collections.abc import Callable, Hashable, Iterable
 from datetime import date, timedelta
@@ -25,7 +25,7 @@ K = TypeVar("K", bound=Hashable)
 EPOCH = date(1970, 1, 1)
 
 
-class Model:
+class ReferenceStore:
     def __init__(self) -> None:
         self.logged: list[PageView] = []
         self.folded: list[PageView] = []
@@ -64,13 +64,13 @@ class Model:
     def count_visitors_by_page(
         self, project: str, days: DayRange, limit: int, offset: int, query: PageQuery = DEFAULT_PAGE_QUERY
     ) -> ReportPage:
-        return self._page(self._within(project, days), self._visitors, project, limit, offset, query)
+        return self._page(self._views_in_range(project, days), self._visitors, project, limit, offset, query)
 
     def count_views_by_page(self, project: str, days: DayRange, limit: int, offset: int) -> ReportPage:
-        return self._page(self._within(project, days), self._views, project, limit, offset)
+        return self._page(self._views_in_range(project, days), self._views, project, limit, offset)
 
     def list_agents(self, project: str, days: DayRange, limit: int, offset: int) -> tuple[list[AgentRow], bool]:
-        groups = _grouped(self._within(project, days), lambda v: (v.agent, v.operator, v.kind.value))
+        groups = _group_views(self._views_in_range(project, days), lambda v: (v.agent, v.operator, v.kind.value))
         rows = [
             AgentRow(agent or None, operator or None, kind, len({v.visitor for v in group} - {None}), len(group))
             for (agent, operator, kind), group in groups.items()
@@ -81,11 +81,13 @@ class Model:
         return rows[offset : offset + limit], len(rows) > offset + limit
 
     def load_timeseries(self, project: str, interval: Interval, days: DayRange) -> list[TimeseriesPoint]:
-        groups = _grouped(self._within(project, days), lambda v: begin_of(v.at // DAY, interval))
-        made = [TimeseriesPoint(day, self._visitors(project, g), self._views(project, g)) for day, g in groups.items()]
-        return sorted((moment for moment in made if moment.views.total), key=lambda moment: moment.day)
+        groups = _group_views(self._views_in_range(project, days), lambda v: interval_start(v.at // DAY, interval))
+        points = [
+            TimeseriesPoint(day, self._visitors(project, g), self._views(project, g)) for day, g in groups.items()
+        ]
+        return sorted((moment for moment in points if moment.views.total), key=lambda moment: moment.day)
 
-    def _within(self, project: str, days: DayRange) -> list[PageView]:
+    def _views_in_range(self, project: str, days: DayRange) -> list[PageView]:
         return [v for v in self.folded if v.project == project and days.first <= v.at // DAY < days.end]
 
     def _page(
@@ -97,7 +99,9 @@ class Model:
         offset: int,
         query: PageQuery = DEFAULT_PAGE_QUERY,
     ) -> ReportPage:
-        rows = [PageCounts(path, count(project, group)) for path, group in _grouped(views, lambda v: v.path).items()]
+        rows = [
+            PageCounts(path, count(project, group)) for path, group in _group_views(views, lambda v: v.path).items()
+        ]
         rows = [row for row in rows if row.count.total and query.search.lower() in row.path.lower()]
         rows.sort(key=lambda row: row.path)
         by = {row.path: row.path if query.by == "path" else getattr(row.count, query.by) for row in rows}
@@ -115,7 +119,7 @@ class Model:
         return Counts(human, ai, human + ai)
 
 
-def begin_of(day: int, interval: Interval) -> int:
+def interval_start(day: int, interval: Interval) -> int:
     moment = EPOCH + timedelta(day)
     if interval == "week":
         moment -= timedelta(moment.weekday())
@@ -124,7 +128,7 @@ def begin_of(day: int, interval: Interval) -> int:
     return (moment - EPOCH).days
 
 
-def _grouped(views: list[PageView], key: Callable[[PageView], K]) -> dict[K, list[PageView]]:
+def _group_views(views: list[PageView], key: Callable[[PageView], K]) -> dict[K, list[PageView]]:
     groups: dict[K, list[PageView]] = {}
     for view in views:
         groups.setdefault(key(view), []).append(view)

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, every answer is what looking at each view would say."""
+"""After any operations in any order, every report equals the count over all views."""
 
 import shutil
 import tempfile
@@ -21,10 +21,10 @@ from hypothesis.stateful import (
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import CLASS_BITS, DayRange, Interval, PageQuery, ReportPage, Store
 from copydesk.core.clock import DAY
-from tests.analytics.stores.conformance.model import Model
+from tests.analytics.stores.conformance.model import ReferenceStore
 
 FIRST = 20_470
-"""2026-01-18: forty days from here hold a month and several weeks."""
+"""2026-01-18: the following forty days contain a month and several weeks."""
 PROJECTS = ("docs", "other")
 DAYS = st.integers(FIRST, FIRST + 40)
 VIEWS = st.builds(
@@ -55,12 +55,12 @@ CHOICES = st.builds(
 INTERVALS: tuple[Interval, ...] = ("day", "week", "month")
 
 
-def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachine]:
+def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachine]:
     class Machine(RuleBasedStateMachine):
         @initialize()
         def begin(self) -> None:
             self.folder = Path(tempfile.mkdtemp(prefix="copydesk-exact-"))
-            self.store, self.model = open_store(self.folder), Model()
+            self.store, self.model = open_store(self.folder), ReferenceStore()
 
         def teardown(self) -> None:
             self.store.close()
@@ -88,13 +88,15 @@ def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachi
         )
         def ask(self, project: str, days: DayRange, limit: int, offset: int, choice: PageQuery) -> None:
             asked = (project, days, limit, offset)
-            assert _plain(self.store.count_visitors_by_page(*asked, choice)) == _plain(
+            assert _with_row_list(self.store.count_visitors_by_page(*asked, choice)) == _with_row_list(
                 self.model.count_visitors_by_page(*asked, choice)
             )
-            assert _plain(self.store.count_visitors_by_page(*asked)) == _plain(
+            assert _with_row_list(self.store.count_visitors_by_page(*asked)) == _with_row_list(
                 self.model.count_visitors_by_page(*asked)
             )
-            assert _plain(self.store.count_views_by_page(*asked)) == _plain(self.model.count_views_by_page(*asked))
+            assert _with_row_list(self.store.count_views_by_page(*asked)) == _with_row_list(
+                self.model.count_views_by_page(*asked)
+            )
             rows, more = self.store.list_agents(*asked)
             assert (list(rows), more) == self.model.list_agents(*asked)
             for interval in INTERVALS:
@@ -137,14 +139,14 @@ def machine_for(open_store: Callable[[Path], Store]) -> type[RuleBasedStateMachi
     return Machine
 
 
-def _plain(page: ReportPage) -> ReportPage:
-    """Rows as a list, whichever sequence they came in."""
+def _with_row_list(page: ReportPage) -> ReportPage:
+    """Converts the rows to a list."""
     return replace(page, rows=list(page.rows))
 
 
-def drive(open_store: Callable[[Path], Store], examples: int, steps: int) -> None:
+def run_state_machine(open_store: Callable[[Path], Store], examples: int, steps: int) -> None:
     run_state_machine_as_test(
-        machine_for(open_store),
+        make_state_machine(open_store),
         settings=settings(
             max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
         ),
@@ -152,9 +154,9 @@ def drive(open_store: Callable[[Path], Store], examples: int, steps: int) -> Non
 
 
 def test_reports_stay_exact_under_random_operations(open_store: Callable[[Path], Store], is_slow: bool) -> None:
-    drive(open_store, examples=4 if is_slow else 8, steps=12 if is_slow else 20)
+    run_state_machine(open_store, examples=4 if is_slow else 8, steps=12 if is_slow else 20)
 
 
 @pytest.mark.drill
 def test_reports_stay_exact_under_many_random_operations(open_store: Callable[[Path], Store], is_slow: bool) -> None:
-    drive(open_store, examples=40 if is_slow else 300, steps=30 if is_slow else 40)
+    run_state_machine(open_store, examples=40 if is_slow else 300, steps=30 if is_slow else 40)

@@ -1,4 +1,4 @@
-"""Nothing acknowledged is lost, and nothing is counted twice, whenever the process is killed."""
+"""A killed process loses no acknowledged view and counts none twice."""
 
 import random
 import subprocess
@@ -10,13 +10,15 @@ import pytest
 
 from copydesk.analytics.stores.base import ALL_DAYS
 from copydesk.analytics.stores.duckdb import DuckStore
-from tests.analytics.stores.conformance.model import Model
-from tests.analytics.stores.duckdb.writer import SIZE, batch
+from tests.analytics.stores.conformance.model import ReferenceStore
+from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, make_batch
 
 
-def killed(path: Path, number: int, seconds: float, *, writing: bool) -> int:
-    """A writer that begins with this batch and is killed after so long, from its start or from its first batch on; the
-    number after the last one acknowledged."""
+def run_and_kill_writer(path: Path, number: int, seconds: float, *, writing: bool) -> int:
+    """Runs a writer from this batch on and kills it after `seconds` from its start, or from its first batch.
+
+    Returns the number after the last acknowledged batch.
+    """
     command = [sys.executable, "-m", "tests.analytics.stores.duckdb.writer", str(path), str(number)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
@@ -28,25 +30,25 @@ def killed(path: Path, number: int, seconds: float, *, writing: bool) -> int:
     return int(whole[-1]) + 1 if whole else number
 
 
-def drill(path: Path, rounds: int, seed: int) -> None:
+def kill_repeatedly(path: Path, rounds: int, seed: int) -> None:
     chance, acknowledged = random.Random(seed), 0
     for number in range(rounds):
-        # While it opens, recovers from the crash before, logs, folds or writes back. In two of three rounds the test
-        # waits until the writer has written, which may take long on a busy machine.
+        # Kills while the writer opens, recovers, logs, folds or writes back. In two of three rounds the test waits
+        # until the writer has written, which may take long on a busy machine.
         writing = number % 3 != 2
         seconds = chance.uniform(0, 0.6) if writing else chance.uniform(0.2, 0.9)
-        acknowledged = killed(path, acknowledged, seconds, writing=writing)
+        acknowledged = run_and_kill_writer(path, acknowledged, seconds, writing=writing)
         if chance.random() < 0.5:
-            continue  # the next writer meets what two crashes left
+            continue  # the next writer recovers from two crashes
         store = DuckStore(path)
         store.fold()
         total = store.count_views_by_page("docs").totals.total
         store.close()
-        assert total % SIZE == 0, "a batch was kept in part"
-        assert acknowledged * SIZE <= total <= (acknowledged + 1) * SIZE
-    store, model = DuckStore(path), Model()
+        assert total % BATCH_VIEWS == 0, "a batch was kept in part"
+        assert acknowledged * BATCH_VIEWS <= total <= (acknowledged + 1) * BATCH_VIEWS
+    store, model = DuckStore(path), ReferenceStore()
     for number in range(acknowledged + 1):
-        views = batch(number)
+        views = make_batch(number)
         store.log_views(views)
         model.log_views(views)
     store.fold()
@@ -61,9 +63,9 @@ def drill(path: Path, rounds: int, seed: int) -> None:
 
 
 def test_every_acknowledged_batch_is_counted_once_after_kills(tmp_path: Path) -> None:
-    drill(tmp_path / "analytics.duckdb", rounds=6, seed=time.time_ns())
+    kill_repeatedly(tmp_path / "analytics.duckdb", rounds=6, seed=time.time_ns())
 
 
 @pytest.mark.drill
 def test_every_acknowledged_batch_is_counted_once_after_two_hundred_kills(tmp_path: Path) -> None:
-    drill(tmp_path / "analytics.duckdb", rounds=200, seed=time.time_ns())
+    kill_repeatedly(tmp_path / "analytics.duckdb", rounds=200, seed=time.time_ns())

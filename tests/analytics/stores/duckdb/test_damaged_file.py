@@ -1,4 +1,4 @@
-"""A torn log, a damaged one, a full disk, a second process."""
+"""A torn log, a damaged log, a full disk, a second process."""
 
 import os
 import resource
@@ -15,19 +15,19 @@ import pytest
 
 from copydesk.analytics.stores.base import LogResult, StoreDamaged, StoreFull, StoreInUse
 from copydesk.analytics.stores.duckdb import DuckStore
-from tests.analytics.stores.duckdb.writer import SIZE, batch
+from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, make_batch
 
 BATCHES = 10
 
 
 @pytest.fixture
-def torn(tmp_path: Path) -> tuple[Path, list[int]]:
-    """A store as a crash leaves it, and how long its log was after each batch."""
+def torn_store(tmp_path: Path) -> tuple[Path, list[int]]:
+    """Returns a store after a crash, and the length of its log after each batch."""
     running = tmp_path / "running"
     running.mkdir()
     store, sizes = DuckStore(running / "a.duckdb"), []
     for number in range(BATCHES):
-        store.log_views(batch(number))
+        store.log_views(make_batch(number))
         sizes.append((running / "a.duckdb.wal").stat().st_size)
     shutil.copytree(running, tmp_path / "crashed")
     store.close()
@@ -35,19 +35,21 @@ def torn(tmp_path: Path) -> tuple[Path, list[int]]:
 
 
 @pytest.mark.parametrize("missing", [1, 7, 100])
-def test_log_truncated_in_its_last_batch_keeps_all_earlier_batches(torn: tuple[Path, list[int]], missing: int) -> None:
-    path, sizes = torn
+def test_log_truncated_in_its_last_batch_keeps_all_earlier_batches(
+    torn_store: tuple[Path, list[int]], missing: int
+) -> None:
+    path, sizes = torn_store
     os.truncate(f"{path}.wal", sizes[-1] - missing)
     store = DuckStore(path)
-    assert store.backlog() == (BATCHES - 1) * SIZE
-    assert store.log_views(batch(BATCHES - 1)) == LogResult(SIZE)
-    assert store.log_views(batch(0)) == LogResult(0, tuple(range(SIZE)))
-    assert store.fold() == BATCHES * SIZE
+    assert store.backlog() == (BATCHES - 1) * BATCH_VIEWS
+    assert store.log_views(make_batch(BATCHES - 1)) == LogResult(BATCH_VIEWS)
+    assert store.log_views(make_batch(0)) == LogResult(0, tuple(range(BATCH_VIEWS)))
+    assert store.fold() == BATCHES * BATCH_VIEWS
     store.close()
 
 
-def test_a_log_damaged_in_the_middle_is_refused_and_left_alone(torn: tuple[Path, list[int]]) -> None:
-    path, sizes = torn
+def test_a_log_damaged_in_the_middle_is_refused_and_left_alone(torn_store: tuple[Path, list[int]]) -> None:
+    path, sizes = torn_store
     log = bytearray(Path(f"{path}.wal").read_bytes())
     log[sizes[4] + 40] ^= 255
     Path(f"{path}.wal").write_bytes(log)
@@ -57,8 +59,8 @@ def test_a_log_damaged_in_the_middle_is_refused_and_left_alone(torn: tuple[Path,
 
 
 @contextmanager
-def disk_of(size: int) -> Iterator[None]:
-    """No file of this process can grow beyond this size."""
+def limit_file_size(size: int) -> Iterator[None]:
+    """Limits the files of this process to this size."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -69,21 +71,21 @@ def disk_of(size: int) -> Iterator[None]:
 
 def test_full_disk_raises_store_full_and_loses_nothing(tmp_path: Path) -> None:
     store, accepted = DuckStore(tmp_path / "a.duckdb"), 0
-    with disk_of(40_000):
+    with limit_file_size(40_000):
         for _ in range(3):
             with pytest.raises(StoreFull):
                 for number in range(accepted, 1000):
-                    store.log_views(batch(number))
+                    store.log_views(make_batch(number))
                     accepted += 1
-        assert store.backlog() == accepted * SIZE
+        assert store.backlog() == accepted * BATCH_VIEWS
         with pytest.raises(StoreFull):
             store.fold()
     assert accepted > 0
-    assert store.log_views(batch(accepted)) == LogResult(SIZE)
-    assert store.fold() == (accepted + 1) * SIZE
+    assert store.log_views(make_batch(accepted)) == LogResult(BATCH_VIEWS)
+    assert store.fold() == (accepted + 1) * BATCH_VIEWS
     store.close()
     store = DuckStore(tmp_path / "a.duckdb")
-    assert store.count_views_by_page("docs").totals.total == (accepted + 1) * SIZE
+    assert store.count_views_by_page("docs").totals.total == (accepted + 1) * BATCH_VIEWS
     store.close()
 
 
@@ -108,7 +110,7 @@ def test_readers_and_writer_continue_during_folds_and_checkpoints(tmp_path: Path
 
     def read() -> None:
         page, seen = store.count_visitors_by_page("docs"), store.count_views_by_page("docs").totals.total
-        assert seen % SIZE == 0
+        assert seen % BATCH_VIEWS == 0
         assert page.totals.total <= 101
         time.sleep(0.01)
 
@@ -116,11 +118,11 @@ def test_readers_and_writer_continue_during_folds_and_checkpoints(tmp_path: Path
     for thread in threads:
         thread.start()
     for number in range(40):
-        assert store.log_views(batch(number)) == LogResult(SIZE)
+        assert store.log_views(make_batch(number)) == LogResult(BATCH_VIEWS)
     done.set()
     for thread in threads:
         thread.join()
     store.fold()
     assert failures == []
-    assert store.count_views_by_page("docs").totals.total == 40 * SIZE
+    assert store.count_views_by_page("docs").totals.total == 40 * BATCH_VIEWS
     store.close()

@@ -1,4 +1,4 @@
-"""What only large stores use: the filter of events, names looked up anew, folds in several transactions, tidying."""
+"""Parts that only large stores use: the filter of events, reloaded names, folds in several transactions, merging."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -15,8 +15,8 @@ from copydesk.analytics.stores.duckdb.event_filter import MIN_CAPACITY_EVENTS, E
 from copydesk.analytics.stores.duckdb.reports import count_visitors_by_page
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.visitor_counting import fold_views
-from tests.analytics.stores.conformance.model import Model
-from tests.analytics.stores.duckdb.writer import batch
+from tests.analytics.stores.conformance.model import ReferenceStore
+from tests.analytics.stores.duckdb.writer import make_batch
 
 RANGES = (ALL_DAYS, DayRange(20_460, 20_470), DayRange(20_480, 20_481))
 
@@ -29,20 +29,20 @@ def database(tmp_path: Path) -> Iterator[DuckDatabase]:
 
 
 @pytest.fixture
-def model() -> Model:
-    made = Model()
+def model() -> ReferenceStore:
+    made = ReferenceStore()
     for number in range(30):
-        made.log_views(batch(number))
+        made.log_views(make_batch(number))
     made.fold()
     return made
 
 
-def rows_of(database: DuckDatabase, table: str) -> int:
+def count_rows(database: DuckDatabase, table: str) -> int:
     with database.read() as connection:
         return len(connection.execute("from query_table($table)", {"table": table}).fetchall())
 
 
-def assert_exact(database: DuckDatabase, model: Model) -> None:
+def assert_exact(database: DuckDatabase, model: ReferenceStore) -> None:
     for days in RANGES:
         assert count_visitors_by_page(database, "docs", days, 50, 0) == model.count_visitors_by_page(
             "docs", days, 50, 0
@@ -71,8 +71,8 @@ def test_bloom_filter_has_no_false_negatives_and_few_false_positives(database: D
     assert len(seen.find_possible_duplicates(new)) < 10
 
 
-def once(events: Iterable[int]) -> list[PageView]:
-    [first, *_] = batch(0)
+def views_with_events(events: Iterable[int]) -> list[PageView]:
+    [first, *_] = make_batch(0)
     return [first._replace(event=event << 30) for event in events]
 
 
@@ -81,41 +81,41 @@ def test_full_bloom_filter_is_rebuilt_over_all_events(database: DuckDatabase, mo
     monkeypatch.setattr(filters, "WORDS_PER_PASS", 10)
     log, events = ViewLog(database), range(1, 2_001)
     for first in range(0, len(events), 100):
-        some = once(events[first : first + 100])
+        some = views_with_events(events[first : first + 100])
         assert log.write(some) == LogResult(100)
         assert log.write(some) == LogResult(0, tuple(range(100)))
     again = ViewLog(database)
     for _ in range(3):
-        assert again.write(once(events)).accepted == 0
+        assert again.write(views_with_events(events)).accepted == 0
     log.close()
     again.close()
 
 
-def test_folds_of_any_size_give_the_same_result(database: DuckDatabase, model: Model) -> None:
+def test_folds_of_any_size_give_the_same_result(database: DuckDatabase, model: ReferenceStore) -> None:
     log = ViewLog(database)
     for number in range(30):
-        log.write(batch(number))
+        log.write(make_batch(number))
     assert sum(fold_views(database, log.last_number, max_views=37)) == 600
     assert_exact(database, model)
 
 
-def test_pages_evicted_from_the_cache_are_read_from_the_store(database: DuckDatabase, model: Model) -> None:
+def test_pages_evicted_from_the_cache_are_read_from_the_store(database: DuckDatabase, model: ReferenceStore) -> None:
     log = ViewLog(database, max_cached_pages=2)
     for number in range(30):
-        log.write(batch(number))
+        log.write(make_batch(number))
     assert sum(fold_views(database, log.last_number)) == 600
     assert_exact(database, model)
 
 
-def test_compaction_leaves_fewer_rows_and_the_same_reports(database: DuckDatabase, model: Model) -> None:
+def test_compaction_leaves_fewer_rows_and_the_same_reports(database: DuckDatabase, model: ReferenceStore) -> None:
     log = ViewLog(database)
     for number in range(30):
-        log.write(batch(number))
+        log.write(make_batch(number))
         assert list(fold_views(database, log.last_number)) == [20]
-    before = {table: rows_of(database, table) for table in ("firsts", "counts")}
+    before = {table: count_rows(database, table) for table in ("firsts", "counts")}
     assert maintenance.compact_tables(database, min_new_rows=0)
     assert not maintenance.compact_tables(database, min_new_rows=0)
-    assert all(rows_of(database, table) < rows for table, rows in before.items())
+    assert all(count_rows(database, table) < rows for table, rows in before.items())
     assert_exact(database, model)
     maintenance.rebuild_index(database)
     assert_exact(database, model)

@@ -1,4 +1,4 @@
-"""A process that logs numbered batches, says which were acknowledged and folds beside, until it is killed."""
+"""A process that logs numbered batches, prints which were acknowledged, and folds in between, until it is killed."""
 
 import sys
 import threading
@@ -8,11 +8,11 @@ from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.core.clock import DAY
 
-SIZE = 20
+BATCH_VIEWS = 20
 
 
-def batch(number: int) -> list[PageView]:
-    """The same whenever it is sent. Days go back and forth, visitors return, some as both human and AI."""
+def make_batch(number: int) -> list[PageView]:
+    """Makes the same batch for the same number. Days vary, visitors return, some as both human and AI."""
     return [
         PageView(
             "docs",
@@ -29,15 +29,15 @@ def batch(number: int) -> list[PageView]:
             200,
             event,
         )
-        for event in range(number * SIZE, (number + 1) * SIZE)
+        for event in range(number * BATCH_VIEWS, (number + 1) * BATCH_VIEWS)
     ]
 
 
-def write(path: Path, number: int) -> None:
+def log_batches(path: Path, number: int) -> None:
     store = DuckStore(path, min_checkpoint_bytes=50_000)
     threading.Thread(target=_keep_folding, args=(store,), daemon=True).start()
     while True:
-        store.log_views(batch(number))
+        store.log_views(make_batch(number))
         print(number, flush=True)  # noqa: T201 - this is the acknowledgement
         number += 1
 
@@ -48,4 +48,4 @@ def _keep_folding(store: DuckStore) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), int(sys.argv[2]))
+    log_batches(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""Another process that uses the store of a folder: it does as it is told, or logs views until it is killed."""
+"""Another process that uses the store of a folder: executes commands, or logs views until it is killed."""
 
 import multiprocessing
 import os
@@ -17,10 +17,10 @@ from copydesk.analytics.stores.shared.client import StoreServerLost
 from copydesk.core.clock import DAY
 
 MONDAY = 20_458
-SIZE = 10
+BATCH_VIEWS = 10
 
 
-def view(path: str = "/", visitor: int | None = 1, event: int | None = None, day: int = MONDAY) -> PageView:
+def make_view(path: str = "/", visitor: int | None = 1, event: int | None = None, day: int = MONDAY) -> PageView:
     return PageView(
         "docs",
         path,
@@ -38,7 +38,7 @@ def view(path: str = "/", visitor: int | None = 1, event: int | None = None, day
     )
 
 
-class Neighbour:
+class NeighborProcess:
     def __init__(self, process: ForkServerProcess, pipe: Connection) -> None:
         self.process = process
         self.pipe = pipe
@@ -60,10 +60,10 @@ class Neighbour:
         """Returns when every thread has stopped, which is a moment after the signal."""
         assert self.process.pid is not None
         os.kill(self.process.pid, signal.SIGSTOP)
-        while any(_state(thread) != "T" for thread in Path(f"/proc/{self.process.pid}/task").iterdir()):
+        while any(_thread_state(thread) != "T" for thread in Path(f"/proc/{self.process.pid}/task").iterdir()):
             time.sleep(0.01)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         assert self.process.pid is not None
         os.kill(self.process.pid, signal.SIGCONT)
 
@@ -73,43 +73,43 @@ class Neighbour:
 
 
 @contextmanager
-def neighbours(folder: Path, count: int = 1) -> Iterator[list[Neighbour]]:
+def start_neighbors(folder: Path, count: int = 1) -> Iterator[list[NeighborProcess]]:
     processes, started = multiprocessing.get_context("forkserver"), []
     try:
         for _ in range(count):
             ours, theirs = processes.Pipe()
-            process = processes.Process(target=_obey, args=(folder, theirs))
+            process = processes.Process(target=_serve_commands, args=(folder, theirs))
             process.start()
             theirs.close()
-            started.append(Neighbour(process, ours))
+            started.append(NeighborProcess(process, ours))
         yield started
     finally:
         for neighbour in started:
             neighbour.kill()
 
 
-def _state(thread: Path) -> str:
+def _thread_state(thread: Path) -> str:
     return (thread / "stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
-def _obey(folder: Path, pipe: Connection) -> None:
+def _serve_commands(folder: Path, pipe: Connection) -> None:
     store = SharedStore(folder)
     while True:
         name, arguments = pipe.recv()
         if name == "go on logging":
-            _go_on_logging(store, pipe, *arguments)
+            _log_until_killed(store, pipe, *arguments)
         try:
             pipe.send(getattr(store, name)(*arguments))
         except Exception as error:
             pipe.send(error)
 
 
-def _go_on_logging(store: SharedStore, pipe: Connection, path: str) -> None:
-    """Views without events: says before each call that it will be made, and after it what became of it."""
+def _log_until_killed(store: SharedStore, pipe: Connection, path: str) -> None:
+    """Logs views without event ids: reports each call before it is made, and its result afterward."""
     while True:
         pipe.send("sent")
         try:
-            store.log_views([view(path) for _ in range(SIZE)])
+            store.log_views([make_view(path) for _ in range(BATCH_VIEWS)])
             pipe.send("kept")
         except StoreServerLost:
             pipe.send("unknown")

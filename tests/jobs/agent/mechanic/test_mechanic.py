@@ -1,4 +1,4 @@
-"""The mechanic at work: through the same tools as any model, on a real repository."""
+"""The mechanic with the same tools as any model, on a real repository."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from copydesk.jobs.workspace.workspace import Workspace
 Make = Callable[[dict[str, bytes]], Workspace]
 
 
-def work(space: Workspace, prompt: str, conversation: Conversation | None = None) -> Finished:
-    """The agent's loop without its bounds."""
+def run_mechanic(space: Workspace, prompt: str, conversation: Conversation | None = None) -> Finished:
+    """Runs the agent's loop without its limits."""
     model: Model = Mechanic()
     conversation = [] if conversation is None else conversation
     conversation.append(Prompt(text=prompt))
@@ -30,9 +30,9 @@ def work(space: Workspace, prompt: str, conversation: Conversation | None = None
     raise AssertionError("it did not finish")
 
 
-def after(make: Make, prompt: str, data: bytes, path: str = "docs/a.md") -> bytes:
+def edit_page(make: Make, prompt: str, data: bytes, path: str = "docs/a.md") -> bytes:
     space = make({path: data})
-    work(space, prompt)
+    run_mechanic(space, prompt)
     return space.read(path)
 
 
@@ -58,28 +58,29 @@ def after(make: Make, prompt: str, data: bytes, path: str = "docs/a.md") -> byte
     ],
 )
 def test_whole_word_is_replaced_with_its_case_and_only_in_prose(workspace: Make, before: str, expected: str) -> None:
-    assert after(workspace, "replace colour with color", before.encode()).decode() == expected
+    assert edit_page(workspace, "replace colour with color", before.encode()).decode() == expected
 
 
 def test_code_is_replaced_on_request(workspace: Make) -> None:
     data = b"`colour`\n```\ncolour\n```\n"
-    assert after(workspace, "replace colour with color, including code", data) == b"`color`\n```\ncolor\n```\n"
+    assert edit_page(workspace, "replace colour with color, including code", data) == b"`color`\n```\ncolor\n```\n"
 
 
 def test_a_name_with_capitals_is_replaced_exactly(workspace: Make) -> None:
-    assert after(workspace, "replace Github with GitHub", b"Github github GITHUB") == b"GitHub github GITHUB"
+    assert edit_page(workspace, "replace Github with GitHub", b"Github github GITHUB") == b"GitHub github GITHUB"
     assert (
-        after(workspace, "replace “API key” with “access token”", b"API key, api key") == b"access token, access token"
+        edit_page(workspace, "replace “API key” with “access token”", b"API key, api key")
+        == b"access token, access token"
     )
 
 
 def test_a_phrase_may_be_broken_across_lines(workspace: Make) -> None:
-    assert after(workspace, "replace log in with sign in", b"To log\r\nin, Log in.") == b"To sign\r\nin, Sign in."
+    assert edit_page(workspace, "replace log in with sign in", b"To log\r\nin, Log in.") == b"To sign\r\nin, Sign in."
 
 
 def test_links_follow_a_heading_whose_anchor_changes(workspace: Make) -> None:
     space = workspace({"a.md": b"# Colour guide\n[up](#colour-guide)\n", "b.md": b"[x](a.md#colour-guide)\n"})
-    done = work(space, "replace colour with color")
+    done = run_mechanic(space, "replace colour with color")
     assert space.read("a.md") == b"# Color guide\n[up](#color-guide)\n"
     assert space.read("b.md") == b"[x](a.md#color-guide)\n"
     assert "2 files" in done.summary
@@ -93,36 +94,36 @@ def test_only_the_named_folder_is_changed(workspace: Make) -> None:
         ".github/x.md": b"colour",
     }
     space = workspace(files)
-    work(space, "replace colour with color in the guides folder")
+    run_mechanic(space, "replace colour with color in the guides folder")
     assert space.changes() == {"docs/guides/a.md": b"color"}
-    work(space, "replace colour with color in docs/b.md")
-    work(space, "replace colour with color everywhere")
+    run_mechanic(space, "replace colour with color in docs/b.md")
+    run_mechanic(space, "replace colour with color everywhere")
     assert sorted(space.changes()) == ["docs/b.md", "docs/guides/a.md"]
 
 
 def test_unknown_folder_or_page_changes_nothing_and_is_reported(workspace: Make) -> None:
     space = workspace({"docs/a.md": b"colour"})
-    done = work(space, "replace colour with color in docs/missing.md")
+    done = run_mechanic(space, "replace colour with color in docs/missing.md")
     assert (done.title, space.changes()) == ("No change", {})
     assert "There is no page or folder “docs/missing.md”" in done.summary
 
 
 def test_files_beyond_the_limit_of_a_job_are_left_and_reported(workspace: Make) -> None:
     space = workspace({f"p{n:03}.md": b"colour" for n in range(103)})
-    done = work(space, "replace colour with color")
+    done = run_mechanic(space, "replace colour with color")
     assert len(space.changes()) == 100
     assert "More than 100 files match" in done.summary
 
 
 def test_a_file_with_very_many_lines_is_edited_in_several_calls(workspace: Make) -> None:
-    assert after(workspace, "replace colour with color", b"colour\n" * 2500) == b"color\n" * 2500
+    assert edit_page(workspace, "replace colour with color", b"colour\n" * 2500) == b"color\n" * 2500
 
 
 def test_a_page_is_renamed_with_its_links(workspace: Make) -> None:
     space = workspace(
         {"docs/setup.md": b"# S\n", "docs/a.md": b"[s](setup.md)", "docs/docs.json": b'{"pages":["setup"]}'}
     )
-    done = work(space, "Please rename the page setup to install and update all links")
+    done = run_mechanic(space, "Please rename the page setup to install and update all links")
     assert space.read("docs/a.md") == b"[s](install.md)"
     assert space.read("docs/docs.json") == b'{"pages":["install"]}'
     assert "docs/setup.md → docs/install.md" in done.summary
@@ -142,20 +143,20 @@ def test_a_page_is_renamed_with_its_links(workspace: Make) -> None:
 )
 def test_target_of_a_move_is_inferred(workspace: Make, prompt: str, target: str) -> None:
     space = workspace({"docs/setup.md": b"x", "docs/guides/other.md": b""})
-    work(space, prompt)
+    run_mechanic(space, prompt)
     assert space.changes() == {"docs/setup.md": None, target: b"x"}
 
 
 def test_an_ambiguous_page_is_not_moved(workspace: Make) -> None:
     space = workspace({"a/setup.md": b"", "b/setup.md": b""})
-    done = work(space, "rename the page setup to install")
+    done = run_mechanic(space, "rename the page setup to install")
     assert space.changes() == {}
     assert "a/setup.md, b/setup.md" in done.summary
 
 
 def test_a_refused_call_is_reported(workspace: Make) -> None:
     space = workspace({"docs/setup.md": b""})
-    done = work(space, "move docs/setup.md to .git/setup.md")
+    done = run_mechanic(space, "move docs/setup.md to .git/setup.md")
     assert done.title == "No change"
     assert (
         "Refused:\n- docs/setup.md → .git/setup.md: The path is in the .git folder, which cannot be changed."
@@ -179,7 +180,7 @@ def test_a_refused_call_is_reported(workspace: Make) -> None:
 def test_a_broken_link_with_one_possible_target_is_fixed(workspace: Make, link: str, fixed: str) -> None:
     files = {"docs/setup.md": b"# Setup\n## Step one\n", "docs/guides/installation.md": b"", "docs/img/logo.png": b"\0"}
     space = workspace({**files, "docs/a.md": link.encode()})
-    work(space, "fix broken links")
+    run_mechanic(space, "fix broken links")
     assert space.changes() == {"docs/a.md": fixed.encode()}
 
 
@@ -188,7 +189,7 @@ def test_ambiguous_links_are_listed_and_left(workspace: Make) -> None:
         b"[x](setup.md)\n[y](v2-notes.md)\n[z](b/setup.md#gone)\n`[code](nowhere.md)` [ok](b/) [w](https://x.example)\n"
     )
     space = workspace({"a.md": body, "b/setup.md": b"# B\n", "c/setup.md": b"", "v1-notes.md": b""})
-    done = work(space, "fix broken links")
+    done = run_mechanic(space, "fix broken links")
     assert (done.title, space.changes()) == ("No change", {})
     assert "a.md:1 setup.md, a.md:2 v2-notes.md, a.md:3 b/setup.md#gone." in done.summary
 
@@ -223,13 +224,13 @@ def test_ambiguous_links_are_listed_and_left(workspace: Make) -> None:
     ],
 )
 def test_small_fixes_produce_the_expected_page(workspace: Make, prompt: str, before: bytes, expected: bytes) -> None:
-    assert after(workspace, prompt, before, "docs/getting-started.md") == expected
+    assert edit_page(workspace, prompt, before, "docs/getting-started.md") == expected
 
 
 def test_several_instructions_are_executed_in_order(workspace: Make) -> None:
     space = workspace({"docs/colour.md": b"# Colour \n", "docs/a.md": b"[c](colour.md) colour\n"})
     conversation: Conversation = []
-    done = work(
+    done = run_mechanic(
         space, "1. replace colour with color\n2. fix broken links\n3. rename colour.md to color.md", conversation
     )
     assert space.read("docs/color.md") == b"# Color \n"
@@ -249,8 +250,8 @@ def test_several_instructions_are_executed_in_order(workspace: Make) -> None:
 def test_later_message_is_handled_separately(workspace: Make) -> None:
     space = workspace({"a.md": b"colour\n"})
     conversation: Conversation = []
-    work(space, "replace colour with color", conversation)
-    work(space, "replace color with hue", conversation)
+    run_mechanic(space, "replace colour with color", conversation)
+    run_mechanic(space, "replace color with hue", conversation)
     assert space.read("a.md") == b"hue\n"
     ids = [call.id for entry in conversation if isinstance(entry, Reply) for call in entry.calls]
     assert len(ids) == len(set(ids))
@@ -258,7 +259,7 @@ def test_later_message_is_handled_separately(workspace: Make) -> None:
 
 def test_unsupported_instruction_changes_nothing_and_is_reported(workspace: Make) -> None:
     space = workspace({"a.md": b"colour\n"})
-    done = work(space, "replace colour with color and rewrite the intro")
+    done = run_mechanic(space, "replace colour with color and rewrite the intro")
     assert (done.title, space.changes()) == ("No change", {})
     assert "needs a language model" in done.summary
     assert "COPYDESK_MODEL" in done.summary
@@ -291,6 +292,6 @@ def test_replacing_changes_no_other_byte(
     body = f"{before} colour {after}".encode(encoding)
     data = b"\xef\xbb\xbf" + body if bom and encoding == "utf-8" else body
     space = workspace({"a.md": data})
-    done = work(space, prompt)
+    done = run_mechanic(space, prompt)
     assert "Refused" not in done.summary
     assert space.read("a.md").replace(b" hue ", b" colour ") == data

@@ -1,4 +1,4 @@
-"""What people write, and what the mechanic takes it to mean."""
+"""Prompts of people, and how the mechanic parses them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Long conversations stay within a model's window without forgetting what they are about."""
+"""Long conversations stay within a model's context window without losing their task."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ from copydesk.jobs.agent.models.compaction import (
 )
 
 
-def round_of(n: int, length: int, written: int = 0) -> Conversation:
+def make_turn(n: int, length: int, written: int = 0) -> Conversation:
     made = ToolCall(id=f"c{n}", name="read", arguments={"path": f"docs/{n}.md", "content": "w" * written})
     return [
         Reply(calls=(made,)),
@@ -21,19 +21,19 @@ def round_of(n: int, length: int, written: int = 0) -> Conversation:
     ]
 
 
-def talk(*lengths: int, written: int = 0) -> Conversation:
+def make_conversation(*lengths: int, written: int = 0) -> Conversation:
     held: Conversation = [Prompt(text="Fix it.")]
     for n, length in enumerate(lengths):
-        held += round_of(n, length, written)
+        held += make_turn(n, length, written)
     return held
 
 
 @st.composite
-def talks(draw: st.DrawFn) -> Conversation:
-    """Prompts, replies and results of any sizes, in an order that can happen."""
+def conversations(draw: st.DrawFn) -> Conversation:
+    """Generates prompts, replies and results of any sizes, in a possible order."""
     held: Conversation = [Prompt(text=draw(st.text(max_size=200)))]
     for n in range(draw(st.integers(0, 12))):
-        held += round_of(n, draw(st.integers(0, 4000)), draw(st.sampled_from((0, 0, 2000))))
+        held += make_turn(n, draw(st.integers(0, 4000)), draw(st.sampled_from((0, 0, 2000))))
         if draw(st.booleans()):
             held.append(Prompt(text=draw(st.text(max_size=200))))
     return held
@@ -43,12 +43,12 @@ limits = st.integers(1, 6000)
 
 
 def test_conversation_that_fits_is_unchanged() -> None:
-    held = talk(3000, 3000, 3000)
+    held = make_conversation(3000, 3000, 3000)
     assert compact(held, 10_000) == held
 
 
 def test_oldest_results_are_replaced_by_a_summary_line() -> None:
-    held = talk(*[3000] * 6)
+    held = make_conversation(*[3000] * 6)
     short = compact(held, 5000)
     texts = [entry.results[0].text for entry in short if isinstance(entry, ToolResults)]
     assert texts[0] == f'{LEFT_OUT_PREFIX}: the result of read path="docs/0.md", 1 lines. Call it again to see it.]'
@@ -57,7 +57,7 @@ def test_oldest_results_are_replaced_by_a_summary_line() -> None:
 
 
 def test_beginning_changes_rarely_so_that_it_stays_cached() -> None:
-    held = talk(*[900] * 60)
+    held = make_conversation(*[900] * 60)
     changed = 0
     for end in range(3, len(held), 2):
         before, after = compact(held[:end], 6000), compact(held[: end + 2], 6000)
@@ -66,7 +66,7 @@ def test_beginning_changes_rarely_so_that_it_stays_cached() -> None:
 
 
 def test_long_arguments_are_replaced_when_results_are_not_enough() -> None:
-    short = compact(talk(*[10] * 8, written=6000), 8000)
+    short = compact(make_conversation(*[10] * 8, written=6000), 8000)
     written = [entry.calls[0].arguments["content"] for entry in short if isinstance(entry, Reply)]
     assert "6,000 characters, left out" in written[0]
     assert written[-1] == "w" * 6000
@@ -74,7 +74,7 @@ def test_long_arguments_are_replaced_when_results_are_not_enough() -> None:
 
 
 @settings(max_examples=40)
-@given(talks(), limits)
+@given(conversations(), limits)
 def test_prompts_text_and_newest_results_are_never_replaced(held: Conversation, limit: int) -> None:
     short = compact(held, limit)
     assert len(short) == len(held)
@@ -87,7 +87,7 @@ def test_prompts_text_and_newest_results_are_never_replaced(held: Conversation, 
 
 
 @settings(max_examples=40)
-@given(talks(), limits)
+@given(conversations(), limits)
 def test_every_call_keeps_its_result(held: Conversation, limit: int) -> None:
     for before, after in zip(held, compact(held, limit), strict=True):
         if isinstance(before, ToolResults) and isinstance(after, ToolResults):
@@ -97,7 +97,7 @@ def test_every_call_keeps_its_result(held: Conversation, limit: int) -> None:
 
 
 @settings(max_examples=40)
-@given(talks(), limits)
+@given(conversations(), limits)
 def test_compaction_never_grows_and_fits_if_possible(held: Conversation, limit: int) -> None:
     short = compact(held, limit)
     assert conversation_tokens(short) <= conversation_tokens(held)
@@ -106,16 +106,16 @@ def test_compaction_never_grows_and_fits_if_possible(held: Conversation, limit: 
 
 
 @settings(max_examples=40)
-@given(talks(), limits)
+@given(conversations(), limits)
 def test_the_same_conversation_gives_the_same_request(held: Conversation, limit: int) -> None:
     again = [type(entry).model_validate_json(entry.model_dump_json()) for entry in held]
     assert compact(again, limit) == compact(held, limit)
 
 
 @settings(max_examples=40)
-@given(talks(), limits)
+@given(conversations(), limits)
 def test_omitted_results_stay_omitted(held: Conversation, limit: int) -> None:
-    """So a longer conversation begins as the shorter one did, unless more had to go."""
+    """A longer conversation begins with the shorter one, unless more had to be omitted."""
     later = compact(held, limit)
     for end in range(1, len(held)):
         for whole, then, now in zip(held, compact(held[:end], limit), later, strict=False):

@@ -1,4 +1,4 @@
-"""A whole job with each provider's own wire format: over HTTP, through the worker, to the pull request."""
+"""A complete job with each provider's wire format: over HTTP, through the worker, to the pull request."""
 
 import time
 from pathlib import Path
@@ -9,8 +9,8 @@ import pytest
 from copydesk.client import Job
 from copydesk.jobs.workspace.workspace import short_hash
 from tests.support.model_server import ModelServer, Turn, call, cut, drop, fail, hang, say
-from tests.support.models.asking import COMPATIBLE, KEY, PROVIDERS, models
-from tests.support.repositories import file_on, make_repository
+from tests.support.models.connected_models import COMPATIBLE_MODEL, PROVIDER_KEY, PROVIDER_MODELS, model_factory
+from tests.support.repositories import make_repository, read_file
 from tests.support.service import serve
 
 PAGE = b"# Hello\n\nThe colour of things.\n"
@@ -23,23 +23,25 @@ SCRIPT: list[Turn] = [
     call("finish", {"title": "American spelling", "summary": "It was colour."}, **USED),
 ]
 PRICES = {"openai": (1.25, 10), "anthropic": (5, 25), "google": (1.25, 10)}
-"""US dollars for a million tokens of input and of output; what was cached costs a tenth."""
+"""US dollars for a million tokens of input and of output; cached tokens cost a tenth."""
 OF_THE_BROKEN_STREAM = {"anthropic": (1000, 1), "google": (1000, 0)}
-"""These say what a request costs before it is over; OpenAI says it last."""
+"""Providers that report the usage of a request before its end; OpenAI reports it last."""
 
 
-def finished(server: ModelServer, folder: Path, name: str, **settings: Any) -> Job:
+def run_job(server: ModelServer, folder: Path, name: str, **settings: Any) -> Job:
     repository = make_repository(folder / "docs.git", {"index.md": PAGE})
-    with serve(folder / "data", repository=repository, model=models(server), models=(name,), **settings) as service:
+    with serve(
+        folder / "data", repository=repository, model=model_factory(server), models=(name,), **settings
+    ) as service:
         return service.client.wait(service.client.create_job("Spell color so.", model=name)["id"])
 
 
-@pytest.mark.parametrize("name", PROVIDERS)
+@pytest.mark.parametrize("name", PROVIDER_MODELS)
 def test_job_reaches_its_pull_request(name: str, tmp_path: Path) -> None:
     with ModelServer(SCRIPT, by_turn=True) as server:
-        job = finished(server, tmp_path, name)
+        job = run_job(server, tmp_path, name)
     assert (job["status"], job["reason"], job["title"]) == ("completed", None, "American spelling")
-    assert file_on(tmp_path / "docs.git", job["branch"], "index.md") == PAGE.replace(b"colour", b"color")
+    assert read_file(tmp_path / "docs.git", job["branch"], "index.md") == PAGE.replace(b"colour", b"color")
     assert [request.turn for request in server.requests] == [0, 1, 1, 1, 2, 2, 3]
     provider = name.partition(":")[0]
     broken_input, broken_output = OF_THE_BROKEN_STREAM.get(provider, (0, 0))
@@ -57,7 +59,7 @@ def test_job_reaches_its_pull_request(name: str, tmp_path: Path) -> None:
 def test_provider_outage_longer_than_the_job_fails_it_early(tmp_path: Path) -> None:
     begun = time.monotonic()
     with ModelServer(lambda _: fail(503, "Back in an hour.", retry_after=3600)) as server:
-        job = finished(server, tmp_path, COMPATIBLE)
+        job = run_job(server, tmp_path, COMPATIBLE_MODEL)
     assert (job["status"], job["reason"]) == ("failed", "model_error")
     assert "Back in an hour. The next attempt would have to wait 3600 s, and the job has 1" in (job["message"] or "")
     assert len(server.requests) == 1
@@ -66,18 +68,18 @@ def test_provider_outage_longer_than_the_job_fails_it_early(tmp_path: Path) -> N
 
 def test_job_whose_time_ends_in_mid_answer_times_out(tmp_path: Path) -> None:
     with ModelServer(lambda _: hang(60)) as server:
-        job = finished(server, tmp_path, COMPATIBLE, job_minutes=1 / 60)
+        job = run_job(server, tmp_path, COMPATIBLE_MODEL, job_minutes=1 / 60)
     assert (job["status"], job["reason"]) == ("failed", "timed_out")
 
 
-@pytest.mark.parametrize("name", PROVIDERS)
+@pytest.mark.parametrize("name", PROVIDER_MODELS)
 def test_failed_job_leaves_no_trace_of_the_key(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    refusal = fail(401, f"Incorrect API key provided: {KEY}, or {KEY[:7]}****{KEY[-4:]}.")
+    refusal = fail(401, f"Incorrect API key provided: {PROVIDER_KEY}, or {PROVIDER_KEY[:7]}****{PROVIDER_KEY[-4:]}.")
     with ModelServer([call("diff", {}), refusal]) as server:
-        job = finished(server, tmp_path, name)
+        job = run_job(server, tmp_path, name)
     assert (job["status"], job["reason"]) == ("failed", "model_error")
     assert "Incorrect API key provided: [key], or [key]" in (job["message"] or "")
     kept = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
-    for part in (KEY, KEY[:7], KEY[-7:]):
+    for part in (PROVIDER_KEY, PROVIDER_KEY[:7], PROVIDER_KEY[-7:]):
         assert part not in caplog.text
         assert part.encode() not in kept

@@ -1,4 +1,4 @@
-"""The models a job can use: their names, their keys, and what is missing."""
+"""The models of jobs: their names, their keys, and errors for missing keys."""
 
 import asyncio
 import sys
@@ -9,7 +9,13 @@ from copydesk.jobs.agent.models.model_names import is_model_name
 from copydesk.jobs.agent.models.registry import ModelUnavailable, check_configuration, create_model
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.model_server import ModelServer, say
-from tests.support.models.asking import ASKED, COMPATIBLE, KEY, KEYS, PROVIDERS
+from tests.support.models.connected_models import (
+    COMPATIBLE_MODEL,
+    FIX_TYPO_CONVERSATION,
+    PROVIDER_KEY,
+    PROVIDER_KEYS,
+    PROVIDER_MODELS,
+)
 
 VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "COPYDESK_MODEL_KEY")
 
@@ -56,49 +62,49 @@ def test_missing_requirement_of_a_model_is_named(name: str, said: str) -> None:
     assert (available, said in (why_not or "")) == (False, True)
 
 
-@pytest.mark.parametrize("name", ["mechanic", *PROVIDERS])
+@pytest.mark.parametrize("name", ["mechanic", *PROVIDER_MODELS])
 def test_fully_configured_model_is_available(name: str) -> None:
-    assert check_configuration(name, "http://127.0.0.1:1/v1", KEYS) == (True, None)
+    assert check_configuration(name, "http://127.0.0.1:1/v1", PROVIDER_KEYS) == (True, None)
 
 
 def test_a_key_in_the_environment_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", PROVIDER_KEY)
     assert check_configuration("anthropic:claude-sonnet-4-5") == (True, None)
 
 
-@pytest.mark.parametrize("name", [name for name in PROVIDERS if name != COMPATIBLE])
+@pytest.mark.parametrize("name", [name for name in PROVIDER_MODELS if name != COMPATIBLE_MODEL])
 def test_the_projects_own_key_wins_over_the_environment(
     name: str, workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in VARIABLES:
         monkeypatch.setenv(variable, "of-the-environment")
     with ModelServer([say("Done.")]) as server:
-        model = create_model(name, keys=KEYS, base_urls=server.addresses)
-        asyncio.run(model.reply(ASKED, workspace({})))
-    assert KEY in str(server.requests[0].headers)
+        model = create_model(name, keys=PROVIDER_KEYS, base_urls=server.addresses)
+        asyncio.run(model.reply(FIX_TYPO_CONVERSATION, workspace({})))
+    assert PROVIDER_KEY in str(server.requests[0].headers)
     assert "of-the-environment" not in str(server.requests[0].headers)
 
 
 def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     with pytest.raises(ModelUnavailable, match="install Copydesk with its extra 'models'"):
-        create_model("openai:gpt-5", keys=KEYS)
+        create_model("openai:gpt-5", keys=PROVIDER_KEYS)
 
 
 def test_self_hosted_server_needs_no_key(workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-meant-for-openai")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-meant-for-openai")
     with ModelServer([say("Done.")]) as server:
-        asyncio.run(create_model(COMPATIBLE, url=server.url).reply(ASKED, workspace({})))
+        asyncio.run(create_model(COMPATIBLE_MODEL, url=server.url).reply(FIX_TYPO_CONVERSATION, workspace({})))
     assert "meant-for-openai" not in str(server.requests)
 
 
 def test_self_hosted_address_is_not_used_for_other_providers(workspace: MakeWorkspace) -> None:
     with ModelServer([]) as mine, ModelServer([say("Done.")]) as openai:
-        model = create_model("openai:gpt-5", url=mine.url, keys=KEYS, base_urls=openai.addresses)
-        asyncio.run(model.reply(ASKED, workspace({})))
+        model = create_model("openai:gpt-5", url=mine.url, keys=PROVIDER_KEYS, base_urls=openai.addresses)
+        asyncio.run(model.reply(FIX_TYPO_CONVERSATION, workspace({})))
     assert (len(mine.requests), len(openai.requests)) == (0, 1)
 
 
 def test_repr_of_a_model_does_not_contain_its_key() -> None:
-    assert KEY not in repr(create_model("openai:gpt-5", keys=KEYS))
+    assert PROVIDER_KEY not in repr(create_model("openai:gpt-5", keys=PROVIDER_KEYS))

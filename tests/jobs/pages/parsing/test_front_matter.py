@@ -30,8 +30,8 @@ ENDS = st.sampled_from(["\n"] * 6 + ["\r\n", " \n", "\n\n", "\n  more\n", "\n# s
 LINES = st.tuples(NAMES, COLONS, VALUES, ENDS).map("".join)
 
 
-def _by_yaml(inner: str) -> tuple[dict[str, Any], list[tuple[str, int]]] | None:
-    """The fields, and the name and line of each; None where it is no YAML, or no fields."""
+def _parse_with_yaml(inner: str) -> tuple[dict[str, Any], list[tuple[str, int]]] | None:
+    """Returns the fields, with the name and line of each; None if it is not YAML or has no fields."""
     loader = choose_loader(inner)
     try:
         loaded, node = yaml.load(inner, loader), yaml.compose(inner, loader)
@@ -69,7 +69,7 @@ def test_every_block_of_fields_is_parsed_as_yaml(inner: str) -> None:
 
 
 def _assert_as_yaml(inner: str) -> None:
-    matter, expected = front_matter.parse_front_matter(f"---\n{inner}---\n"), _by_yaml(inner)
+    matter, expected = front_matter.parse_front_matter(f"---\n{inner}---\n"), _parse_with_yaml(inner)
     if expected is None:
         assert matter is None or matter.fields is None
         return

@@ -1,4 +1,4 @@
-"""Prose is told from code character by character."""
+"""Prose and code are distinguished character by character."""
 
 import pytest
 from hypothesis import given

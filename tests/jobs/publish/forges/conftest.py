@@ -1,4 +1,4 @@
-"""Each remote forge in turn: a fake that holds every call against what the forge publishes, and our adapter for it."""
+"""Each remote forge in turn: a fake that checks every call against the published schema, and our adapter for it."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,15 +14,15 @@ from copydesk.core.projects.projects import Project
 from copydesk.jobs.publish.forges.forge import Credentials, Forge, Proposal
 from copydesk.jobs.publish.forges.pull_requests import PublishedPull, create_or_update_pull
 from copydesk.jobs.publish.forges.registry import create_forge
-from tests.jobs.publish.forges.extra_calls import FAKES, UNLIKE
-from tests.support.drills import drills
+from tests.jobs.publish.forges.extra_calls import DISTINCT_FORGES, FAKE_FORGES
+from tests.support.drills import mark_drills
 
 TOKEN = "token-of-the-desk-4711"
 BRANCH = "copydesk/job_1"
-HOUR_AGO = int((time.time() - 3600) * 1000)
+HOUR_AGO_MS = int((time.time() - 3600) * 1000)
 
 
-def project_on(kind: str, repository: str, **about: Any) -> Project:
+def make_project(kind: str, repository: str, **about: Any) -> Project:
     fields: dict[str, Any] = {
         "id": "proj_1",
         "site_id": "site_1",
@@ -42,8 +42,8 @@ def project_on(kind: str, repository: str, **about: Any) -> Project:
 
 
 @dataclass
-class Desk:
-    """What a job has at hand when it publishes. Its pauses are noted and cut short."""
+class ForgeBench:
+    """The parts of a job that publishes. Its pauses are recorded and skipped."""
 
     kind: str
     fake: Any
@@ -61,7 +61,7 @@ class Desk:
         body: str = "Three links were broken.",
         *,
         known: int | None = None,
-        asked_at: int = HOUR_AGO,
+        asked_at: int = HOUR_AGO_MS,
         guard: Callable[[], None] = lambda: None,
         seconds: float = 600,
         **about: Any,
@@ -78,17 +78,17 @@ class Desk:
             deadline=deadline,
         )
 
-    def with_token(self, token: str) -> Forge:
-        return create_forge(project_on(self.kind, self.fake.repository_url("acme/docs")), Credentials(token=token))
+    def forge_with_token(self, token: str) -> Forge:
+        return create_forge(make_project(self.kind, self.fake.repository_url("acme/docs")), Credentials(token=token))
 
 
-@pytest.fixture(params=drills(FAKES, but=UNLIKE))
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
-    """A repository with a branch that a job has pushed, and nothing wrong so far."""
-    with FAKES[request.param](tmp_path) as fake:
+@pytest.fixture(params=mark_drills(FAKE_FORGES, default=DISTINCT_FORGES))
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ForgeBench]:
+    """A repository with a branch that a job has pushed, without faults."""
+    with FAKE_FORGES[request.param](tmp_path) as fake:
         fake.add_token(TOKEN)
-        forge = create_forge(project_on(request.param, fake.repository_url("acme/docs")), Credentials(token=TOKEN))
+        forge = create_forge(make_project(request.param, fake.repository_url("acme/docs")), Credentials(token=TOKEN))
         fake.commit(BRANCH, {"docs/index.md": b"# Hello\n"})
-        yield Desk(request.param, fake, forge)
+        yield ForgeBench(request.param, fake, forge)
         forge.close()
         assert fake.violations == []

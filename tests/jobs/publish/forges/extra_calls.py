@@ -1,4 +1,4 @@
-"""Calls that the adapters make beyond those of the fakes: labels by name, rules, assignees, a token's end."""
+"""Calls of the adapters that the base fakes lack: labels by name, rules, assignees, the expiry of a token."""
 
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from tests.support import forges
 from tests.support.forges.calls import Call, Reply, route
-from tests.support.forges.gitlab_published import Said
+from tests.support.forges.gitlab_published import ErrorResponse
 from tests.support.forges.schema import Operation
 
 REPO = "/repos/{owner}/{repo}"
@@ -43,7 +43,7 @@ class GitHub(forges.github):
 class _Gitea:
     @route("GET", REPO + "/assignees", "repository.repo_get_assignees", needs=("read:repository", "write:repository"))
     def get_assignees(self, call: Call) -> Reply:
-        """Who has write access; whoever may read may ask."""
+        """Returns users with write access; read access is enough for this call."""
         own: Any = self
         return Reply(200, [own.shapes.user(user) for user in own.users.values() if user.may("write")])
 
@@ -54,7 +54,7 @@ class _Gitea:
 
     @route("GET", "/orgs/{org}", "organization.org_get")
     def get_organization(self, call: Call) -> Reply:
-        """Its owners here are people."""
+        """Answers 404: repository owners are people in the fake."""
         own: Any = self
         raise own.refusal(404)
 
@@ -72,7 +72,7 @@ class Forgejo(_Gitea, forges.forgejo):
 
 
 class Label(BaseModel):
-    """As GitLab documents it."""
+    """A label, as GitLab documents it."""
 
     id: int
     name: str
@@ -88,7 +88,7 @@ class Label(BaseModel):
     is_project_label: bool
 
 
-class Allowed(BaseModel):
+class BranchAccessLevel(BaseModel):
     id: int
     access_level: int
     access_level_description: str
@@ -97,17 +97,17 @@ class Allowed(BaseModel):
 class ProtectedBranch(BaseModel):
     id: int
     name: str
-    push_access_levels: list[Allowed]
-    merge_access_levels: list[Allowed]
+    push_access_levels: list[BranchAccessLevel]
+    merge_access_levels: list[BranchAccessLevel]
     allow_force_push: bool
 
 
-class OfLabel(BaseModel):
+class GetLabelQuery(BaseModel):
     id: str
     name: str
 
 
-class OfBranches(BaseModel):
+class ListBranchesQuery(BaseModel):
     id: str
     page: int = 1
     per_page: int = 20
@@ -115,15 +115,15 @@ class OfBranches(BaseModel):
 
 LABEL, PROTECTED = "/projects/{id}/labels/{name}", "/projects/{id}/protected_branches"
 OPERATIONS = {
-    LABEL: Operation(f"GET {LABEL}", OfLabel, answer=Label),
-    PROTECTED: Operation(f"GET {PROTECTED}", OfBranches, answer=list[ProtectedBranch]),
+    LABEL: Operation(f"GET {LABEL}", GetLabelQuery, answer=Label),
+    PROTECTED: Operation(f"GET {PROTECTED}", ListBranchesQuery, answer=list[ProtectedBranch]),
 }
 
 
 class GitLab(forges.gitlab):
     def operation(self, name: str, call: Call) -> Operation:
         own = OPERATIONS.get(name)
-        return replace(own, errors={400: Said}) if own else super().operation(name, call)
+        return replace(own, errors={400: ErrorResponse}) if own else super().operation(name, call)
 
     @route("GET", LABEL, LABEL, needs=("api", "read_api"))
     def get_label(self, call: Call) -> Reply:
@@ -142,6 +142,6 @@ class GitLab(forges.gitlab):
         return Reply(200, [{"id": 1, "name": name, **about} for name in sorted(self.faults.protected)])
 
 
-FAKES: dict[str, Any] = {"github": GitHub, "gitlab": GitLab, "gitea": Gitea, "forgejo": Forgejo}
-UNLIKE = ("github", "gitlab", "gitea")
-"""Forgejo does what Gitea does, which the drills look after."""
+FAKE_FORGES: dict[str, Any] = {"github": GitHub, "gitlab": GitLab, "gitea": Gitea, "forgejo": Forgejo}
+DISTINCT_FORGES = ("github", "gitlab", "gitea")
+"""Forgejo behaves like Gitea; drills test it too."""

@@ -1,4 +1,4 @@
-"""A forge that answers what a test tells it to, for what no proper forge would answer."""
+"""A forge with given responses, for responses that no proper forge would send."""
 
 import json
 import threading
@@ -11,20 +11,20 @@ from typing import Any
 
 
 @dataclass
-class Answer:
+class StubAnswer:
     status: int = 200
     body: Any = None
-    """JSON, or bytes as they are."""
+    """JSON, or bytes that are sent unchanged."""
     headers: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
-    """How long it takes."""
+    """The delay."""
 
     def data(self) -> bytes:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
 
 
 @dataclass
-class Asked:
+class StubRequest:
     method: str
     path: str
     headers: dict[str, str]
@@ -32,30 +32,32 @@ class Asked:
 
 
 @dataclass
-class Stub:
-    """Answers in the given order; the last answer stays."""
+class StubServer:
+    """Answers in the given order, and repeats the last answer."""
 
-    answers: list[Answer]
-    asked: list[Asked] = field(default_factory=list)
+    answers: list[StubAnswer]
+    requests: list[StubRequest] = field(default_factory=list)
     port: int = 0
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def next(self) -> Answer:
+    def next(self) -> StubAnswer:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # the head and the body of an answer are two writes
+    disable_nagle_algorithm = True  # headers and body of a response are two writes
     server: "_Server"
 
     def _serve(self) -> None:
-        sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.server.stub.asked.append(Asked(self.command, self.path, headers, json.loads(sent) if sent else None))
+        self.server.stub.requests.append(
+            StubRequest(self.command, self.path, headers, json.loads(body) if body else None)
+        )
         answer = self.server.stub.next()
         time.sleep(answer.seconds)
         self.send_response(answer.status)
@@ -66,22 +68,22 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.wfile.write(data)
         except OSError:
-            return  # the client has heard enough
+            return  # the client closed the connection
 
     do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _serve  # noqa: N815
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Tests say what they have to say themselves."""
+        """Logs nothing."""
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    stub: Stub
+    stub: StubServer
 
 
 @contextmanager
-def stub(*answers: Answer) -> Iterator[Stub]:
-    served = Stub(list(answers))
+def serve_stub(*answers: StubAnswer) -> Iterator[StubServer]:
+    served = StubServer(list(answers))
     server = _Server(("127.0.0.1", 0), _Handler)
     server.stub, served.port = served, server.server_port
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)

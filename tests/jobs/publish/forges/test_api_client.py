@@ -1,4 +1,4 @@
-"""Whatever a forge answers becomes a value of a known shape or a sentence; a token goes to one host and no further."""
+"""Every response of a forge becomes a validated value or a clear error; a token is sent to one host only."""
 
 import time
 from typing import Any
@@ -10,91 +10,91 @@ from copydesk.jobs.job import Reason, RepositoryFailed
 from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
 from copydesk.jobs.publish.forges.rest import api_client as forge_http
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient
-from tests.jobs.publish.forges.stub import Answer, Stub, stub
+from tests.jobs.publish.forges.stub import StubAnswer, StubServer, serve_stub
 
 TOKEN = "tok_5e3c8a1f9b7d"
 
 
-class Thing(BaseModel):
+class StubThing(BaseModel):
     number: int
 
 
-def http(served: Stub, **options: Any) -> ApiClient:
+def api_client(served: StubServer, **options: Any) -> ApiClient:
     return ApiClient(f"{served.url}/api/v1", lambda: f"Bearer {TOKEN}", headers={}, **options)
 
 
 @pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"", b"[]", b'{"number": "seven"}', b"[" * 100_000])
 def test_unexpected_response_is_reported_in_one_sentence(body: bytes) -> None:
-    with stub(Answer(200, body)) as served, pytest.raises(ForgeRefused, match="not from a forge's API"):
-        http(served).request(Thing, "GET", "/things/1")
+    with serve_stub(StubAnswer(200, body)) as served, pytest.raises(ForgeRefused, match="not from a forge's API"):
+        api_client(served).request(StubThing, "GET", "/things/1")
 
 
 def test_malformed_response_to_a_write_counts_as_unavailable() -> None:
-    with stub(Answer(201, b"<html>")) as served, pytest.raises(ForgeUnavailable):
-        http(served).request(Thing, "POST", "/things", body={})
+    with serve_stub(StubAnswer(201, b"<html>")) as served, pytest.raises(ForgeUnavailable):
+        api_client(served).request(StubThing, "POST", "/things", body={})
 
 
 def test_endless_response_is_cut_off() -> None:
-    endless = Answer(200, b" " * (forge_http.MAX_RESPONSE_BYTES + 2_000_000))
-    with stub(endless) as served, pytest.raises(ForgeRefused, match="more than 16 MiB"):
-        http(served).request(Thing, "GET", "/things/1")
+    endless = StubAnswer(200, b" " * (forge_http.MAX_RESPONSE_BYTES + 2_000_000))
+    with serve_stub(endless) as served, pytest.raises(ForgeRefused, match="more than 16 MiB"):
+        api_client(served).request(StubThing, "GET", "/things/1")
 
 
 def test_a_redirect_is_not_followed_and_says_that_the_repository_moved() -> None:
-    with stub(Answer(200, {"number": 1})) as elsewhere:
-        moved = Answer(301, {}, {"Location": f"{elsewhere.url}/things/1"})
-        with stub(moved) as served, pytest.raises(ForgeRefused, match="has moved") as refused:
-            http(served).request(Thing, "GET", "/things/1")
+    with serve_stub(StubAnswer(200, {"number": 1})) as elsewhere:
+        moved = StubAnswer(301, {}, {"Location": f"{elsewhere.url}/things/1"})
+        with serve_stub(moved) as served, pytest.raises(ForgeRefused, match="has moved") as refused:
+            api_client(served).request(StubThing, "GET", "/things/1")
         assert refused.value.reason is Reason.REPOSITORY_ERROR
-        assert elsewhere.asked == []
+        assert elsewhere.requests == []
 
 
 def test_pagination_is_bounded_and_stays_on_the_same_host() -> None:
-    with stub(Answer(200, [{"number": 9}])) as elsewhere:
+    with serve_stub(StubAnswer(200, [{"number": 9}])) as elsewhere:
         following = {"Link": f'<{elsewhere.url}/things?page=2>; rel="next"'}
-        with stub(Answer(200, [{"number": 1}], following), Answer(200, [{"number": 2}])) as served:
-            found = list(http(served).paginate(Thing, "/things", {"limit": 1}))
+        with serve_stub(StubAnswer(200, [{"number": 1}], following), StubAnswer(200, [{"number": 2}])) as served:
+            found = list(api_client(served).paginate(StubThing, "/things", {"limit": 1}))
         assert [thing.number for thing in found] == [1, 2]
-        assert [asked.path for asked in served.asked] == [
+        assert [asked.path for asked in served.requests] == [
             "/api/v1/things?limit=1&page=1",
             "/api/v1/things?limit=1&page=2",
         ]
-        assert elsewhere.asked == []
+        assert elsewhere.requests == []
 
 
 def test_endless_pagination_is_stopped() -> None:
-    with stub(Answer(200, [{"number": 1}], {"Link": '</things?page=2>; rel="next"'})) as served:
-        assert len(list(http(served).paginate(Thing, "/things", {}))) == forge_http.MAX_PAGES
+    with serve_stub(StubAnswer(200, [{"number": 1}], {"Link": '</things?page=2>; rel="next"'})) as served:
+        assert len(list(api_client(served).paginate(StubThing, "/things", {}))) == forge_http.MAX_PAGES
 
 
 @pytest.mark.parametrize(
     ("answer", "retry_after"),
     [
-        (Answer(500, b"oops"), None),
-        (Answer(503, b"", {"Retry-After": "7"}), 7),
-        (Answer(429, {"message": "Retry later"}, {"Retry-After": "3"}), 3),
-        (Answer(403, {"message": "You have exceeded a secondary rate limit."}, {"Retry-After": "60"}), 60),
-        (Answer(403, {"message": "API rate limit exceeded"}), None),
+        (StubAnswer(500, b"oops"), None),
+        (StubAnswer(503, b"", {"Retry-After": "7"}), 7),
+        (StubAnswer(429, {"message": "Retry later"}, {"Retry-After": "3"}), 3),
+        (StubAnswer(403, {"message": "You have exceeded a secondary rate limit."}, {"Retry-After": "60"}), 60),
+        (StubAnswer(403, {"message": "API rate limit exceeded"}), None),
     ],
 )
-def test_transient_errors_count_as_unavailable(answer: Answer, retry_after: float | None) -> None:
-    with stub(answer) as served, pytest.raises(ForgeUnavailable) as away:
-        http(served).request(Thing, "GET", "/things/1")
+def test_transient_errors_count_as_unavailable(answer: StubAnswer, retry_after: float | None) -> None:
+    with serve_stub(answer) as served, pytest.raises(ForgeUnavailable) as away:
+        api_client(served).request(StubThing, "GET", "/things/1")
     assert away.value.retry_after == retry_after
 
 
 def test_exhausted_rate_limit_says_when_it_resets() -> None:
     headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 120)}
-    with stub(Answer(403, {"message": "no"}, headers)) as served, pytest.raises(ForgeUnavailable) as away:
-        http(served).request(Thing, "GET", "/things/1")
+    with serve_stub(StubAnswer(403, {"message": "no"}, headers)) as served, pytest.raises(ForgeUnavailable) as away:
+        api_client(served).request(StubThing, "GET", "/things/1")
     assert away.value.retry_after == pytest.approx(120, abs=3)
 
 
 def test_unreachable_host_counts_as_unavailable() -> None:
-    with stub(Answer()) as served:
-        gone = http(served)
+    with serve_stub(StubAnswer()) as served:
+        gone = api_client(served)
     with pytest.raises(ForgeUnavailable, match="cannot be reached"):
-        gone.request(Thing, "GET", "/things/1")
+        gone.request(StubThing, "GET", "/things/1")
 
 
 @pytest.mark.parametrize(
@@ -116,37 +116,40 @@ def test_unreachable_host_counts_as_unavailable() -> None:
     ],
 )
 def test_refusal_quotes_the_forges_message(status: int, body: Any, reason: Reason, sentence: str) -> None:
-    with stub(Answer(status, body)) as served, pytest.raises(ForgeRefused) as refused:
-        http(served).request(Thing, "GET", "/things/1")
+    with serve_stub(StubAnswer(status, body)) as served, pytest.raises(ForgeRefused) as refused:
+        api_client(served).request(StubThing, "GET", "/things/1")
     assert sentence in str(refused.value)
     assert (refused.value.reason, refused.value.status) == (reason, status)
 
 
 def test_refusal_names_the_missing_permission() -> None:
-    refusal = Answer(403, {"message": "No"}, {"X-Accepted-GitHub-Permissions": "pull_requests=write"})
-    with stub(refusal) as served, pytest.raises(ForgeRefused, match="requires pull_requests: write"):
-        http(served).request(Thing, "POST", "/pulls")
+    refusal = StubAnswer(403, {"message": "No"}, {"X-Accepted-GitHub-Permissions": "pull_requests=write"})
+    with serve_stub(refusal) as served, pytest.raises(ForgeRefused, match="requires pull_requests: write"):
+        api_client(served).request(StubThing, "POST", "/pulls")
 
 
 @pytest.mark.parametrize("said", [f"Bad token {TOKEN}", "Bad ghp_abcdefghijklmnop0123", "Bad glpat-abcdefgh12345678"])
 @pytest.mark.parametrize("status", [401, 403, 422, 500])
 def test_a_refusal_never_repeats_a_secret(status: int, said: str) -> None:
-    with stub(Answer(status, {"message": said})) as served, pytest.raises((ForgeRefused, ForgeUnavailable)) as refused:
-        http(served).request(Thing, "GET", "/things/1")
+    with (
+        serve_stub(StubAnswer(status, {"message": said})) as served,
+        pytest.raises((ForgeRefused, ForgeUnavailable)) as refused,
+    ):
+        api_client(served).request(StubThing, "GET", "/things/1")
     assert "Bad" in str(refused.value)
     assert said.rpartition(" ")[2] not in str(refused.value)
 
 
 def test_private_addresses_are_refused_if_the_project_forbids_them() -> None:
-    with stub(Answer(200, {"number": 1})) as served:
+    with serve_stub(StubAnswer(200, {"number": 1})) as served:
         with pytest.raises(RepositoryFailed, match="private address"):
-            http(served, allow_private=False)
-        assert served.asked == []
+            api_client(served, allow_private=False)
+        assert served.requests == []
 
 
 def test_untrusted_certificate_is_refused_before_the_token_is_sent() -> None:
-    with stub(Answer(200, {"number": 1})) as served:
+    with serve_stub(StubAnswer(200, {"number": 1})) as served:
         secure = ApiClient(served.url.replace("http:", "https:"), lambda: f"Bearer {TOKEN}", headers={})
         with pytest.raises((ForgeUnavailable, ForgeRefused)):
-            secure.request(Thing, "GET", "/things/1")
-        assert served.asked == []
+            secure.request(StubThing, "GET", "/things/1")
+        assert served.requests == []

@@ -1,4 +1,4 @@
-"""What holds on every forge: one pull request per job, a person's words and decisions, and sentences for refusals."""
+"""Rules for every forge: one pull request per job, respect for people's edits and decisions, clear refusals."""
 
 import time
 from pathlib import Path
@@ -11,28 +11,28 @@ from copydesk.jobs.publish.forges.forge import PullRequest
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.publish.retry import retry_while_unavailable
-from tests.jobs.publish.forges.conftest import BRANCH, HOUR_AGO, TOKEN, Desk
+from tests.jobs.publish.forges.conftest import BRANCH, HOUR_AGO_MS, TOKEN, ForgeBench
 
 OPENING = r"POST .*/(pulls|merge_requests)$"
 SOON = 4102444800000
-"""Later than anything that happens in a test."""
+"""Later than any event in a test."""
 
 
-def number_of_pulls(desk: Desk) -> int:
+def count_pulls(desk: ForgeBench) -> int:
     return len(desk.fake.pulls)
 
 
-def only(desk: Desk) -> PullRequest:
-    assert number_of_pulls(desk) == 1
+def get_only_pull(desk: ForgeBench) -> PullRequest:
+    assert count_pulls(desk) == 1
     return desk.forge.get_pull(1)
 
 
 # One pull request.
 
 
-def test_a_pull_request_is_opened_from_the_branch_to_the_base(desk: Desk) -> None:
+def test_a_pull_request_is_opened_from_the_branch_to_the_base(desk: ForgeBench) -> None:
     published = desk.publish()
-    found = only(desk)
+    found = get_only_pull(desk)
     assert (found.state, found.title, found.branch, found.draft) == ("open", "Fix the links", BRANCH, False)
     assert "Three links were broken." in found.body
     assert published.pull.url == found.url
@@ -41,28 +41,28 @@ def test_a_pull_request_is_opened_from_the_branch_to_the_base(desk: Desk) -> Non
     assert published.notes == []
 
 
-def test_publishing_again_finds_the_pull_request_and_changes_nothing(desk: Desk) -> None:
+def test_publishing_again_finds_the_pull_request_and_changes_nothing(desk: ForgeBench) -> None:
     first = desk.publish().pull
     writes = len([request for request in desk.fake.requests if request.method != "GET"])
     assert desk.publish().pull.number == first.number
-    assert number_of_pulls(desk) == 1
+    assert count_pulls(desk) == 1
     assert len([request for request in desk.fake.requests if request.method != "GET"]) == writes
 
 
-def test_lost_response_to_opening_opens_no_second_pull_request(desk: Desk) -> None:
+def test_lost_response_to_opening_opens_no_second_pull_request(desk: ForgeBench) -> None:
     desk.fake.faults.lose_answer(where=OPENING)
     assert desk.publish().pull.number == 1
-    assert number_of_pulls(desk) == 1
+    assert count_pulls(desk) == 1
 
 
-def test_pull_request_not_yet_listed_is_found(desk: Desk) -> None:
+def test_pull_request_not_yet_listed_is_found(desk: ForgeBench) -> None:
     desk.fake.faults.pull_lag(calls=3)
     desk.fake.faults.lose_answer(where=OPENING)
     assert desk.publish().pull.number == 1
-    assert number_of_pulls(desk) == 1
+    assert count_pulls(desk) == 1
 
 
-def test_branch_not_yet_visible_to_the_forge_is_waited_for(desk: Desk) -> None:
+def test_branch_not_yet_visible_to_the_forge_is_waited_for(desk: ForgeBench) -> None:
     desk.fake.faults.branch_lag(calls=4)
     desk.fake.commit("copydesk/job_2", {"docs/more.md": b"# More\n"})
     desk.fake.delete_branch(BRANCH)
@@ -70,15 +70,15 @@ def test_branch_not_yet_visible_to_the_forge_is_waited_for(desk: Desk) -> None:
     assert desk.publish().pull.number == 1
 
 
-def test_branch_that_never_becomes_visible_fails_with_the_forges_message(desk: Desk) -> None:
+def test_branch_that_never_becomes_visible_fails_with_the_forges_message(desk: ForgeBench) -> None:
     desk.fake.delete_branch(BRANCH)
     with pytest.raises(BranchNotVisibleYet) as refused:
         desk.publish(seconds=0.5)
     assert refused.value.reason is Reason.PUBLISH_REFUSED
-    assert number_of_pulls(desk) == 0
+    assert count_pulls(desk) == 0
 
 
-def test_newer_of_two_open_pull_requests_is_closed(desk: Desk) -> None:
+def test_newer_of_two_open_pull_requests_is_closed(desk: ForgeBench) -> None:
     author = desk.fake.users["copydesk"]
     for title in ("One", "Two"):
         desk.fake.open(desk.fake.repository, author=author, head=BRANCH, base="main", title=title, body="")
@@ -87,7 +87,7 @@ def test_newer_of_two_open_pull_requests_is_closed(desk: Desk) -> None:
     assert "is the pull request of this branch" in desk.fake.pull(2).comments[0].body
 
 
-def test_worker_that_lost_its_lease_opens_nothing(desk: Desk) -> None:
+def test_worker_that_lost_its_lease_opens_nothing(desk: ForgeBench) -> None:
     class Lost(Exception):
         pass
 
@@ -96,13 +96,13 @@ def test_worker_that_lost_its_lease_opens_nothing(desk: Desk) -> None:
 
     with pytest.raises(Lost):
         desk.publish(guard=guard)
-    assert number_of_pulls(desk) == 0
+    assert count_pulls(desk) == 0
 
 
-# A forge that is away.
+# An unavailable forge.
 
 
-def test_forge_outage_only_delays(desk: Desk) -> None:
+def test_forge_outage_only_delays(desk: ForgeBench) -> None:
     desk.fake.faults.answer(503, times=3)
     desk.fake.faults.html(status=502, times=2)
     desk.fake.faults.cut(times=1)
@@ -110,20 +110,20 @@ def test_forge_outage_only_delays(desk: Desk) -> None:
     assert desk.pauses[:4] == [1, 2, 4, 8]
 
 
-def test_secondary_rate_limit_is_waited_out(desk: Desk) -> None:
+def test_secondary_rate_limit_is_waited_out(desk: ForgeBench) -> None:
     desk.fake.faults.secondary_limit(retry_after=37, status=429 if desk.kind != "github" else 403)
     assert desk.publish().pull.number == 1
     assert desk.pauses == [37]
 
 
-def test_permanent_outage_fails_the_job_with_a_message(desk: Desk) -> None:
+def test_permanent_outage_fails_the_job_with_a_message(desk: ForgeBench) -> None:
     desk.fake.faults.answer(503, times=1000)
     with pytest.raises(ForgeRefused, match="answered 503") as refused:
         desk.publish(seconds=0.5)
     assert refused.value.reason is Reason.REPOSITORY_ERROR
 
 
-def test_push_waits_for_an_unavailable_forge(desk: Desk, tmp_path: Path) -> None:
+def test_push_waits_for_an_unavailable_forge(desk: ForgeBench, tmp_path: Path) -> None:
     git = Git(desk.fake.repository_url("acme/docs"), get_token=desk.forge.git_token)
     mirror = Mirror(tmp_path / "mirror.git", git)
     head = mirror.fetch_head(BRANCH)
@@ -134,7 +134,7 @@ def test_push_waits_for_an_unavailable_forge(desk: Desk, tmp_path: Path) -> None
     assert mirror.fetch_head("copydesk/job_9") == head
 
 
-def test_rejected_push_is_not_retried(desk: Desk, tmp_path: Path) -> None:
+def test_rejected_push_is_not_retried(desk: ForgeBench, tmp_path: Path) -> None:
     mirror = Mirror(tmp_path / "mirror.git", Git(desk.fake.repository_url("acme/docs"), get_token=desk.forge.git_token))
     head = mirror.fetch_head(BRANCH)
     desk.fake.faults.protect("copydesk/*")
@@ -143,108 +143,108 @@ def test_rejected_push_is_not_retried(desk: Desk, tmp_path: Path) -> None:
     assert desk.pauses == []
 
 
-def test_single_call_does_not_retry(desk: Desk) -> None:
+def test_single_call_does_not_retry(desk: ForgeBench) -> None:
     desk.fake.faults.answer(503)
     with pytest.raises(ForgeUnavailable):
         desk.forge.find_pulls(BRANCH, "main")
 
 
-# Follow-ups, and what people did meanwhile.
+# Follow-ups, and actions of people in between.
 
 
-def test_follow_up_updates_our_text_and_keeps_text_by_people(desk: Desk) -> None:
+def test_follow_up_updates_our_text_and_keeps_text_by_people(desk: ForgeBench) -> None:
     desk.publish()
     pull = desk.fake.pull(1)
     pull.body = f"Please hurry.\n\n{pull.body}"
     desk.publish("Fix all links", "Now seven links.", known=1)
-    found = only(desk)
+    found = get_only_pull(desk)
     assert found.body.startswith("Please hurry.")
     assert "Now seven links." in found.body
     assert "Three links" not in found.body
     assert found.title == "Fix all links"
 
 
-def test_title_set_by_a_person_is_kept(desk: Desk) -> None:
+def test_title_set_by_a_person_is_kept(desk: ForgeBench) -> None:
     desk.publish()
     desk.fake.pull(1).title = "Mend the links"
     desk.publish("Fix all links", "Now seven links.", known=1)
     desk.publish("Fix every link", "Now eight links.", known=1)
-    assert only(desk).title == "Mend the links"
-    assert "eight" in only(desk).body
+    assert get_only_pull(desk).title == "Mend the links"
+    assert "eight" in get_only_pull(desk).body
 
 
-def test_pull_request_closed_during_the_run_stays_closed(desk: Desk) -> None:
+def test_pull_request_closed_during_the_run_stays_closed(desk: ForgeBench) -> None:
     desk.publish()
     desk.fake.close(1)
     with pytest.raises(ForgeRefused, match=r"closed while the agent was working.*Send another message") as refused:
-        desk.publish(known=1, asked_at=HOUR_AGO)
+        desk.publish(known=1, asked_at=HOUR_AGO_MS)
     assert refused.value.reason is Reason.PUBLISH_REFUSED
-    assert only(desk).state == "closed"
+    assert get_only_pull(desk).state == "closed"
 
 
-def test_pull_request_closed_before_the_message_is_reopened(desk: Desk) -> None:
+def test_pull_request_closed_before_the_message_is_reopened(desk: ForgeBench) -> None:
     desk.publish()
     desk.fake.close(1)
     assert desk.publish("Again", "More.", known=1, asked_at=SOON).pull.number == 1
-    assert only(desk).state == "open"
+    assert get_only_pull(desk).state == "open"
 
 
-@pytest.mark.parametrize("desk", ["github", "gitlab"], indirect=True)  # the others open it without its branch
-def test_pull_request_that_cannot_be_reopened_is_reported_and_not_replaced(desk: Desk) -> None:
+@pytest.mark.parametrize("desk", ["github", "gitlab"], indirect=True)  # the other forges open it without its branch
+def test_pull_request_that_cannot_be_reopened_is_reported_and_not_replaced(desk: ForgeBench) -> None:
     desk.publish()
     desk.fake.close(1)
     desk.fake.delete_branch(BRANCH)
     with pytest.raises(ForgeRefused, match="was closed and cannot be reopened"):
         desk.publish("Again", "More.", known=1, asked_at=SOON)
-    assert number_of_pulls(desk) == 1
+    assert count_pulls(desk) == 1
 
 
-def test_pull_request_closed_before_it_was_recorded_is_not_replaced(desk: Desk) -> None:
+def test_pull_request_closed_before_it_was_recorded_is_not_replaced(desk: ForgeBench) -> None:
     desk.publish()
     desk.fake.close(1)
     with pytest.raises(ForgeRefused, match="closed while the agent was working"):
         desk.publish()
-    assert number_of_pulls(desk) == 1
+    assert count_pulls(desk) == 1
 
 
-def test_merged_pull_request_takes_no_more_changes(desk: Desk) -> None:
+def test_merged_pull_request_takes_no_more_changes(desk: ForgeBench) -> None:
     desk.publish()
     desk.fake.merge(1)
     with pytest.raises(ForgeRefused, match=rf"Pull request 1 was merged in the meantime.*{BRANCH}"):
         desk.publish(known=1)
-    assert only(desk).state == "merged"
+    assert get_only_pull(desk).state == "merged"
 
 
-def test_pull_request_merged_before_it_was_recorded_is_a_success(desk: Desk) -> None:
+def test_pull_request_merged_before_it_was_recorded_is_a_success(desk: ForgeBench) -> None:
     head = desk.publish().pull.head
     desk.fake.merge(1)
     assert desk.publish(head=head).pull.state == "merged"
-    assert number_of_pulls(desk) == 1
+    assert count_pulls(desk) == 1
 
 
-def test_new_commit_becomes_the_head_of_the_pull_request(desk: Desk) -> None:
+def test_new_commit_becomes_the_head_of_the_pull_request(desk: ForgeBench) -> None:
     desk.publish()
     head = desk.fake.commit(BRANCH, {"docs/index.md": b"# Hello, all\n"})
-    assert only(desk).head == head
+    assert get_only_pull(desk).head == head
 
 
 # Policy: drafts, labels, reviewers.
 
 
-def test_draft_has_a_plain_title_and_stays_a_draft(desk: Desk) -> None:
+def test_draft_has_a_plain_title_and_stays_a_draft(desk: ForgeBench) -> None:
     desk.publish(draft=True)
-    assert (only(desk).draft, only(desk).title) == (True, "Fix the links")
+    assert (get_only_pull(desk).draft, get_only_pull(desk).title) == (True, "Fix the links")
     desk.publish("Fix all links", "More.", known=1, draft=True)
-    assert (only(desk).draft, only(desk).title) == (True, "Fix all links")
+    assert (get_only_pull(desk).draft, get_only_pull(desk).title) == (True, "Fix all links")
 
 
-def test_a_draft_that_a_person_made_ready_stays_ready(desk: Desk) -> None:
+def test_a_draft_that_a_person_made_ready_stays_ready(desk: ForgeBench) -> None:
     desk.publish()
     desk.publish("Fix all links", "More.", known=1, draft=True)
-    assert not only(desk).draft
+    assert not get_only_pull(desk).draft
 
 
-def test_labels_are_added_and_missing_ones_are_noted(desk: Desk) -> None:
+def test_labels_are_added_and_missing_ones_are_noted(desk: ForgeBench) -> None:
     desk.fake.repository.label("docs")
     published = desk.publish(labels=["docs", "no such"])
     assert desk.fake.pull(1).labels == ["docs"]
@@ -253,67 +253,70 @@ def test_labels_are_added_and_missing_ones_are_noted(desk: Desk) -> None:
     assert "no such" not in desk.fake.repository.labels
 
 
-def test_reviewers_are_requested_and_unknown_ones_are_noted(desk: Desk) -> None:
+def test_reviewers_are_requested_and_unknown_ones_are_noted(desk: ForgeBench) -> None:
     desk.fake.add_user("rosa")
     published = desk.publish(reviewers=["nobody-here", "rosa"])
     assert [user.login for user in desk.fake.pull(1).reviewers] == ["rosa"]
     assert [note.partition(" could not be added")[0] for note in published.notes] == ["nobody-here"]
 
 
-# What is missing, in a sentence.
+# Clear errors for missing permissions and settings.
 
 
-def test_correct_setup_has_no_access_problems(desk: Desk) -> None:
+def test_correct_setup_has_no_access_problems(desk: ForgeBench) -> None:
     assert desk.forge.find_access_problems(BRANCH) == []
 
 
-def test_invisible_repository_is_reported(desk: Desk) -> None:
+def test_invisible_repository_is_reported(desk: ForgeBench) -> None:
     desk.fake.add_user("stranger", access="none")
     desk.fake.add_token("token-of-a-stranger", user="stranger")
     assert (
         "acme/docs, or the token has no access to it"
-        in desk.with_token("token-of-a-stranger").find_access_problems(BRANCH)[0]
+        in desk.forge_with_token("token-of-a-stranger").find_access_problems(BRANCH)[0]
     )
 
 
-def test_read_only_token_is_reported(desk: Desk) -> None:
+def test_read_only_token_is_reported(desk: ForgeBench) -> None:
     desk.fake.add_user("reader", access="read")
     desk.fake.add_token("token-of-a-reader", user="reader")
-    assert "cannot be pushed to with this token" in desk.with_token("token-of-a-reader").find_access_problems(BRANCH)[0]
+    assert (
+        "cannot be pushed to with this token"
+        in desk.forge_with_token("token-of-a-reader").find_access_problems(BRANCH)[0]
+    )
 
 
-def test_archived_repository_is_reported(desk: Desk) -> None:
+def test_archived_repository_is_reported(desk: ForgeBench) -> None:
     desk.fake.repository.archived = True
     assert "is archived" in desk.forge.find_access_problems(BRANCH)[0]
 
 
-def test_fork_is_reported(desk: Desk) -> None:
+def test_fork_is_reported(desk: ForgeBench) -> None:
     desk.fake.repository.fork = True
     assert "is a fork" in desk.forge.find_access_problems(BRANCH)[0]
 
 
-def test_protected_branch_is_reported(desk: Desk) -> None:
-    if desk.kind in ("gitea", "forgejo"):  # they tell nobody else
+def test_protected_branch_is_reported(desk: ForgeBench) -> None:
+    if desk.kind in ("gitea", "forgejo"):  # they show it only to admins
         desk.fake.users["copydesk"].access = "admin"
     desk.fake.faults.protect("copydesk/*")
     assert f"branches such as {BRANCH}" in desk.forge.find_access_problems(BRANCH)[0]
 
 
 @pytest.mark.parametrize("desk", ["github"], indirect=True)
-def test_branch_rule_that_the_token_may_bypass_is_not_reported(desk: Desk) -> None:
+def test_branch_rule_that_the_token_may_bypass_is_not_reported(desk: ForgeBench) -> None:
     desk.fake.users["copydesk"].access = "admin"
     desk.fake.faults.protect("copydesk/*")
     assert desk.forge.find_access_problems(BRANCH) == []
 
 
-def test_renamed_repository_is_reported_and_redirect_gets_no_token(desk: Desk) -> None:
+def test_renamed_repository_is_reported_and_redirect_gets_no_token(desk: ForgeBench) -> None:
     desk.fake.rename("acme/docs", "acme/handbook")
     with pytest.raises(ForgeRefused, match=r"has moved|404"):
         desk.publish()
-    assert number_of_pulls(desk) == 0
+    assert count_pulls(desk) == 0
 
 
-def test_token_expired_during_a_job_is_reported_without_showing_it(desk: Desk) -> None:
+def test_token_expired_during_a_job_is_reported_without_showing_it(desk: ForgeBench) -> None:
     desk.publish()
     desk.fake.revoke(TOKEN)
     with pytest.raises(ForgeRefused, match="expired or been revoked") as refused:
@@ -326,16 +329,16 @@ def test_token_expired_during_a_job_is_reported_without_showing_it(desk: Desk) -
 
 
 @pytest.mark.parametrize(("access", "may"), [("admin", True), ("maintain", True), ("write", True), ("read", False)])
-def test_write_permission_is_asked_from_the_forge(desk: Desk, access: str, may: bool) -> None:
+def test_write_permission_is_asked_from_the_forge(desk: ForgeBench, access: str, may: bool) -> None:
     desk.fake.add_user("rosa", access=access)
     assert desk.forge.can_write("rosa") is may
 
 
-def test_unknown_user_may_not_write(desk: Desk) -> None:
+def test_unknown_user_may_not_write(desk: ForgeBench) -> None:
     assert not desk.forge.can_write("nobody-here")
 
 
-def test_our_comments_carry_a_marker(desk: Desk) -> None:
+def test_our_comments_carry_a_marker(desk: ForgeBench) -> None:
     desk.publish()
     desk.forge.add_comment(1, "This was not taken up.")
     assert desk.fake.pull(1).comments[0].body == "This was not taken up.\n\n<!-- copydesk:said -->"

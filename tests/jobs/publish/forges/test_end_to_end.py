@@ -11,11 +11,19 @@ import pytest
 from copydesk.client import Client, Job
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls
 from copydesk.jobs.workspace.workspace import short_hash
-from tests.jobs.publish.forges.stage import APP, FILES, WAYS, WEBHOOK_SECRET, fake_forge, on_branch, project_on
-from tests.support.drills import drills
+from tests.jobs.publish.forges.stage import (
+    FILES,
+    FORGE_SETUPS,
+    GITHUB_APP,
+    WEBHOOK_SECRET,
+    create_project,
+    fake_forge,
+    read_file_on_branch,
+)
+from tests.support.drills import mark_drills
 from tests.support.model_server import ModelServer, call
-from tests.support.repositories import branches, make_repository
-from tests.support.scripted import ScriptedModel, edit, finish
+from tests.support.repositories import list_branches, make_repository
+from tests.support.scripted_model import ScriptedModel, edit, finish
 from tests.support.service import Service, serve
 
 SCRIPT = (
@@ -28,8 +36,8 @@ POLICY: dict[str, Any] = {"draft": True, "labels": ("docs", "nowhere"), "reviewe
 
 
 @dataclass
-class Place:
-    """A project on a forge whose webhooks come back to us."""
+class ForgeProject:
+    """A project on a forge that sends us webhooks."""
 
     way: str
     fake: Any
@@ -44,10 +52,10 @@ class Place:
         [only] = self.fake.pulls
         return only
 
-    def done(self, prompt: str = "Spell color so.", **options: Any) -> Job:
+    def run_job(self, prompt: str = "Spell color so.", **options: Any) -> Job:
         return self.client.wait(self.client.create_job(prompt, **options)["id"])
 
-    def followed_up(self, job: Job, prompt: str = "Name the other one too.") -> Job:
+    def run_follow_up(self, job: Job, prompt: str = "Name the other one too.") -> Job:
         self.client.message_job(job["id"], prompt)
         return self.client.wait(job["id"])
 
@@ -56,13 +64,13 @@ class Place:
 
 
 @contextmanager
-def place_on(way: str, service: Service, folder: Path, **policy: Any) -> Iterator[Place]:
+def open_forge_project(way: str, service: Service, folder: Path, **policy: Any) -> Iterator[ForgeProject]:
     with fake_forge(way, folder / "forge") as fake:
         fake.repository.label("docs")
         fake.add_user("rita")
-        project = project_on(service.desk, way, fake, **policy)
+        project = create_project(service.desk, way, fake, **policy)
         key = service.desk.keys.create(project.id, actor="test")[1]
-        yield Place(way, fake, replace(service, project=project, key=key))
+        yield ForgeProject(way, fake, replace(service, project=project, key=key))
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +81,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
-@pytest.fixture(params=drills(WAYS, but=("github", "gitlab", APP)))
-def place(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> Iterator[Place]:
-    with place_on(request.param, service, tmp_path, **POLICY) as place:
+@pytest.fixture(params=mark_drills(FORGE_SETUPS, default=("github", "gitlab", GITHUB_APP)))
+def place(request: pytest.FixtureRequest, service: Service, tmp_path: Path) -> Iterator[ForgeProject]:
+    with open_forge_project(request.param, service, tmp_path, **POLICY) as place:
         yield place
 
 
-def test_prompt_becomes_a_pull_request_that_follows_the_policy(place: Place) -> None:
-    job = place.done()
+def test_prompt_becomes_a_pull_request_that_follows_the_policy(place: ForgeProject) -> None:
+    job = place.run_job()
     assert (job["status"], job["reason"]) == ("completed", None), job["message"]
     pull = place.pull
     assert (job["prLink"] or "").startswith(place.fake.url)
@@ -92,21 +100,21 @@ def test_prompt_becomes_a_pull_request_that_follows_the_policy(place: Place) -> 
     assert [user.login for user in pull.reviewers] == ["rita"]
     assert all(part in pull.body for part in ("One word was changed.", "> Spell color so.", job["id"]))
     assert "no label 'nowhere'" in (job["message"] or "")
-    assert on_branch(place.fake, job["branch"], "docs/index.md") == b"# Hello\n\nThe color of things.\n"
-    assert on_branch(place.fake, "main", "docs/index.md") == FILES["docs/index.md"]
+    assert read_file_on_branch(place.fake, job["branch"], "docs/index.md") == b"# Hello\n\nThe color of things.\n"
+    assert read_file_on_branch(place.fake, "main", "docs/index.md") == FILES["docs/index.md"]
 
 
-def test_job_from_another_branch_targets_that_branch(place: Place) -> None:
+def test_job_from_another_branch_targets_that_branch(place: ForgeProject) -> None:
     place.fake.commit("v2", {"docs/only-here.md": b"# Only here\n"})
-    job = place.done(ref="v2")
+    job = place.run_job(ref="v2")
     assert place.pull.base == "v2"
-    assert on_branch(place.fake, job["branch"], "docs/only-here.md") == b"# Only here\n"
+    assert read_file_on_branch(place.fake, job["branch"], "docs/only-here.md") == b"# Only here\n"
 
 
-def test_follow_up_updates_the_same_pull_request_and_keeps_text_by_people(place: Place) -> None:
-    first = place.done()
+def test_follow_up_updates_the_same_pull_request_and_keeps_text_by_people(place: ForgeProject) -> None:
+    first = place.run_job()
     place.pull.body = f"Before the weekend, please.\n\n{place.pull.body}\n\nThanks!"
-    second = place.followed_up(first)
+    second = place.run_follow_up(first)
     assert (second["status"], second["prLink"]) == ("completed", first["prLink"]), second["message"]
     body = place.pull.body
     assert body.startswith("Before the weekend, please.")
@@ -118,13 +126,13 @@ def test_follow_up_updates_the_same_pull_request_and_keeps_text_by_people(place:
         "> Name the other one too.",
     )
     assert [body.count(part) for part in words] == [1, 1, 1, 1]
-    assert on_branch(place.fake, first["branch"], "docs/other.md") == b"# Another\n"
-    assert branches(place.fake.repository.folder).keys() == {"main", first["branch"]}
+    assert read_file_on_branch(place.fake, first["branch"], "docs/other.md") == b"# Another\n"
+    assert list_branches(place.fake.repository.folder).keys() == {"main", first["branch"]}
 
 
-def test_mention_becomes_a_message_and_merge_archives_the_job(place: Place) -> None:
+def test_mention_becomes_a_message_and_merge_archives_the_job(place: ForgeProject) -> None:
     place.listen()
-    job = place.done()
+    job = place.run_job()
     place.fake.comment(place.pull.number, "@copydesk name the other one too.")
     place.fake.webhooks.flush()
     again = place.client.wait(job["id"])
@@ -134,11 +142,11 @@ def test_mention_becomes_a_message_and_merge_archives_the_job(place: Place) -> N
     place.fake.webhooks.flush()
     assert place.client.get_job(job["id"])["status"] == "archived"
     assert {status for sent in place.fake.webhooks.deliveries for status in sent.statuses} == {202}
-    assert on_branch(place.fake, "main", "docs/other.md") == b"# Another\n"
+    assert read_file_on_branch(place.fake, "main", "docs/other.md") == b"# Another\n"
 
 
-def test_merge_is_noticed_without_webhooks(place: Place) -> None:
-    job, desk = place.done(), place.service.desk
+def test_merge_is_noticed_without_webhooks(place: ForgeProject) -> None:
+    job, desk = place.run_job(), place.service.desk
     archive_closed_pulls(desk.database, [place.service.project], desk.secrets)
     assert place.client.get_job(job["id"])["status"] == "completed"
     place.fake.merge(place.pull.number)
@@ -147,8 +155,8 @@ def test_merge_is_noticed_without_webhooks(place: Place) -> None:
 
 
 def test_each_job_of_a_github_app_has_its_own_token(service: Service, tmp_path: Path) -> None:
-    with place_on(APP, service, tmp_path) as place:
-        jobs = [place.done(), place.done("Spell color so once more.")]
+    with open_forge_project(GITHUB_APP, service, tmp_path) as place:
+        jobs = [place.run_job(), place.run_job("Spell color so once more.")]
         assert [job["status"] for job in jobs] == ["completed", "completed"]
         tokens = list(place.fake.tokens.values())
         assert len(tokens) == 2
@@ -168,9 +176,9 @@ def test_model_over_http_creates_a_pull_request(tmp_path: Path) -> None:
     with (
         ModelServer(said, by_turn=True) as server,
         serve(tmp_path / "data", repository=local, models=name, model_url=server.url) as service,
-        place_on("gitlab", service, tmp_path) as place,
+        open_forge_project("gitlab", service, tmp_path) as place,
     ):
-        job = place.done(model=name)
+        job = place.run_job(model=name)
         assert (job["status"], job["model"]) == ("completed", name), job["message"]
         assert place.pull.title == "Spell color so"
         assert len(server.requests) == 2

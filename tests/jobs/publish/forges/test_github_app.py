@@ -1,4 +1,4 @@
-"""A GitHub App's token is minted for one job and one repository, with no more rights than publishing needs."""
+"""A GitHub App's token is minted for one job and one repository, with only the permissions of publishing."""
 
 import time
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Credentials, Forge, Proposal
 from copydesk.jobs.publish.forges.registry import create_forge
-from tests.jobs.publish.forges.conftest import BRANCH, project_on
+from tests.jobs.publish.forges.conftest import BRANCH, make_project
 from tests.jobs.publish.forges.extra_calls import GitHub
 
 
 @cache
-def pair() -> tuple[str, bytes]:
-    """A private key and its public half, both in PEM."""
+def make_key_pair() -> tuple[str, bytes]:
+    """Makes a private key and its public key, both in PEM."""
     key = rsa.generate_private_key(65537, 2048)
     private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     return private.decode(), key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -28,31 +28,31 @@ def pair() -> tuple[str, bytes]:
 @pytest.fixture
 def fake(tmp_path: Path) -> Iterator[Any]:
     with GitHub(tmp_path) as running:
-        running.install_app(pair()[1], app_id=7)
+        running.install_app(make_key_pair()[1], app_id=7)
         running.commit(BRANCH, {"docs/index.md": b"# Hello\n"})
         yield running
         assert running.violations == []
 
 
-def app_on(fake: Any, *, app_id: str = "7", key: str | None = None) -> Forge:
-    project = project_on("github", fake.repository_url("acme/docs"))
-    return create_forge(project, Credentials(token="not-used", app_id=app_id, app_key=key or pair()[0]))
+def create_app_forge(fake: Any, *, app_id: str = "7", key: str | None = None) -> Forge:
+    project = make_project("github", fake.repository_url("acme/docs"))
+    return create_forge(project, Credentials(token="not-used", app_id=app_id, app_key=key or make_key_pair()[0]))
 
 
-def minted(fake: Any) -> int:
+def count_minted_tokens(fake: Any) -> int:
     return len([request for request in fake.requests if request.path.endswith("/access_tokens")])
 
 
 def test_github_app_opens_a_pull_request_with_an_installation_token(fake: Any) -> None:
-    forge = app_on(fake)
+    forge = create_app_forge(fake)
     assert forge.open_pull(Proposal(BRANCH, "main", "Fix the links", "Three.")).number == 1
     assert fake.pull(1).author.login == "copydesk[bot]"
-    assert minted(fake) == 1
+    assert count_minted_tokens(fake) == 1
     forge.close()
 
 
 def test_installation_token_is_limited_to_one_repository_and_publishing(fake: Any) -> None:
-    forge = app_on(fake)
+    forge = create_app_forge(fake)
     token = fake.tokens[forge.git_token()]
     assert token.repositories == {"acme/docs"}
     assert {scope for scope in token.scopes if scope.endswith("=write")} == {"contents=write", "pull_requests=write"}
@@ -60,13 +60,13 @@ def test_installation_token_is_limited_to_one_repository_and_publishing(fake: An
 
 
 def test_correctly_installed_app_has_no_access_problems(fake: Any) -> None:
-    forge = app_on(fake)
+    forge = create_app_forge(fake)
     assert forge.find_access_problems(BRANCH) == []
     forge.close()
 
 
 def test_a_token_is_minted_per_job_and_revoked_at_its_end(fake: Any) -> None:
-    first, second = app_on(fake), app_on(fake)
+    first, second = create_app_forge(fake), create_app_forge(fake)
     tokens = [forge.git_token() for forge in (first, second, first)]
     assert tokens[0] == tokens[2] != tokens[1]
     first.close()
@@ -77,7 +77,7 @@ def test_a_token_is_minted_per_job_and_revoked_at_its_end(fake: Any) -> None:
 
 def test_a_token_is_renewed_before_it_expires(fake: Any) -> None:
     fake.app.lasts = 300
-    forge = app_on(fake)
+    forge = create_app_forge(fake)
     assert forge.git_token() != forge.git_token()
     fake.app.lasts = 3600
     kept = forge.git_token()
@@ -89,20 +89,20 @@ def test_a_token_is_renewed_before_it_expires(fake: Any) -> None:
 def test_app_that_is_not_installed_is_reported(fake: Any) -> None:
     fake.app.repositories = frozenset()
     with pytest.raises(ForgeRefused, match="App 7 is not installed on acme/docs"):
-        app_on(fake).git_token()
+        create_app_forge(fake).git_token()
 
 
 def test_missing_permissions_of_an_app_are_reported(fake: Any) -> None:
     fake.app.permissions = {"contents": "read", "metadata": "read"}
     with pytest.raises(ForgeRefused, match="needs read and write access to contents and pull requests"):
-        app_on(fake).git_token()
+        create_app_forge(fake).git_token()
 
 
 def test_key_of_another_app_is_reported_without_showing_it(fake: Any) -> None:
     other = rsa.generate_private_key(65537, 2048)
     pem = other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     with pytest.raises(ForgeRefused, match="Check that the App ID and the private key match") as refused:
-        app_on(fake, key=pem).git_token()
+        create_app_forge(fake, key=pem).git_token()
     assert pem.splitlines()[1] not in str(refused.value)
 
 
@@ -111,4 +111,4 @@ def test_key_of_another_app_is_reported_without_showing_it(fake: Any) -> None:
 )
 def test_invalid_app_key_is_reported(fake: Any, key: str) -> None:
     with pytest.raises(ForgeRefused, match="not an RSA private key in PEM form"):
-        app_on(fake, key=key or " ")
+        create_app_forge(fake, key=key or " ")

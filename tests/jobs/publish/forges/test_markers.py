@@ -1,4 +1,4 @@
-"""Whose words are whose in a pull request's title and text."""
+"""Markers separate our text from people's text in a pull request's title and description."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A round of looking after pull requests is bounded, and every one has its turn."""
+"""A round of polling pull requests is limited, and every pull request gets its turn."""
 
 from pathlib import Path
 from typing import cast
@@ -13,19 +13,19 @@ from copydesk.jobs.publish.forges.polling import MAX_CALLS_PER_ROUND, ROUND_MILL
 
 
 class Forge404:
-    """Knows no pull request, and counts who asks."""
+    """Knows no pull request, and counts the calls."""
 
     def __init__(self) -> None:
-        self.asked: list[int] = []
+        self.requested_numbers: list[int] = []
 
     def get_pull(self, number: int) -> PullRequest:
-        self.asked.append(number)
+        self.requested_numbers.append(number)
         raise ForgeRefused("Not found.", status=404)
 
 
 class ForgeDown(Forge404):
     def get_pull(self, number: int) -> PullRequest:
-        self.asked.append(number)
+        self.requested_numbers.append(number)
         raise ForgeUnavailable("Away.")
 
 
@@ -33,7 +33,7 @@ def test_deleted_pull_request_does_not_stop_polling_of_others(tmp_path: Path) ->
     desk, forge = open_desk(Settings(data=tmp_path)), Forge404()
     archive_if_closed(desk.database, cast(Forge, forge), [(f"job_{n}", n) for n in range(5)])
     desk.close()
-    assert forge.asked == [0, 1, 2, 3, 4]
+    assert forge.requested_numbers == [0, 1, 2, 3, 4]
 
 
 def test_each_round_polls_a_bounded_number_and_all_are_polled_eventually() -> None:
@@ -47,4 +47,4 @@ def test_unavailable_forge_is_skipped_for_the_round(tmp_path: Path) -> None:
     with pytest.raises(ForgeUnavailable):
         archive_if_closed(desk.database, cast(Forge, forge), [("job_1", 1), ("job_2", 2)])
     desk.close()
-    assert forge.asked == [1]
+    assert forge.requested_numbers == [1]

@@ -1,4 +1,4 @@
-"""Which API a repository's address leads to, whose pull requests count, and what credentials it takes."""
+"""The API of a repository's address, the pull requests that count, and the credentials it accepts."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Credentials, Proposal
 from copydesk.jobs.publish.forges.registry import create_forge, detect_forge, load_credentials, split_repository_url
-from tests.jobs.publish.forges.conftest import project_on
-from tests.jobs.publish.forges.stub import Answer, stub
+from tests.jobs.publish.forges.conftest import make_project
+from tests.jobs.publish.forges.stub import StubAnswer, serve_stub
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_well_known_hosts_are_recognized(address: str, forge: str) -> None:
 
 
 def test_a_token_comes_from_the_variable_that_the_project_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    project = project_on("github", "https://github.com/acme/docs", token_env="DOCS_TOKEN")
+    project = make_project("github", "https://github.com/acme/docs", token_env="DOCS_TOKEN")
     monkeypatch.setenv("DOCS_TOKEN", "from-the-environment")
     assert load_credentials(project, {"forge_token": "sealed"}).token == "from-the-environment"
     monkeypatch.delenv("DOCS_TOKEN")
@@ -67,7 +67,7 @@ def test_a_token_comes_from_the_variable_that_the_project_names(monkeypatch: pyt
 
 
 def test_without_a_variable_the_sealed_token_is_used() -> None:
-    project = project_on("gitlab", "https://gitlab.com/acme/docs")
+    project = make_project("gitlab", "https://gitlab.com/acme/docs")
     assert load_credentials(project, {"forge_token": "sealed"}).token == "sealed"
 
 
@@ -77,32 +77,34 @@ def test_repr_of_credentials_hides_them() -> None:
 
 def test_a_forge_without_credentials_is_refused() -> None:
     with pytest.raises(ForgeRefused, match="needs a token"):
-        create_forge(project_on("gitea", "https://git.example.org/acme/docs"), Credentials())
+        create_forge(make_project("gitea", "https://git.example.org/acme/docs"), Credentials())
 
 
-def head(full_name: str | None) -> dict[str, Any]:
+def make_head(full_name: str | None) -> dict[str, Any]:
     return {"ref": "copydesk/job_1", "sha": "a" * 40, "repo": full_name and {"full_name": full_name}}
 
 
-def pull(number: int, full_name: str | None) -> dict[str, Any]:
+def make_pull(number: int, full_name: str | None) -> dict[str, Any]:
     common = {"number": number, "html_url": f"https://example.org/{number}", "state": "open", "title": "T"}
-    return {**common, "head": head(full_name)}
+    return {**common, "head": make_head(full_name)}
 
 
 def test_github_pull_request_from_a_fork_is_not_ours() -> None:
-    listed = [pull(1, "mallory/docs"), pull(2, None), pull(4, "Acme/Docs"), pull(3, "acme/docs")]
-    with stub(Answer(200, listed)) as served:
-        forge = create_forge(project_on("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+    listed = [make_pull(1, "mallory/docs"), make_pull(2, None), make_pull(4, "Acme/Docs"), make_pull(3, "acme/docs")]
+    with serve_stub(StubAnswer(200, listed)) as served:
+        forge = create_forge(make_project("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
         assert [found.number for found in forge.find_pulls("copydesk/job_1", "main")] == [3, 4]
-        assert served.asked[0].path.startswith("/api/v3/repos/acme/docs/pulls?head=acme%3Acopydesk%2Fjob_1&state=all")
+        assert served.requests[0].path.startswith(
+            "/api/v3/repos/acme/docs/pulls?head=acme%3Acopydesk%2Fjob_1&state=all"
+        )
 
 
 def test_gitea_pull_request_from_a_fork_is_not_ours() -> None:
-    listed = [pull(1, "mallory/docs"), pull(2, None), pull(3, "acme/docs")]
-    with stub(Answer(200, listed), Answer(404, {})) as served:
-        forge = create_forge(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+    listed = [make_pull(1, "mallory/docs"), make_pull(2, None), make_pull(3, "acme/docs")]
+    with serve_stub(StubAnswer(200, listed), StubAnswer(404, {})) as served:
+        forge = create_forge(make_project("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
         assert [found.number for found in forge.find_pulls("copydesk/job_1", "main")] == [3]
-        assert served.asked[1].path == "/api/v1/repos/acme/docs/pulls/main/copydesk/job_1"
+        assert served.requests[1].path == "/api/v1/repos/acme/docs/pulls/main/copydesk/job_1"
 
 
 def test_gitlab_merge_request_from_a_fork_is_not_ours() -> None:
@@ -111,33 +113,33 @@ def test_gitlab_merge_request_from_a_fork_is_not_ours() -> None:
         {**common, "iid": 1, "source_project_id": 9, "target_project_id": 5},
         {**common, "iid": 2, "source_project_id": 5, "target_project_id": 5},
     ]
-    with stub(Answer(200, listed)) as served:
-        forge = create_forge(project_on("gitlab", f"{served.url}/a/b/docs"), Credentials(token="token-0815"))
+    with serve_stub(StubAnswer(200, listed)) as served:
+        forge = create_forge(make_project("gitlab", f"{served.url}/a/b/docs"), Credentials(token="token-0815"))
         assert [found.number for found in forge.find_pulls("copydesk/job_1", "main")] == [2]
-        assert served.asked[0].path.startswith("/api/v4/projects/a%2Fb%2Fdocs/merge_requests?source_branch=")
+        assert served.requests[0].path.startswith("/api/v4/projects/a%2Fb%2Fdocs/merge_requests?source_branch=")
 
 
 def test_gitea_assignees_count_as_writers_if_permissions_are_hidden() -> None:
-    refusal = Answer(403, {"message": "Only admins can query all permissions"})
-    answers = [refusal, Answer(404, {"message": "no such organization"}), Answer(200, [{"login": "Rosa"}])]
-    with stub(*answers) as served:
-        forge = create_forge(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+    refusal = StubAnswer(403, {"message": "Only admins can query all permissions"})
+    answers = [refusal, StubAnswer(404, {"message": "no such organization"}), StubAnswer(200, [{"login": "Rosa"}])]
+    with serve_stub(*answers) as served:
+        forge = create_forge(make_project("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
         assert forge.can_write("rosa")
         served.answers = [*answers]
         assert not forge.can_write("nobody")
 
 
 def test_gitea_assignees_of_an_organization_do_not_count_as_writers() -> None:
-    answers = [Answer(403, {"message": "Only admins can query all permissions"}), Answer(200, {"name": "acme"})]
-    with stub(*answers) as served:
-        forge = create_forge(project_on("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+    answers = [StubAnswer(403, {"message": "Only admins can query all permissions"}), StubAnswer(200, {"name": "acme"})]
+    with serve_stub(*answers) as served:
+        forge = create_forge(make_project("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
         with pytest.raises(ForgeRefused, match="only lets administrators"):
             forge.can_write("rosa")
 
 
 def test_repository_without_drafts_gets_a_ready_pull_request() -> None:
     refusal = {"message": "Validation Failed", "errors": [{"message": "Draft pull requests are not supported"}]}
-    with stub(Answer(422, refusal), Answer(201, pull(1, "acme/docs"))) as served:
-        forge = create_forge(project_on("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
+    with serve_stub(StubAnswer(422, refusal), StubAnswer(201, make_pull(1, "acme/docs"))) as served:
+        forge = create_forge(make_project("github", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
         assert not forge.open_pull(Proposal("copydesk/job_1", "main", "T", "B", draft=True)).draft
-        assert [asked.body["draft"] for asked in served.asked] == [True, False]
+        assert [asked.body["draft"] for asked in served.requests] == [True, False]

@@ -1,4 +1,4 @@
-"""A repository on this machine belongs to somebody: the service runs nothing that it says, and keeps its work tree."""
+"""A local repository has an owner: the service runs none of its configured commands, and preserves its work tree."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
-from tests.support.repositories import AUTHOR, branches, commit, file_on, make_repository
+from tests.support.repositories import AUTHOR, commit, list_branches, make_repository, read_file
 from tests.support.service import Service, serve
 
 PAGE = b"# Hello\n\nThe colour of things.\n"
@@ -25,19 +25,21 @@ HOOKS = (
 )  # fmt: skip
 
 
-def git(*arguments: str) -> str:
+def run_git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout
 
 
-def trapped_checkout(path: Path, trap: Path) -> Path:
-    """A work tree with main checked out, which a push updates, and whose filter and hooks leave marks in `trap`."""
+def make_trapped_checkout(path: Path, trap: Path) -> Path:
+    """Makes a work tree of main, which a push updates, and whose filter and hooks leave marks in `trap`."""
     trap.mkdir()
-    git("init", "--quiet", "-b", "main", str(path))
+    run_git("init", "--quiet", "-b", "main", str(path))
     (path / "docs").mkdir()
     (path / "docs" / "index.md").write_bytes(PAGE)
     (path / ".gitattributes").write_text("* filter=evil\n")
-    git("-C", str(path), "add", ".")
-    git("-C", str(path), "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "--quiet", "-m", "First")
+    run_git("-C", str(path), "add", ".")
+    run_git(
+        "-C", str(path), "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "--quiet", "-m", "First"
+    )
     for name, value in (
         ("receive.denyCurrentBranch", "updateInstead"),
         ("filter.evil.smudge", f"touch {trap}/smudge; cat"),
@@ -48,7 +50,7 @@ def trapped_checkout(path: Path, trap: Path) -> Path:
         ("receive.procReceiveRefs", "refs/heads/"),
         ("core.sshCommand", f"touch {trap}/ssh; false"),
     ):
-        git("-C", str(path), "config", name, value)
+        run_git("-C", str(path), "config", name, value)
     for hook in HOOKS:
         script = path / ".git" / "hooks" / hook
         script.parent.mkdir(exist_ok=True)
@@ -57,7 +59,7 @@ def trapped_checkout(path: Path, trap: Path) -> Path:
     return path
 
 
-def marks(trap: Path) -> list[str]:
+def list_sprung_traps(trap: Path) -> list[str]:
     return sorted(mark.name for mark in trap.iterdir())
 
 
@@ -75,67 +77,69 @@ def run_job(service: Service, repository: Path | str) -> tuple[Project, Job]:
         return project, client.wait(client.create_job("Replace colour with color.")["id"])
 
 
-def merge(service: Service, project: Project) -> None:
+def merge_pull(service: Service, project: Project) -> None:
     service.desk.pulls.merge(service.desk.pulls.get_pull(project.id, 1), service.desk.open_mirror(project))
 
 
 def test_a_merge_into_a_checked_out_branch_is_refused_and_runs_nothing(service: Service, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
-    checkout = trapped_checkout(tmp_path / "checkout", trap)
-    before = branches(checkout)["main"]
+    checkout = make_trapped_checkout(tmp_path / "checkout", trap)
+    before = list_branches(checkout)["main"]
     project, job = run_job(service, checkout)
     assert job["status"] == "completed", job["message"]
     with pytest.raises(RepositoryFailed, match=r"main is checked out in .*Merge it there with git, or check out"):
-        merge(service, project)
+        merge_pull(service, project)
     assert service.desk.pulls.get_pull(project.id, 1).state == "open"
-    assert branches(checkout)["main"] == before
+    assert list_branches(checkout)["main"] == before
     assert (checkout / "docs" / "index.md").read_bytes() == PAGE
-    assert marks(trap) == []
+    assert list_sprung_traps(trap) == []
 
 
 def test_control_plain_git_push_triggers_the_trap(tmp_path: Path) -> None:
     trap = tmp_path / "trap"
-    checkout = trapped_checkout(tmp_path / "checkout", trap)
-    (checkout / ".git" / "hooks" / "push-to-checkout").unlink()  # it would stand in for the work tree's update
-    git("-C", str(checkout), "config", "--unset", "receive.procReceiveRefs")
+    checkout = make_trapped_checkout(tmp_path / "checkout", trap)
+    (checkout / ".git" / "hooks" / "push-to-checkout").unlink()  # this hook would replace the update of the work tree
+    run_git("-C", str(checkout), "config", "--unset", "receive.procReceiveRefs")
     clone = tmp_path / "clone"
-    git("-c", "core.fsmonitor=false", "clone", "--quiet", str(checkout), str(clone))
+    run_git("-c", "core.fsmonitor=false", "clone", "--quiet", str(checkout), str(clone))
     commit(pygit2.Repository(str(clone)), {"docs/index.md": CHANGED})
-    git("-C", str(clone), "push", "--quiet", "origin", "main")
-    assert {"smudge", "post-receive", "reference-transaction"} <= set(marks(trap))
+    run_git("-C", str(clone), "push", "--quiet", "origin", "main")
+    assert {"smudge", "post-receive", "reference-transaction"} <= set(list_sprung_traps(trap))
 
 
 def test_merge_into_a_branch_not_checked_out_succeeds_and_runs_nothing(service: Service, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
-    checkout = trapped_checkout(tmp_path / "checkout", trap)
-    git("-c", "core.fsmonitor=false", "-C", str(checkout), "-c", "core.hooksPath=/dev/null", "switch", "-qc", "mine")
+    checkout = make_trapped_checkout(tmp_path / "checkout", trap)
+    run_git(
+        "-c", "core.fsmonitor=false", "-C", str(checkout), "-c", "core.hooksPath=/dev/null", "switch", "-qc", "mine"
+    )
     for mark in trap.iterdir():
         mark.unlink()
     project, job = run_job(service, f"file://{checkout}")
     assert job["status"] == "completed", job["message"]
-    merge(service, project)
-    assert file_on(checkout, "main", "docs/index.md") == CHANGED
+    merge_pull(service, project)
+    assert read_file(checkout, "main", "docs/index.md") == CHANGED
     assert (checkout / "docs" / "index.md").read_bytes() == PAGE
-    assert marks(trap) == []
+    assert list_sprung_traps(trap) == []
 
 
 def test_a_branch_that_a_linked_work_tree_has_checked_out_is_not_moved(service: Service, tmp_path: Path) -> None:
     bare = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
-    git("-C", str(bare), "worktree", "add", "--quiet", str(tmp_path / "linked"), "main")
+    run_git("-C", str(bare), "worktree", "add", "--quiet", str(tmp_path / "linked"), "main")
     project, job = run_job(service, tmp_path / "linked")
     assert job["status"] == "completed", job["message"]
-    assert file_on(bare, job["branch"], "docs/index.md") == CHANGED
+    assert read_file(bare, job["branch"], "docs/index.md") == CHANGED
     with pytest.raises(RepositoryFailed, match="main is checked out"):
-        merge(service, project)
-    git("-C", str(bare), "worktree", "remove", str(tmp_path / "linked"))
+        merge_pull(service, project)
+    run_git("-C", str(bare), "worktree", "remove", str(tmp_path / "linked"))
     mirror = Mirror(tmp_path / "mirror.git", Git(str(bare)))
     made = mirror.commit(mirror.fetch_head("main"), {"docs/index.md": CHANGED}, "Change", AUTHOR)
-    mirror.push(made, "main", branches(bare)["main"])
-    assert branches(bare)["main"] == made
+    mirror.push(made, "main", list_branches(bare)["main"])
+    assert list_branches(bare)["main"] == made
 
 
 def test_missing_objects_are_not_fetched_by_a_configured_command(tmp_path: Path) -> None:
-    """Git fetches what a partial clone lacks from its remote, by a program that the configuration names."""
+    """Git fetches missing objects of a partial clone from its remote, with a program from the configuration."""
     mark = tmp_path / "mark"
     lender = make_repository(tmp_path / "lender.git", {"docs/index.md": PAGE})
     path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
@@ -147,12 +151,12 @@ def test_missing_objects_are_not_fetched_by_a_configured_command(tmp_path: Path)
         ("remote.origin.url", str(lender)),
         ("remote.origin.uploadpack", f"touch {mark}; git-upload-pack"),
     ):
-        git("-C", str(path), "config", name, value)
+        run_git("-C", str(path), "config", name, value)
     (path / "objects" / str(oid)[:2] / str(oid)[2:]).unlink()
     with pytest.raises(RepositoryFailed, match="git fetch failed"):
         Mirror(tmp_path / "mirror.git", Git(str(path))).fetch_head("main")
     assert not mark.exists()
-    git("-C", str(path), "cat-file", "-p", str(oid))
+    run_git("-C", str(path), "cat-file", "-p", str(oid))
     assert mark.exists(), "git itself would have run it"
 
 
@@ -179,12 +183,12 @@ def test_branch_that_moved_concurrently_is_not_overwritten(tmp_path: Path) -> No
         mirror.push(made, "main", base)
     with pytest.raises(RepositoryFailed):
         mirror.push(made, "main", None)
-    assert branches(path) == {"main": moved}
+    assert list_branches(path) == {"main": moved}
 
 
 def test_a_repository_shared_by_a_group_stays_writable_for_it(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
-    git("-C", str(path), "config", "core.sharedRepository", "group")
+    run_git("-C", str(path), "config", "core.sharedRepository", "group")
     mirror = Mirror(tmp_path / "mirror.git", Git(str(path)))
     made = mirror.commit(mirror.fetch_head("main"), {"docs/index.md": CHANGED}, "Change", AUTHOR)
     mirror.push(made, "copydesk/job", None)
@@ -202,9 +206,9 @@ def test_repository_of_another_user_is_refused_with_a_message(tmp_path: Path) ->
 
 def test_packed_refs_and_alternate_objects_are_read(tmp_path: Path) -> None:
     lender = make_repository(tmp_path / "lender.git", {"docs/index.md": PAGE})
-    git("clone", "--quiet", "--bare", "--shared", str(lender), str(tmp_path / "docs.git"))
+    run_git("clone", "--quiet", "--bare", "--shared", str(lender), str(tmp_path / "docs.git"))
     (tmp_path / "docs.git" / "objects" / "info" / "alternates").write_text("../../lender.git/objects\n")
-    git("-C", str(tmp_path / "docs.git"), "pack-refs", "--all")
+    run_git("-C", str(tmp_path / "docs.git"), "pack-refs", "--all")
     mirror = Mirror(tmp_path / "mirror.git", Git(str(tmp_path / "docs")))
-    assert mirror.fetch_head("main") == branches(lender)["main"]
-    assert mirror.git.list_heads("HEAD", "refs/heads/*") == {"HEAD": "main", "main": branches(lender)["main"]}
+    assert mirror.fetch_head("main") == list_branches(lender)["main"]
+    assert mirror.git.list_heads("HEAD", "refs/heads/*") == {"HEAD": "main", "main": list_branches(lender)["main"]}

@@ -1,4 +1,4 @@
-"""From changes to a pull request: one branch, one pull request, on the base as it is now."""
+"""From changes to a pull request: one branch, one pull request, on the current base."""
 
 import asyncio
 import threading
@@ -19,8 +19,8 @@ from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import MAX_LOOSE_IN_SAMPLE, Mirror, pack_mirror
 from copydesk.jobs.workflow.maintenance import detect_merges
 from copydesk.jobs.workspace.workspace import Workspace
-from tests.support.repositories import branches, commit, file_on, make_repository
-from tests.support.scripted import ScriptedModel, Turn, calls, edit, finish
+from tests.support.repositories import commit, list_branches, make_repository, read_file
+from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 from tests.support.service import Service, serve
 
 PAGE = b"one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
@@ -31,17 +31,17 @@ def repository(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "docs.git", {"docs/page.md": PAGE, "docs/other.md": b"other\n"})
 
 
-def running(repository: Path, *script: Turn) -> AbstractContextManager[Service]:
+def serve_scripted(repository: Path, *script: Turn) -> AbstractContextManager[Service]:
     model = ScriptedModel(script)
     return serve(repository.parent / "data", repository=repository, model=lambda _name: model)
 
 
-def done(client: Client, prompt: str = "Change it") -> str:
+def run_job(client: Client, prompt: str = "Change it") -> str:
     return client.wait(client.create_job(prompt)["id"])["id"]
 
 
-def pushes_meanwhile(repository: Path, files: dict[str, bytes], then: Turn) -> Turn:
-    """A turn during which somebody pushes to main."""
+def push_during_turn(repository: Path, files: dict[str, bytes], then: Turn) -> Turn:
+    """Returns a turn during which a person pushes to main."""
 
     def turn(conversation: Conversation, workspace: Workspace) -> Reply:
         commit(pygit2.Repository(str(repository)), files)
@@ -53,34 +53,34 @@ def pushes_meanwhile(repository: Path, files: dict[str, bytes], then: Turn) -> T
 
 def test_change_is_reapplied_on_a_base_that_moved(repository: Path) -> None:
     moved = PAGE.replace(b"seven", b"SEVEN")
-    script = pushes_meanwhile(repository, {"docs/page.md": moved}, edit("docs/page.md", "one", "ONE"))
-    with running(repository, script, finish()) as service:
-        job = service.client.get_job(done(service.client))
+    script = push_during_turn(repository, {"docs/page.md": moved}, edit("docs/page.md", "one", "ONE"))
+    with serve_scripted(repository, script, finish()) as service:
+        job = service.client.get_job(run_job(service.client))
     assert job["status"] == "completed"
     assert "rebased" in (job["message"] or "")
-    assert file_on(repository, job["branch"], "docs/page.md") == moved.replace(b"one", b"ONE")
+    assert read_file(repository, job["branch"], "docs/page.md") == moved.replace(b"one", b"ONE")
     opened = pygit2.Repository(str(repository))
-    heads = branches(repository)
+    heads = list_branches(repository)
     assert str(opened[heads[job["branch"]]].peel(pygit2.Commit).parent_ids[0]) == heads["main"]
 
 
 def test_conflict_with_a_base_that_moved_is_reported(repository: Path) -> None:
     theirs = PAGE.replace(b"one", b"uno")
-    script = pushes_meanwhile(repository, {"docs/page.md": theirs}, edit("docs/page.md", "one", "ONE"))
-    with running(repository, script, finish()) as service:
-        job = service.client.get_job(done(service.client))
+    script = push_during_turn(repository, {"docs/page.md": theirs}, edit("docs/page.md", "one", "ONE"))
+    with serve_scripted(repository, script, finish()) as service:
+        job = service.client.get_job(run_job(service.client))
         pull = service.desk.pulls.list_for_project(service.project.id)[0]
         with pytest.raises(PullConflict, match="conflicts"):
             service.desk.pulls.merge(pull, Mirror.for_project(service.desk.settings.mirrors_folder, service.project))
     assert "conflicts with main" in (job["message"] or "")
     assert "conflicts with main" in pull.body
-    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE")
+    assert read_file(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE")
 
 
 def test_follow_up_continues_from_commits_by_people(repository: Path) -> None:
     script = (edit("docs/page.md", "one", "ONE"), finish("First"), edit("docs/page.md", "two", "TWO"), finish("Second"))
-    with running(repository, *script) as service:
-        job_id = done(service.client)
+    with serve_scripted(repository, *script) as service:
+        job_id = run_job(service.client)
         job = service.client.get_job(job_id)
         commit(pygit2.Repository(str(repository)), {"docs/by-hand.md": b"mine\n"}, branch=job["branch"])
         service.client.message_job(job_id, "And the second")
@@ -90,9 +90,9 @@ def test_follow_up_continues_from_commits_by_people(repository: Path) -> None:
     assert (again["title"], pull.title) == ("First", "First")
     assert "Change it" in pull.body
     assert "And the second" in pull.body
-    assert file_on(repository, job["branch"], "docs/by-hand.md") == b"mine\n"
-    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
-    assert set(branches(repository)) == {"main", job["branch"]}
+    assert read_file(repository, job["branch"], "docs/by-hand.md") == b"mine\n"
+    assert read_file(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
+    assert set(list_branches(repository)) == {"main", job["branch"]}
 
 
 def test_foreign_branch_of_the_same_name_is_never_overwritten(repository: Path) -> None:
@@ -105,33 +105,33 @@ def test_foreign_branch_of_the_same_name_is_never_overwritten(repository: Path) 
         assert not isinstance(chosen, Reply)
         return chosen(conversation, workspace)
 
-    with running(repository, turn, finish()) as service:
-        job = service.client.get_job(done(service.client))
+    with serve_scripted(repository, turn, finish()) as service:
+        job = service.client.get_job(run_job(service.client))
         assert service.desk.pulls.list_for_project(service.project.id) == []
     assert (job["status"], job["reason"]) == ("failed", "repository_error")
-    assert branches(repository)[job["branch"]] == foreign["head"]
+    assert list_branches(repository)[job["branch"]] == foreign["head"]
 
 
 def test_merging_brings_the_change_to_main_and_archives_the_job(repository: Path) -> None:
-    with running(repository, edit("docs/page.md", "one", "ONE"), finish("Louder")) as service:
-        job_id = done(service.client)
+    with serve_scripted(repository, edit("docs/page.md", "one", "ONE"), finish("Louder")) as service:
+        job_id = run_job(service.client)
         mirror = Mirror.for_project(service.desk.settings.mirrors_folder, service.project)
         merged = service.desk.pulls.merge(service.desk.pulls.get_pull(service.project.id, 1), mirror)
         assert merged.state == "merged"
         assert service.client.get_job(job_id)["status"] == "archived"
         with pytest.raises(PullConflict, match="merged"):
             service.desk.pulls.merge(merged, mirror)
-    assert file_on(repository, "main", "docs/page.md") == PAGE.replace(b"one", b"ONE")
+    assert read_file(repository, "main", "docs/page.md") == PAGE.replace(b"one", b"ONE")
 
 
 def test_closing_leaves_main_alone_and_archives_the_job(repository: Path) -> None:
-    before = branches(repository)["main"]
-    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
-        job_id = done(service.client)
+    before = list_branches(repository)["main"]
+    with serve_scripted(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = run_job(service.client)
         closed = service.desk.pulls.close(service.desk.pulls.get_pull(service.project.id, 1))
         assert closed.state == "closed"
         assert service.client.get_job(job_id)["status"] == "archived"
-    assert branches(repository)["main"] == before
+    assert list_branches(repository)["main"] == before
 
 
 def test_new_folders_are_created_and_empty_folders_removed(repository: Path) -> None:
@@ -140,32 +140,32 @@ def test_new_folders_are_created_and_empty_folders_removed(repository: Path) -> 
         ("delete", {"path": "docs/other.md"}),
         ("move", {"path": "docs/page.md", "to": "guides/page.md"}),
     )
-    with running(repository, script, finish()) as service:
-        job = service.client.get_job(done(service.client))
-    tree = pygit2.Repository(str(repository))[branches(repository)[job["branch"]]].peel(pygit2.Tree)
+    with serve_scripted(repository, script, finish()) as service:
+        job = service.client.get_job(run_job(service.client))
+    tree = pygit2.Repository(str(repository))[list_branches(repository)[job["branch"]]].peel(pygit2.Tree)
     assert [entry.name for entry in tree] == ["guides"]
-    assert file_on(repository, job["branch"], "guides/a/b/new.md") == b"new\n"
-    assert file_on(repository, job["branch"], "guides/page.md") == PAGE
+    assert read_file(repository, job["branch"], "guides/a/b/new.md") == b"new\n"
+    assert read_file(repository, job["branch"], "guides/page.md") == PAGE
 
 
 def test_lost_mirror_is_recreated(repository: Path, tmp_path: Path) -> None:
     script = (edit("docs/page.md", "one", "ONE"), finish(), edit("docs/page.md", "two", "TWO"), finish())
-    with running(repository, *script) as service:
-        job_id = done(service.client)
+    with serve_scripted(repository, *script) as service:
+        job_id = run_job(service.client)
         for found in service.desk.settings.mirrors_folder.iterdir():
             found.rename(tmp_path / f"lost-{found.name}")
         service.client.message_job(job_id, "again")
         job = service.client.wait(job_id)
     assert job["status"] == "completed"
-    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
+    assert read_file(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
 
 
 def test_more_files_than_the_policy_allows_are_not_published(repository: Path) -> None:
     many = calls(*(("write", {"path": f"docs/{n}.md", "content": "x"}) for n in range(101)))
-    with running(repository, many, finish()) as service:
-        job = service.client.get_job(done(service.client))
+    with serve_scripted(repository, many, finish()) as service:
+        job = service.client.get_job(run_job(service.client))
     assert (job["status"], job["reason"], job["prLink"]) == ("failed", "publish_refused", None)
-    assert set(branches(repository)) == {"main"}
+    assert set(list_branches(repository)) == {"main"}
 
 
 def test_edits_of_a_cancelled_run_are_not_lost_to_a_follow_up(repository: Path) -> None:
@@ -188,28 +188,28 @@ def test_edits_of_a_cancelled_run_are_not_lost_to_a_follow_up(repository: Path) 
         service.client.message_job(job_id, "Go on")
         job = service.client.wait(job_id)
     assert (job["status"], job["title"]) == ("completed", "Both")
-    assert file_on(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
-    assert file_on(repository, job["branch"], "docs/other.md") == b"moved on\n"
+    assert read_file(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
+    assert read_file(repository, job["branch"], "docs/other.md") == b"moved on\n"
     assert job["usage"]["requests"] == 3
 
 
 def test_a_pull_request_merged_with_git_alone_is_noticed(repository: Path) -> None:
-    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
-        job_id = done(service.client)
+    with serve_scripted(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = run_job(service.client)
         detect_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
         assert service.client.get_job(job_id)["status"] == "completed"
         opened = pygit2.Repository(str(repository))
-        opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_name(job_id)])
+        opened.lookup_reference("refs/heads/main").set_target(list_branches(repository)[branch_name(job_id)])
         detect_merges(service.desk.database, service.desk.settings, service.desk.pulls, service.desk.secrets)
         assert service.client.get_job(job_id)["status"] == "archived"
         assert service.desk.pulls.get_pull(service.project.id, 1).state == "merged"
 
 
 def test_merge_noticed_late_does_not_end_a_newer_message(repository: Path) -> None:
-    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
-        job_id = done(service.client)
+    with serve_scripted(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = run_job(service.client)
         [[pull]] = service.desk.pulls.list_idle_by_project().values()
-    desk = open_desk(Settings(data=repository.parent / "data"))  # where no worker is at it
+    desk = open_desk(Settings(data=repository.parent / "data"))  # without a worker that uses it
     desk.jobs.add_message(desk.projects.get(pull.project_id), job_id, "One more thing")
     assert not desk.pulls.mark_merged(pull)
     assert desk.jobs.get(pull.project_id, job_id).status == "active"
@@ -220,10 +220,10 @@ def test_merge_noticed_late_does_not_end_a_newer_message(repository: Path) -> No
 def test_broken_mirror_does_not_stop_merge_detection_of_other_projects(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
-        job_id = done(service.client)
+    with serve_scripted(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
+        job_id = run_job(service.client)
         opened = pygit2.Repository(str(repository))
-        opened.lookup_reference("refs/heads/main").set_target(branches(repository)[branch_name(job_id)])
+        opened.lookup_reference("refs/heads/main").set_target(list_branches(repository)[branch_name(job_id)])
         broken = service.another_project().project.id
         (service.desk.settings.mirrors_folder / f"{broken}.git").write_bytes(b"no repository")
         [waiting] = service.desk.pulls.list_idle_by_project().values()
@@ -236,12 +236,12 @@ def test_broken_mirror_does_not_stop_merge_detection_of_other_projects(
 
 def test_branch_name_may_become_a_folder_of_branches(repository: Path, tmp_path: Path) -> None:
     opened = pygit2.Repository(str(repository))
-    opened.branches.local.create("docs", opened[branches(repository)["main"]].peel(pygit2.Commit))
+    opened.branches.local.create("docs", opened[list_branches(repository)["main"]].peel(pygit2.Commit))
     mirror = Mirror(tmp_path / "mirror.git", Git(str(repository)))
-    assert mirror.fetch_head("docs") == branches(repository)["main"]
+    assert mirror.fetch_head("docs") == list_branches(repository)["main"]
     opened.branches.local.delete("docs")
-    opened.branches.local.create("docs/new", opened[branches(repository)["main"]].peel(pygit2.Commit))
-    assert mirror.fetch_head("docs/new") == branches(repository)["main"]
+    opened.branches.local.create("docs/new", opened[list_branches(repository)["main"]].peel(pygit2.Commit))
+    assert mirror.fetch_head("docs/new") == list_branches(repository)["main"]
     assert mirror.find_head("docs") is None
 
 
@@ -253,7 +253,8 @@ def test_a_mirror_with_many_loose_objects_is_packed(repository: Path, tmp_path: 
     mirror.commit(head, {"docs/page.md": b"new\n"}, "Change", pygit2.Signature("Ada", "ada@example.org"))
     pack_mirror(mirror.folder)
     packs = list((mirror.folder / "objects" / "pack").glob("*.pack"))
-    cruft = list((mirror.folder / "objects" / "pack").glob("*.mtimes"))  # from git 2.41 on, what no branch refers to
+    # since git 2.41, the pack of unreachable objects
+    cruft = list((mirror.folder / "objects" / "pack").glob("*.mtimes"))
     assert len(packs) - len(cruft) == 1
     assert mirror.tree(head).find_entry("docs/page.md") is not None
 

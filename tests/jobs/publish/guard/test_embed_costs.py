@@ -1,4 +1,4 @@
-"""Reading a hostile file takes time in proportion to its size: twice the text may take about twice the CPU time."""
+"""Parsing a hostile file takes time in proportion to its size: twice the text may take about twice the CPU time."""
 
 from time import thread_time
 
@@ -8,7 +8,7 @@ from copydesk.jobs.publish.guard.embeds.by_file_type import find_embeds
 
 SIZE = 12_000
 LEAST_SECONDS = 0.04
-"""Below this, the clock and the machine say more than the parser."""
+"""Shorter times measure the clock and the machine more than the parser."""
 MOST_RATIO = 3.4
 TRIES = 4
 
@@ -24,12 +24,12 @@ REPEATED = [
 ]  # fmt: skip
 
 
-def build(unit: str, size: int) -> str:
+def build_page(unit: str, size: int) -> str:
     return unit * (size // len(unit)) + "\n\n[a]: https://evil.example/x\n"
 
 
-def measure(path: str, text: str) -> float:
-    """Returns the CPU seconds that reading the text takes; nothing of it is known from before."""
+def measure_seconds(path: str, text: str) -> float:
+    """Returns the CPU seconds of parsing the text, without cached results."""
     find_embeds.cache_clear()
     began = thread_time()
     find_embeds(path, text)
@@ -37,10 +37,10 @@ def measure(path: str, text: str) -> float:
 
 
 def check_ratio(path: str, short: str, long: str) -> None:
-    """Passes as soon as one of a few tries shows that twice the text takes about twice the time."""
+    """Passes as soon as one of a few attempts shows that twice the text takes about twice the time."""
     ratios = []
     for _ in range(TRIES):
-        once, twice = measure(path, short), measure(path, long)
+        once, twice = measure_seconds(path, short), measure_seconds(path, long)
         if twice < LEAST_SECONDS:
             return
         ratios.append(twice / max(once, LEAST_SECONDS / 4))
@@ -51,12 +51,12 @@ def check_ratio(path: str, short: str, long: str) -> None:
 
 @pytest.mark.parametrize(("path", "unit"), REPEATED, ids=lambda value: ascii(value))
 def test_parsing_time_is_linear_in_size(path: str, unit: str) -> None:
-    measure(path, "words")
-    check_ratio(path, build(unit, SIZE), build(unit, 2 * SIZE))
+    measure_seconds(path, "words")
+    check_ratio(path, build_page(unit, SIZE), build_page(unit, 2 * SIZE))
 
 
 def test_tag_with_many_spaces_is_parsed_in_linear_time() -> None:
-    measure("a.md", "words")
+    measure_seconds("a.md", "words")
     check_ratio("a.md", "<iframe =" + " " * 40_000, "<iframe =" + " " * 80_000)
 
 

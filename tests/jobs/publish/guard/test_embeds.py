@@ -1,4 +1,4 @@
-"""Whatever way a page has of loading from a new host or running a script, a change that uses it is refused."""
+"""A change that makes a page load from a new host or run a script is refused, for every way to do so."""
 
 import pytest
 
@@ -12,8 +12,8 @@ JEKYLL: Files = {**SITES, "_config.yml": b"title: Docs\n"}
 DOCUSAURUS: Files = {**SITES, "docusaurus.config.js": b"module.exports = {};\n"}
 
 
-def explain(workspace: MakeWorkspace, path: str, text: str, files: Files = SITES, before: str = "") -> str:
-    """Returns why a change to one file is refused, or nothing."""
+def explain_refusal(workspace: MakeWorkspace, path: str, text: str, files: Files = SITES, before: str = "") -> str:
+    """Returns why a change to one file is refused, or an empty text."""
     known = {**files, **({path: before.encode()} if before else {})}
     try:
         check_publishable(workspace(known).tree, {path: text.encode()}, allowed_patterns=["*"])
@@ -74,7 +74,7 @@ MARKDOWN = {
 @pytest.mark.parametrize("path", ["docs/page.md", "docs/license-notes.md"])
 def test_markdown_page_cannot_load_from_a_new_host(workspace: MakeWorkspace, path: str, how: str) -> None:
     text = MARKDOWN[how] if MARKDOWN[how].startswith("---") else f"# Page\n\n{MARKDOWN[how]}"
-    assert "makes readers load" in explain(workspace, path, f"{text}\n")
+    assert "makes readers load" in explain_refusal(workspace, path, f"{text}\n")
 
 
 IN_A_DIALECT = [
@@ -92,9 +92,9 @@ IN_A_DIALECT = [
 def test_generator_specific_embeds_are_refused_for_that_generator(
     workspace: MakeWorkspace, files: Files, text: str
 ) -> None:
-    assert "makes readers load" in explain(workspace, "docs/page.md", f"# Page\n\n{text}\n", files)
+    assert "makes readers load" in explain_refusal(workspace, "docs/page.md", f"# Page\n\n{text}\n", files)
     if "src={" not in text:
-        assert explain(workspace, "docs/page.md", f"# Page\n\n{text}\n") == ""
+        assert explain_refusal(workspace, "docs/page.md", f"# Page\n\n{text}\n") == ""
 
 
 MDX = {
@@ -125,7 +125,7 @@ MDX = {
 
 @pytest.mark.parametrize("how", MDX)
 def test_mdx_page_cannot_run_code(workspace: MakeWorkspace, how: str) -> None:
-    assert "makes readers load" in explain(workspace, "docs/page.mdx", f"# Page\n\n{MDX[how]}\n", DOCUSAURUS)
+    assert "makes readers load" in explain_refusal(workspace, "docs/page.mdx", f"# Page\n\n{MDX[how]}\n", DOCUSAURUS)
 
 
 RST = {
@@ -144,7 +144,7 @@ RST = {
 
 @pytest.mark.parametrize("how", RST)
 def test_restructured_text_page_cannot_load_from_a_new_host(workspace: MakeWorkspace, how: str) -> None:
-    assert "makes readers load" in explain(workspace, "docs/page.rst", f"Page\n====\n\n{RST[how]}\n")
+    assert "makes readers load" in explain_refusal(workspace, "docs/page.rst", f"Page\n====\n\n{RST[how]}\n")
 
 
 def test_parsing_restructured_text_opens_no_file(workspace: MakeWorkspace, tmp_path: object) -> None:
@@ -152,7 +152,7 @@ def test_parsing_restructured_text_opens_no_file(workspace: MakeWorkspace, tmp_p
     with open(secret, "w", encoding="utf-8") as file:
         file.write(f"<script src={EVIL}></script>")
     for text in (f".. include:: {secret}", f".. raw:: html\n   :file: {secret}", f".. csv-table::\n   :file: {secret}"):
-        assert explain(workspace, "docs/page.rst", f"Page\n====\n\n{text}\n") == ""
+        assert explain_refusal(workspace, "docs/page.rst", f"Page\n====\n\n{text}\n") == ""
 
 
 ASCIIDOC = {
@@ -173,7 +173,7 @@ ASCIIDOC = {
 
 @pytest.mark.parametrize("how", ASCIIDOC)
 def test_asciidoc_page_cannot_load_from_a_new_host(workspace: MakeWorkspace, how: str) -> None:
-    assert "makes readers load" in explain(workspace, "docs/page.adoc", f"= Page\n\n{ASCIIDOC[how]}\n")
+    assert "makes readers load" in explain_refusal(workspace, "docs/page.adoc", f"= Page\n\n{ASCIIDOC[how]}\n")
 
 
 OTHERS = [
@@ -191,7 +191,7 @@ OTHERS = [
 
 @pytest.mark.parametrize(("path", "text"), OTHERS, ids=range(len(OTHERS)))
 def test_other_file_types_cannot_load_from_a_new_host(workspace: MakeWorkspace, path: str, text: str) -> None:
-    assert "makes readers load" in explain(workspace, path, text)
+    assert "makes readers load" in explain_refusal(workspace, path, text)
 
 
 HARMLESS = [
@@ -222,10 +222,10 @@ HARMLESS = [
 
 @pytest.mark.parametrize(("path", "text"), HARMLESS, ids=range(len(HARMLESS)))
 def test_code_samples_and_links_are_not_embeds(workspace: MakeWorkspace, path: str, text: str) -> None:
-    assert explain(workspace, path, text) == ""
+    assert explain_refusal(workspace, path, text) == ""
 
 
 def test_large_page_accepts_plain_text_but_no_markup(workspace: MakeWorkspace) -> None:
     large = "Some words of a large page.\n\n" * 40_000
-    assert explain(workspace, "docs/large.md", large + "More words.\n", before=large) == ""
-    assert "makes readers load" in explain(workspace, "docs/large.md", large + "![x](y.png)\n", before=large)
+    assert explain_refusal(workspace, "docs/large.md", large + "More words.\n", before=large) == ""
+    assert "makes readers load" in explain_refusal(workspace, "docs/large.md", large + "![x](y.png)\n", before=large)

@@ -1,4 +1,4 @@
-"""What builds, hosts and browsers execute is protected, or proposed as a draft that names it first."""
+"""Files that builds, hosts and browsers execute are protected, or proposed as a draft that lists them first."""
 
 import json
 

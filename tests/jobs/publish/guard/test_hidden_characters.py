@@ -1,4 +1,4 @@
-"""Nothing that a change says can be hidden from its reviewer, neither by bytes nor by characters."""
+"""A change cannot hide anything from its reviewer, neither by bytes nor by characters."""
 
 import pytest
 
@@ -14,8 +14,8 @@ IMAGE = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0d"
 CONTROLS = ["\x00", "\x01", "\x08", "\x0b", "\x0c", "\x1b", "\x7f", "\x85", "\x9f"]
 
 
-def explain(workspace: Workspace, changes: Changes) -> str:
-    """Returns why the policy refuses the changes, or nothing."""
+def explain_refusal(workspace: Workspace, changes: Changes) -> str:
+    """Returns why the policy refuses the changes, or an empty text."""
     try:
         check_publishable(workspace.tree, changes)
     except PublishRefused as refusal:
@@ -39,31 +39,33 @@ def test_tools_refuse_control_characters(workspace: MakeWorkspace, control: str)
 @pytest.mark.parametrize("control", CONTROLS)
 @pytest.mark.parametrize("path", ["docs/page.md", "docs/new.md", "docs/new.html", "docs/new.png"])
 def test_control_character_in_a_change_is_refused(workspace: MakeWorkspace, path: str, control: str) -> None:
-    why = explain(workspace({"docs/page.md": PAGE}), {path: PAGE + f"{control}words\n".encode()})
+    why = explain_refusal(workspace({"docs/page.md": PAGE}), {path: PAGE + f"{control}words\n".encode()})
     assert "control character" in why or "not UTF-8 text" in why
 
 
 def test_lone_carriage_return_is_refused_but_crlf_is_accepted(workspace: MakeWorkspace) -> None:
     files = workspace({"docs/page.md": PAGE})
-    assert "U+000D" in explain(files, {"docs/page.md": PAGE + f"Words.\r{ATTACK}\n".encode()})
-    assert explain(files, {"docs/new.md": b"# New\r\n\r\n\tWords.\r\n"}) == ""
+    assert "U+000D" in explain_refusal(files, {"docs/page.md": PAGE + f"Words.\r{ATTACK}\n".encode()})
+    assert explain_refusal(files, {"docs/new.md": b"# New\r\n\r\n\tWords.\r\n"}) == ""
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_a_page_in_another_encoding_is_refused(workspace: MakeWorkspace, encoding: str) -> None:
-    assert "not UTF-8 text" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": ATTACK.encode(encoding)})
+    assert "not UTF-8 text" in explain_refusal(
+        workspace({"docs/page.md": PAGE}), {"docs/new.md": ATTACK.encode(encoding)}
+    )
 
 
 def test_a_utf_16_page_without_nul_bytes_is_refused(workspace: MakeWorkspace) -> None:
     data = b"\xff\xfe" + "文字ばかり".encode("utf-16-le")
     assert b"\x00" not in data
-    assert "not UTF-8 text" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": data})
+    assert "not UTF-8 text" in explain_refusal(workspace({"docs/page.md": PAGE}), {"docs/new.md": data})
 
 
 def test_a_new_page_that_is_not_utf_8_is_refused_and_an_old_one_stays_editable(workspace: MakeWorkspace) -> None:
     old = "# Caf\xe9\n\nWords.\n".encode("latin-1")
-    assert "not UTF-8 text" in explain(workspace({"docs/page.md": PAGE}), {"docs/new.md": old})
-    assert explain(workspace({"docs/old.md": old}), {"docs/old.md": old + b"More.\n"}) == ""
+    assert "not UTF-8 text" in explain_refusal(workspace({"docs/page.md": PAGE}), {"docs/new.md": old})
+    assert explain_refusal(workspace({"docs/old.md": old}), {"docs/old.md": old + b"More.\n"}) == ""
 
 
 @pytest.mark.parametrize("after", ["docs/b.png", None])
@@ -71,19 +73,19 @@ def test_a_binary_file_can_be_moved_and_deleted(workspace: MakeWorkspace, after:
     changes: Changes = {"docs/a.png": None}
     if after:
         changes[after] = IMAGE
-    assert explain(workspace({"docs/a.png": IMAGE, "docs/page.md": PAGE}), changes) == ""
+    assert explain_refusal(workspace({"docs/a.png": IMAGE, "docs/page.md": PAGE}), changes) == ""
 
 
 def test_binary_file_cannot_become_a_page(workspace: MakeWorkspace) -> None:
     data = IMAGE + ATTACK.encode()
-    why = explain(workspace({"docs/a.png": data}), {"docs/a.png": None, "docs/a.md": data})
+    why = explain_refusal(workspace({"docs/a.png": data}), {"docs/a.png": None, "docs/a.md": data})
     assert "not UTF-8 text" in why
 
 
 def test_existing_control_character_is_accepted(workspace: MakeWorkspace) -> None:
     old = b"Part one.\n\x0c\nPart two.\n"
     files: Files = {"docs/old.txt": old}
-    assert explain(workspace(files), {"docs/old.txt": old.replace(b"two", b"2")}) == ""
+    assert explain_refusal(workspace(files), {"docs/old.txt": old.replace(b"two", b"2")}) == ""
     asked = Replacement(old="one.\n\x0c\n", new="1.\n\x0c\n")
     edit(workspace(files), Edit(path="docs/old.txt", hash=short_hash(old), replacements=[asked]))
 
@@ -91,8 +93,8 @@ def test_existing_control_character_is_accepted(workspace: MakeWorkspace) -> Non
 def test_page_with_windows_1252_quotes_stays_editable(workspace: MakeWorkspace) -> None:
     old = b"# Page\n\n\x93Caf\xe9\x94 text\n"
     files: Files = {"docs/old.md": old}
-    assert explain(workspace(files), {"docs/old.md": old.replace(b"text", b"new text")}) == ""
-    assert "U+0093" in explain(workspace(files), {"docs/old.md": old.replace(b"text", b"\x93new\x94 text")})
+    assert explain_refusal(workspace(files), {"docs/old.md": old.replace(b"text", b"new text")}) == ""
+    assert "U+0093" in explain_refusal(workspace(files), {"docs/old.md": old.replace(b"text", b"\x93new\x94 text")})
 
 
 HIDDEN = [
@@ -116,14 +118,14 @@ NEEDED = [
 
 @pytest.mark.parametrize("text", HIDDEN, ids=ascii)
 def test_invisible_character_is_refused(workspace: MakeWorkspace, text: str) -> None:
-    assert "U+" in explain(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()})
+    assert "U+" in explain_refusal(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()})
 
 
 @pytest.mark.parametrize("text", NEEDED, ids=ascii)
 def test_invisible_character_is_accepted_where_a_script_needs_it(workspace: MakeWorkspace, text: str) -> None:
-    assert explain(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()}) == ""
+    assert explain_refusal(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()}) == ""
 
 
 def test_hidden_characters_in_a_new_file_name_are_refused(workspace: MakeWorkspace) -> None:
     for name in ("docs/gu\u200bide.md", "docs/p\u0430yp\u0430l.md", "docs/\u202egnp.md"):
-        assert "contains" in explain(workspace({"docs/page.md": PAGE}), {name: b"# New\n"})
+        assert "contains" in explain_refusal(workspace({"docs/page.md": PAGE}), {name: b"# New\n"})

@@ -1,4 +1,4 @@
-"""What a change says is looked at before it is published: secrets, hidden characters, what comes from elsewhere."""
+"""A change is inspected before it is published: secrets, hidden characters, external content."""
 
 import base64
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tests.support.cpu_budget import limit_cpu
 Refused = Callable[..., str]
 PAGE = b"# Page\n\nText with [a link](https://known.example.org/x).\n"
 RANDOM = "Zq7Rk2Vw9Xt4Bn6Mc1Lp8Sd3Fg5Hj0Ky"
-# Put together here, so that nobody's scanner takes this file for a leak.
+# Concatenated here, so that secret scanners do not report this file.
 SECRETS = {
     "AWS": "AKIA" + "Q3ZT7WPLX2M9RB4K",
     "GitHub": "ghp_" + RANDOM + "aB3d",
@@ -64,11 +64,11 @@ HARMLESS = [
 
 
 @pytest.fixture
-def refused(workspace: MakeWorkspace) -> Refused:
+def explain_refusal(workspace: MakeWorkspace) -> Refused:
     tree = workspace({"docs/page.md": PAGE, "docs/old.md": b"one\n"}).tree
 
     def why(changes: Changes, **options: object) -> str:
-        """Why the change is refused, or nothing."""
+        """Returns why the change is refused, or an empty text."""
         try:
             check_publishable(tree, changes, **options)  # type: ignore[arg-type]
         except PublishRefused as refusal:
@@ -79,17 +79,17 @@ def refused(workspace: MakeWorkspace) -> Refused:
 
 
 @pytest.mark.parametrize("kind", SECRETS)
-def test_secret_in_an_added_line_is_refused_without_showing_it(refused: Refused, kind: str) -> None:
+def test_secret_in_an_added_line_is_refused_without_showing_it(explain_refusal: Refused, kind: str) -> None:
     secret = SECRETS[kind]
-    why = refused({"docs/page.md": PAGE + f"\nUse `{secret}` here.\n".encode()})
+    why = explain_refusal({"docs/page.md": PAGE + f"\nUse `{secret}` here.\n".encode()})
     assert "docs/page.md, line 5," in why
     assert kind in why
     assert not any(part in why for part in secret.split("\n") if len(part) > 8 and "KEY" not in part)
 
 
 @pytest.mark.parametrize("text", HARMLESS, ids=range(len(HARMLESS)))
-def test_example_values_are_not_secrets(refused: Refused, text: str) -> None:
-    assert refused({"docs/page.md": PAGE + f"\n{text}\n".encode(), "docs/new.yml": text.encode()}) == ""
+def test_example_values_are_not_secrets(explain_refusal: Refused, text: str) -> None:
+    assert explain_refusal({"docs/page.md": PAGE + f"\n{text}\n".encode(), "docs/new.yml": text.encode()}) == ""
 
 
 def test_existing_secret_is_not_refused(workspace: MakeWorkspace) -> None:
@@ -102,10 +102,10 @@ def test_existing_secret_is_not_refused(workspace: MakeWorkspace) -> None:
         check_publishable(tree, {"docs/old.md": old + SECRETS["AWS"].encode()})
 
 
-def test_secret_is_found_anywhere_in_a_long_line(refused: Refused) -> None:
+def test_secret_is_found_anywhere_in_a_long_line(explain_refusal: Refused) -> None:
     for before in (0, 3_990, 4_010, 99_999):
         line = "a" * before + " " + SECRETS["GitHub"] + " " + "b" * 50_000
-        assert "GitHub" in refused({"docs/a.json": line.encode()})
+        assert "GitHub" in explain_refusal({"docs/a.json": line.encode()})
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=60), st.binary(max_size=5))
@@ -125,17 +125,17 @@ def test_known_secret_is_refused_in_any_encoding(secret: str, before: bytes) -> 
     assert find_known_secret(b"some other text", [secret]) is None or secret in "some other text"
 
 
-def test_known_secret_is_refused_in_files_names_titles_and_texts(refused: Refused) -> None:
+def test_known_secret_is_refused_in_files_names_titles_and_texts(explain_refusal: Refused) -> None:
     known = [RANDOM]
-    assert "docs/page.md, line 4," in refused({"docs/page.md": PAGE + RANDOM.encode()}, known_secrets=known)
-    assert "docs/x.png" in refused({"docs/x.png": b"\x00" + RANDOM.encode()}, known_secrets=known)
+    assert "docs/page.md, line 4," in explain_refusal({"docs/page.md": PAGE + RANDOM.encode()}, known_secrets=known)
+    assert "docs/x.png" in explain_refusal({"docs/x.png": b"\x00" + RANDOM.encode()}, known_secrets=known)
     for why in (
-        refused({f"docs/{RANDOM}.md": b"x\n"}, known_secrets=known),
-        refused({"docs/page.md": PAGE + b"x\n"}, known_secrets=known, texts=["Title", f"Text {RANDOM}"]),
+        explain_refusal({f"docs/{RANDOM}.md": b"x\n"}, known_secrets=known),
+        explain_refusal({"docs/page.md": PAGE + b"x\n"}, known_secrets=known, texts=["Title", f"Text {RANDOM}"]),
     ):
         assert "secret of this project" in why
         assert RANDOM not in why
-    assert refused({"docs/page.md": PAGE + b"short\n"}, known_secrets=["", "short"]) == ""
+    assert explain_refusal({"docs/page.md": PAGE + b"short\n"}, known_secrets=["", "short"]) == ""
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_known_secret_is_refused_in_files_names_titles_and_texts(refused: Refuse
         "\u0410dmin",
     ],
 )
-def test_hidden_characters_and_homoglyphs_are_refused(refused: Refused, text: str) -> None:
-    why = refused({"docs/page.md": PAGE + f"\n{text}\n".encode()})
+def test_hidden_characters_and_homoglyphs_are_refused(explain_refusal: Refused, text: str) -> None:
+    why = explain_refusal({"docs/page.md": PAGE + f"\n{text}\n".encode()})
     assert "docs/page.md, line 5," in why
     assert "U+" in why or "Cyrillic" in why
 
@@ -168,8 +168,8 @@ def test_hidden_characters_and_homoglyphs_are_refused(refused: Refused, text: st
         "ภาษา\u200bไทย",
     ],
 )
-def test_characters_needed_by_other_scripts_are_accepted(refused: Refused, text: str) -> None:
-    assert refused({"docs/page.md": PAGE + f"\n{text}\n".encode()}) == ""
+def test_characters_needed_by_other_scripts_are_accepted(explain_refusal: Refused, text: str) -> None:
+    assert explain_refusal({"docs/page.md": PAGE + f"\n{text}\n".encode()}) == ""
 
 
 def test_existing_hidden_characters_are_accepted(workspace: MakeWorkspace) -> None:
@@ -179,7 +179,9 @@ def test_existing_hidden_characters_are_accepted(workspace: MakeWorkspace) -> No
     check_publishable(tree, {"docs/a.md": None, "docs/b.md": old + b"x\n"})
 
 
-def brought(workspace: MakeWorkspace, path: str, text: str, before: bytes = PAGE) -> list[tuple[int, str, str]]:
+def find_external_addresses(
+    workspace: MakeWorkspace, path: str, text: str, before: bytes = PAGE
+) -> list[tuple[int, str, str]]:
     tree = workspace({path: before}).tree
     found = find_external_resources(tree, {path: before + text.encode()})
     assert all(isinstance(one, ExternalResource) and one.path == path for one in found)
@@ -219,7 +221,7 @@ def brought(workspace: MakeWorkspace, path: str, text: str, before: bytes = PAGE
     ],
 )
 def test_external_addresses_are_listed_by_kind(workspace: MakeWorkspace, text: str, kind: str) -> None:
-    found = brought(workspace, "docs/page.mdx", text)
+    found = find_external_addresses(workspace, "docs/page.mdx", text)
     assert (kind, "new.example/a") in [(k, url.split("//")[-1]) for _, k, url in found]
     tree = workspace({"docs/page.mdx": PAGE}).tree
     changes: Changes = {"docs/page.mdx": PAGE + text.encode()}
@@ -245,24 +247,24 @@ def test_external_addresses_are_listed_by_kind(workspace: MakeWorkspace, text: s
     ],
 )
 def test_addresses_in_code_own_files_and_known_hosts_are_not_listed(workspace: MakeWorkspace, text: str) -> None:
-    assert brought(workspace, "docs/page.md", text) == []
+    assert find_external_addresses(workspace, "docs/page.md", text) == []
 
 
 @pytest.mark.parametrize(
     "text", ["<script>steal()</script>", '<img src="/a.png" onerror="x()">', "[x](javascript:alert(1))"]
 )
-def test_inline_script_is_refused(refused: Refused, text: str) -> None:
-    assert "script that is part of the file" in refused({"docs/page.md": PAGE + text.encode()})
-    assert refused({"docs/page.md": PAGE + text.encode()}, refuse_embeds=False) == ""
+def test_inline_script_is_refused(explain_refusal: Refused, text: str) -> None:
+    assert "script that is part of the file" in explain_refusal({"docs/page.md": PAGE + text.encode()})
+    assert explain_refusal({"docs/page.md": PAGE + text.encode()}, refuse_embeds=False) == ""
 
 
-def test_script_in_site_settings_is_refused(refused: Refused) -> None:
-    assert "script" in refused({"mkdocs.yml": b"extra_javascript:\n  - https://new.example/a.js\n"})
+def test_script_in_site_settings_is_refused(explain_refusal: Refused) -> None:
+    assert "script" in explain_refusal({"mkdocs.yml": b"extra_javascript:\n  - https://new.example/a.js\n"})
 
 
 def test_each_address_is_listed_once_with_its_line(workspace: MakeWorkspace) -> None:
     text = "\n[a](https://new.example/a)\n[b](https://new.example/a) [c](https://new.example/c)\n"
-    assert brought(workspace, "docs/page.md", text) == [
+    assert find_external_addresses(workspace, "docs/page.md", text) == [
         (5, "link", "https://new.example/a"),
         (6, "link", "https://new.example/c"),
     ]

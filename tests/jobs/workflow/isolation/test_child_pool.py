@@ -1,4 +1,4 @@
-"""Work on untrusted text is stopped by its limits, by a cancel, and by the end of the service."""
+"""Work on untrusted text is stopped by its limits, by a cancellation, and by the end of the service."""
 
 import os
 import resource
@@ -78,7 +78,7 @@ def test_child_that_grew_too_much_is_not_reused(pool: ChildPool) -> None:
 
 
 def test_stop_ends_a_call_immediately(pool: ChildPool, tmp_path: Path) -> None:
-    """A regular expression holds the interpreter's lock, so nothing but a kill of its process can end it."""
+    """A regular expression holds the interpreter's lock, so only killing its process ends it."""
     attempt = Attempt(Claim.__new__(Claim), 1000)
     file = tmp_path / "pid"
 
@@ -154,7 +154,7 @@ def test_hard_limit_of_the_system_is_not_exceeded() -> None:
 
 def test_children_do_not_see_the_service_s_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COPYDESK_SECRET_KEY", "secret")
-    shared_fork_server().close()  # the next one starts with the environment of now
+    shared_fork_server().close()  # the next one starts with the current environment
     pool = ChildPool(SMALL)
     assert pool.run(os.getenv, "COPYDESK_SECRET_KEY") is None
     assert pool.run(os.getenv, "PATH") == os.environ["PATH"]
@@ -179,7 +179,7 @@ def test_children_end_when_the_service_is_killed(tmp_path: Path) -> None:
 
 
 def test_service_keeps_working_while_a_check_takes_too_long(tmp_path: Path) -> None:
-    """The documentation is large enough for the check to need many times its limit."""
+    """The documentation is so large that the check needs many times its limit."""
     links = b"".join(b"[a](b%d.md) *c* `d` <e f='g'>\n" % number for number in range(12_000))
     files = {f"docs/page{number}.md": b"# Page %d\n\n" % number + links for number in range(20)}
     repository = make_repository(tmp_path / "docs.git", {**files, "docs/index.md": b"# Index\n\nThe colour.\n"})

@@ -1,4 +1,4 @@
-"""Who may do what on the dashboard: every route, every role, every form, and the objects of another project."""
+"""Permissions on the dashboard: every route, every role, every form, and the objects of another project."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,21 +10,23 @@ from copydesk.core.accounts.person import ROLES
 from copydesk.core.accounts.sessions import csrf_token
 from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
-from tests.support.dashboard import routes
-from tests.support.people import person, signed_in
+from tests.support.dashboard import list_dashboard_routes
+from tests.support.people import get_or_add_person, signed_in_client
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
-TABLE = Path(__file__).parent / "roles.txt"
+ROLE_TABLE_FILE = Path(__file__).parent / "roles.txt"
 PROJECT = "/projects/{project_id}"
 ANYBODY = "anybody"
 SIGNED_OUT = "nobody"
 SESSIONS: dict[str, httpx.Cookies] = {}
 
 
-def rows() -> list[tuple[str, str, str]]:
-    """Method, path and least role, as the table says."""
-    lines = [line.split() for line in TABLE.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+def read_role_table() -> list[tuple[str, str, str]]:
+    """Reads method, path and minimum role from the table."""
+    lines = [
+        line.split() for line in ROLE_TABLE_FILE.read_text("utf-8").splitlines() if line and not line.startswith("#")
+    ]
     return [(method, path, role) for role, method, path in lines]
 
 
@@ -38,7 +40,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def objects(service: Service) -> dict[str, str]:
-    """One of each kind that a path may name, all of one project."""
+    """Creates one object of each kind that a path may name, all of one project."""
     desk, project = service.desk, service.project
     job = desk.jobs.create(project, NewJob("Mend the typo.")).job
     with desk.database.write() as tx:
@@ -48,20 +50,20 @@ def objects(service: Service) -> dict[str, str]:
         "job_id": job.id,
         "key_id": desk.keys.create(project.id, actor="test")[0].id,
         "number": str(pull.number),
-        "person_id": person(service, "viewer", "another@example.org").id,
+        "person_id": get_or_add_person(service, "viewer", "another@example.org").id,
         "secret": desk.people.invite("new@example.org", "viewer", actor="test"),
         "report": "visitors",
     }
 
 
-def ask(
+def request_as(
     service: Service, role: str, method: str, path: str, token: str | None = None, **headers: str
 ) -> httpx.Response:
     if role == SIGNED_OUT:
         client = httpx.Client(base_url=service.url, headers={"Accept": "text/html"}, timeout=30)
     else:
         client = httpx.Client(
-            base_url=service.url, cookies=session(service, role, path), headers={"Accept": "text/html"}, timeout=30
+            base_url=service.url, cookies=get_session(service, role, path), headers={"Accept": "text/html"}, timeout=30
         )
     secret = next(iter(client.cookies.values()), "")
     form = {"token": csrf_token(secret) if token is None else token}
@@ -72,56 +74,62 @@ def ask(
             return answer
 
 
-def session(service: Service, role: str, path: str) -> httpx.Cookies:
-    """One for each role, but where one may be ended: there it is somebody else's."""
+def get_session(service: Service, role: str, path: str) -> httpx.Cookies:
+    """Returns a session per role; where a route ends a session, a separate one."""
     if path == "/sign-out" or path.startswith("/account/"):
-        return signed_in(service, role, f"leaving-{role}@example.org").cookies
+        return signed_in_client(service, role, f"leaving-{role}@example.org").cookies
     if role not in SESSIONS:
-        SESSIONS[role] = signed_in(service, role).cookies
+        SESSIONS[role] = signed_in_client(service, role).cookies
     return SESSIONS[role]
 
 
-def to_sign_in(answer: httpx.Response) -> bool:
+def redirects_to_sign_in(answer: httpx.Response) -> bool:
     return answer.status_code == 303 and answer.headers["location"].startswith("/sign-in")
 
 
 def test_role_table_has_every_route_of_the_dashboard() -> None:
-    assert {(method, route.path) for route in routes() for method in route.methods or ()} == {row[:2] for row in rows()}
+    assert {(method, route.path) for route in list_dashboard_routes() for method in route.methods or ()} == {
+        row[:2] for row in read_role_table()
+    }
 
 
-@pytest.mark.parametrize(("method", "path", "least"), rows())
+@pytest.mark.parametrize(("method", "path", "least"), read_role_table())
 def test_role_permissions_match_the_table(
     service: Service, objects: dict[str, str], method: str, path: str, least: str
 ) -> None:
     path = path.format(**objects)
     for role in (SIGNED_OUT, *ROLES):
-        answer = ask(service, role, method, path)
+        answer = request_as(service, role, method, path)
         if least == ANYBODY:
             assert answer.status_code not in (401, 403) or path == "/sign-in", (role, answer.status_code)
         elif role == SIGNED_OUT:
-            assert to_sign_in(answer), answer.status_code
+            assert redirects_to_sign_in(answer), answer.status_code
         elif ROLES.index(role) < ROLES.index(least):
             assert answer.status_code == 403, (role, answer.status_code)
         else:
             assert answer.status_code not in (401, 403), (role, answer.status_code)
             assert answer.status_code < 500
-            assert not to_sign_in(answer) or path == "/sign-out"
+            assert not redirects_to_sign_in(answer) or path == "/sign-out"
         if answer.headers.get("content-type", "").startswith("text/html"):
             assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
             assert answer.headers["cache-control"] == "private, no-store"
 
 
-@pytest.mark.parametrize("path", sorted({path for _, path, _ in rows() if path.startswith(PROJECT)}))
+@pytest.mark.parametrize("path", sorted({path for _, path, _ in read_role_table() if path.startswith(PROJECT)}))
 def test_objects_of_another_project_return_404(service: Service, objects: dict[str, str], path: str) -> None:
     other = service.another_project().project.id
-    methods = [method for method, known, _ in rows() if known == path]
+    methods = [method for method, known, _ in read_role_table() if known == path]
     for method in methods:
-        assert ask(service, "admin", method, path.format(**objects | {"project_id": "proj_0"})).status_code == 404
+        assert (
+            request_as(service, "admin", method, path.format(**objects | {"project_id": "proj_0"})).status_code == 404
+        )
         if path.replace("{report}", "").count("{") > 1:
-            assert ask(service, "admin", method, path.format(**objects | {"project_id": other})).status_code == 404
+            assert (
+                request_as(service, "admin", method, path.format(**objects | {"project_id": other})).status_code == 404
+            )
 
 
-@pytest.mark.parametrize("path", [path for method, path, _ in rows() if method == "POST"])
+@pytest.mark.parametrize("path", [path for method, path, _ in read_role_table() if method == "POST"])
 def test_cross_site_form_is_refused(service: Service, objects: dict[str, str], path: str) -> None:
     path = path.format(**objects)
     is_open = path == "/sign-in" or path.startswith("/join/")
@@ -130,7 +138,7 @@ def test_cross_site_form_is_refused(service: Service, objects: dict[str, str], p
         {"Sec-Fetch-Site": "same-site"},
         {"Origin": "https://example.org"},
     ):
-        assert ask(service, "admin", "POST", path, **headers).status_code == 403, headers
+        assert request_as(service, "admin", "POST", path, **headers).status_code == 403, headers
     if not is_open:
         for token in ("", "0" * 64, csrf_token("another session's secret")):
-            assert ask(service, "admin", "POST", path, token=token).status_code == 403
+            assert request_as(service, "admin", "POST", path, token=token).status_code == 403

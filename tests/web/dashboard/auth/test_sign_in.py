@@ -1,4 +1,4 @@
-"""Coming in and staying in, as an attacker would try it."""
+"""Signing in and sessions, under attack."""
 
 import math
 import re
@@ -14,7 +14,7 @@ from copydesk.core import clock
 from copydesk.core.accounts.people import SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON
 from copydesk.core.db.tables import invitations, limits
 from copydesk.web.responses.redirects import safe_redirect_path
-from tests.support.people import PASSWORD, person, signed_in, token_of
+from tests.support.people import PASSWORD, csrf_token_from_html, get_or_add_person, signed_in_client
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -25,15 +25,15 @@ COOKIE = "copydesk"
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("entry")
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
-    proxies = ("127.0.0.1",)  # so that a test can come from anywhere
+    proxies = ("127.0.0.1",)  # so that a test can use any client address
     with serve(folder / "data", repository=repository, with_worker=False, trusted_proxies=proxies) as service:
-        person(service, "admin")
+        get_or_add_person(service, "admin")
         yield service
 
 
 @pytest.fixture
 def service(running: Service) -> Service:
-    """With nobody throttled."""
+    """A service without throttled addresses."""
     with running.desk.database.write() as tx:
         tx.execute(delete(limits))
     return running
@@ -103,7 +103,7 @@ def test_password_guesses_at_many_accounts_from_one_address_are_throttled(
 def test_sign_in_does_not_reveal_whether_an_account_exists(browser: httpx.Client, service: Service) -> None:
     people = service.desk.people
     people.accept_invitation(people.invite("known@example.org", "viewer", actor="test"), "", "Known", PASSWORD)
-    sign_in(browser, "a guess", email="first@example.org")  # makes what the others are compared with
+    sign_in(browser, "a guess", email="first@example.org")  # creates the hash that others are compared with
     texts, least = [], {"known@example.org": math.inf, "nobody@example.org": math.inf}
     for email in [*least] * 3:
         begun = time.process_time()
@@ -115,7 +115,7 @@ def test_sign_in_does_not_reveal_whether_an_account_exists(browser: httpx.Client
 
 
 def test_session_fixation_is_prevented(browser: httpx.Client, service: Service) -> None:
-    planted = signed_in(service, "viewer").cookies[COOKIE]
+    planted = signed_in_client(service, "viewer").cookies[COOKIE]
     browser.cookies.set(COOKIE, planted, domain="127.0.0.1", path="/")
     answer = sign_in(browser)
     mine = re.match(rf"{COOKIE}=(\w+);", answer.headers["set-cookie"])
@@ -136,7 +136,7 @@ def test_session_cookie_is_host_only_and_http_only(browser: httpx.Client) -> Non
 def test_session_cookie_behind_tls_is_secure_and_has_the_host_prefix(tmp_path: Path, service: Service) -> None:
     far = "https://docs.example.org"
     with serve(tmp_path / "tls", repository=service.repository, with_worker=False, base_url=far) as other:
-        person(other)
+        get_or_add_person(other)
         origin = {"Origin": far, "Accept": "text/html"}
         form = {"email": "admin@example.org", "password": PASSWORD}
         answer = httpx.post(f"{other.url}/sign-in", data=form, headers=origin, timeout=60)
@@ -160,7 +160,7 @@ FOREIGN = [
 
 
 def test_a_form_is_accepted_at_an_address_of_the_local_network(browser: httpx.Client) -> None:
-    """As on a fresh install in a container, which knows only its own address within."""
+    """As on a new installation in a container, which knows only its internal address."""
     form = {"email": "admin@example.org", "password": PASSWORD}
     host = "192.168.1.5:8080"
     answer = browser.post("/sign-in", data=form, headers={"Host": host, "Origin": f"http://{host}"})
@@ -170,7 +170,7 @@ def test_a_form_is_accepted_at_an_address_of_the_local_network(browser: httpx.Cl
 
 
 def test_host_header_does_not_make_an_origin_trusted(browser: httpx.Client, service: Service) -> None:
-    """As when a name of the attacker's leads a browser to this service (DNS rebinding)."""
+    """As when an attacker's name leads a browser to this service (DNS rebinding)."""
     form = {"email": "admin@example.org", "password": PASSWORD}
     port = service.url.rpartition(":")[2]
     for host in ("evil.example", f"evil.example:{port}", f"127.0.0.1.evil.example:{port}", f"0.0.0.0:{port}"):
@@ -192,7 +192,7 @@ def test_every_loopback_name_is_a_trusted_origin(browser: httpx.Client, service:
 def test_cross_site_sign_in_is_refused(
     browser: httpx.Client, service: Service, path: str, headers: dict[str, str]
 ) -> None:
-    """Else it could have them work in an account that is not theirs."""
+    """Otherwise an attacker could make people work in an account that is not theirs."""
     if path == "/join/":
         path += service.desk.people.invite("new@example.org", "viewer", actor="test")
     form = {"email": "admin@example.org", "password": PASSWORD, "name": "New"}
@@ -202,10 +202,10 @@ def test_cross_site_sign_in_is_refused(
     assert "set-cookie" not in answer.headers
 
 
-def forms(service: Service) -> dict[str, dict[str, str]]:
-    """Every form of these pages, filled in so that it would do something."""
-    other = person(service, "editor", "other@example.org")
-    [session, *_] = service.desk.people.sessions.list_for_person(person(service, "admin").id)
+def list_forms(service: Service) -> dict[str, dict[str, str]]:
+    """Every form of these pages, filled in so that it would have an effect."""
+    other = get_or_add_person(service, "editor", "other@example.org")
+    [session, *_] = service.desk.people.sessions.list_for_person(get_or_add_person(service, "admin").id)
     return {
         "/sign-out": {},
         "/people/invite": {"email": "invited@example.org", "role": "viewer"},
@@ -221,11 +221,11 @@ def forms(service: Service) -> dict[str, dict[str, str]]:
 
 def test_cross_site_form_changes_nothing(service: Service) -> None:
     service.desk.people.invite("waiting@example.org", "viewer", actor="test")
-    admin, other = signed_in(service), signed_in(service)
-    own, another = token_of(admin.get("/account").text), token_of(other.get("/account").text)
+    admin, other = signed_in_client(service), signed_in_client(service)
+    own, another = csrf_token_from_html(admin.get("/account").text), csrf_token_from_html(other.get("/account").text)
     assert own != another
-    filled = forms(service)
-    everything = state(service)
+    filled = list_forms(service)
+    everything = read_state(service)
     tries: list[tuple[dict[str, str], dict[str, str]]] = [
         ({}, {}),
         ({"token": ""}, {}),
@@ -241,18 +241,18 @@ def test_cross_site_form_changes_nothing(service: Service) -> None:
             answer = admin.post(path, data={"sent": "yes", **form, **token}, headers=headers)
             assert (answer.status_code, path) == (403, path)
             assert "This form was not sent from" in answer.text
-    assert state(service) == everything
+    assert read_state(service) == everything
 
 
-def state(service: Service) -> object:
+def read_state(service: Service) -> object:
     people = service.desk.people
     sessions = [people.sessions.list_for_person(one.id) for one in people.all()]
     return [people.all(), people.list_invitations(), [[session.id for session in some] for some in sessions]]
 
 
 def test_forms_with_simple_request_content_types_return_415(service: Service) -> None:
-    admin = signed_in(service)
-    token = token_of(admin.get("/account").text)
+    admin = signed_in_client(service)
+    token = csrf_token_from_html(admin.get("/account").text)
     for kind in ("text/plain", "application/json", "multipart/form-data; boundary=x"):
         answer = admin.post("/sign-out", content=f"token={token}".encode(), headers={"Content-Type": kind})
         assert answer.status_code == 415
@@ -280,8 +280,8 @@ def test_sign_in_does_not_redirect_to_other_sites(browser: httpx.Client) -> None
 
 
 def test_ended_session_stops_immediately(service: Service) -> None:
-    mine, stolen = signed_in(service), signed_in(service)
-    token = token_of(mine.get("/account").text)
+    mine, stolen = signed_in_client(service), signed_in_client(service)
+    token = csrf_token_from_html(mine.get("/account").text)
     assert stolen.get("/account").status_code == 200
     assert mine.post("/account/sessions/end-others", data={"token": token}).status_code == 303
     assert stolen.get("/account").headers["location"].startswith("/sign-in")
@@ -291,9 +291,9 @@ def test_ended_session_stops_immediately(service: Service) -> None:
 
 
 def test_signing_out_ends_the_session_on_the_server(service: Service) -> None:
-    browser = signed_in(service)
+    browser = signed_in_client(service)
     kept = browser.cookies[COOKIE]
-    browser.post("/sign-out", data={"token": token_of(browser.get("/account").text)})
+    browser.post("/sign-out", data={"token": csrf_token_from_html(browser.get("/account").text)})
     with httpx.Client(
         base_url=service.url, cookies={COOKIE: kept}, headers={"Accept": "text/html"}, timeout=60
     ) as thief:
@@ -301,7 +301,7 @@ def test_signing_out_ends_the_session_on_the_server(service: Service) -> None:
 
 
 def test_removed_person_is_signed_out_immediately(service: Service) -> None:
-    gone = signed_in(service, "editor", "leaving@example.org")
+    gone = signed_in_client(service, "editor", "leaving@example.org")
     assert gone.get("/account").status_code == 200
     service.desk.people.remove(service.desk.people.get_by_email("leaving@example.org").id, actor="test")
     assert gone.get("/account").status_code == 303
@@ -309,7 +309,7 @@ def test_removed_person_is_signed_out_immediately(service: Service) -> None:
 
 def test_sessions_survive_a_restart(tmp_path: Path, service: Service) -> None:
     with serve(tmp_path / "again", repository=service.repository, with_worker=False) as before:
-        secret = signed_in(before).cookies[COOKIE]
+        secret = signed_in_client(before).cookies[COOKIE]
     with serve(tmp_path / "again", repository=service.repository, with_worker=False) as after:
         cookie = {"Cookie": f"{COOKIE}={secret}", "Accept": "text/html"}
         assert httpx.get(f"{after.url}/account", headers=cookie, timeout=60).status_code == 200

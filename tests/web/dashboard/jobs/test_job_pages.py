@@ -1,4 +1,4 @@
-"""The pages of jobs and of reviews, over real HTTP: what they show, what may be done there, and what may not."""
+"""The pages of jobs and of reviews, over real HTTP: their content, their actions, and their permissions."""
 
 import html
 import json
@@ -31,9 +31,9 @@ from copydesk.web.dashboard.jobs.timeline import (
     TOOL_SENTENCES,
     step_from_event,
 )
-from tests.support.people import signed_in, token_of
-from tests.support.repositories import commit, file_on, make_repository
-from tests.support.scripted import ScriptedModel, calls, edit, finish
+from tests.support.people import csrf_token_from_html, signed_in_client
+from tests.support.repositories import commit, make_repository, read_file
+from tests.support.scripted_model import ScriptedModel, calls, edit, finish
 from tests.support.service import Service, serve
 
 PAGE = b"# Hello\n\n" + b"".join(b"Line %d of the page.\n" % n for n in range(1, 41)) + b"\nThe colour of things.\n"
@@ -42,12 +42,12 @@ JOB_POSTS = ("message", "cancel", "archive", "unarchive", "retry")
 PULL_POSTS = ("merge", "close")
 SIGNED_IN: dict[tuple[str, str], httpx.Client] = {}
 LARGEST_PAGE = 120_000
-"""Of the 150,000 that a page and all it loads may have."""
+"""Bytes, of the 150,000 that a page with all its resources may have."""
 
 
 @pytest.fixture(scope="module")
-def working(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """With a worker, and a model that tidies one page."""
+def service_with_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service with a worker, and a model that fixes one page."""
     folder = tmp_path_factory.mktemp("working")
     repository = make_repository(folder / "docs.git", {"docs/index.md": PAGE})
     script = [
@@ -61,7 +61,7 @@ def working(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Without a worker: a job stays as it is."""
+    """A service without a worker: jobs keep their state."""
     folder = tmp_path_factory.mktemp("idle")
     repository = make_repository(folder / "docs.git", {"docs/index.md": PAGE})
     with serve(folder / "data", repository=repository, with_worker=False) as running:
@@ -69,11 +69,11 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture
-def docs(working: Service, tmp_path: Path) -> Service:
-    """A project of its own, with a repository of its own and a worker."""
+def docs(service_with_worker: Service, tmp_path: Path) -> Service:
+    """A new project with its own repository and a worker."""
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
-    project = working.desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
-    return Service(working.url, working.desk, project, working.key, repository)
+    project = service_with_worker.desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
+    return Service(service_with_worker.url, service_with_worker.desk, project, service_with_worker.key, repository)
 
 
 @pytest.fixture
@@ -81,40 +81,40 @@ def quiet(idle: Service) -> Service:
     return idle.another_project()
 
 
-def at(service: Service, rest: str = "") -> str:
+def project_path(service: Service, rest: str = "") -> str:
     return f"/projects/{service.project.id}{rest}"
 
 
-def viewer_of(service: Service) -> httpx.Client:
-    return _somebody(service, "viewer")
+def viewer_client(service: Service) -> httpx.Client:
+    return _signed_in_client(service, "viewer")
 
 
-def editor_of(service: Service) -> httpx.Client:
-    return _somebody(service, "editor")
+def editor_client(service: Service) -> httpx.Client:
+    return _signed_in_client(service, "editor")
 
 
-def _somebody(service: Service, role: str) -> httpx.Client:
-    """Signed in once in each service: making a browser costs more than most of what is done with it here."""
+def _signed_in_client(service: Service, role: str) -> httpx.Client:
+    """Returns a signed-in client, cached per service: creating one costs more than most requests here."""
     if (service.url, role) not in SIGNED_IN:
-        SIGNED_IN[service.url, role] = signed_in(service, role)
+        SIGNED_IN[service.url, role] = signed_in_client(service, role)
     return SIGNED_IN[service.url, role]
 
 
-def post(client: httpx.Client, path: str, **fields: str) -> httpx.Response:
-    return client.post(path, data={"token": a_token(client), **fields})
+def post_form(client: httpx.Client, path: str, **fields: str) -> httpx.Response:
+    return client.post(path, data={"token": get_csrf_token(client), **fields})
 
 
 @cache
-def a_token(client: httpx.Client) -> str:
-    """One and the same on every page of a session."""
-    return token_of(client.get("/projects").text)
+def get_csrf_token(client: httpx.Client) -> str:
+    """Returns the CSRF token, which is the same on every page of a session."""
+    return csrf_token_from_html(client.get("/projects").text)
 
 
-def ask(service: Service, prompt: str = "Use American spelling", **options: Any) -> Job:
+def create_job(service: Service, prompt: str = "Use American spelling", **options: Any) -> Job:
     return service.desk.jobs.create(service.project, NewJob(prompt, **options)).job
 
 
-def done(service: Service, job_id: str) -> Job:
+def wait_for_job(service: Service, job_id: str) -> Job:
     deadline = time.monotonic() + 60
     while (job := service.desk.jobs.get(service.project.id, job_id)).status is Status.ACTIVE:
         assert time.monotonic() < deadline, "the job does not end"
@@ -122,32 +122,32 @@ def done(service: Service, job_id: str) -> Job:
     return job
 
 
-def alter(service: Service, job: Job, **values: Any) -> None:
+def set_job_columns(service: Service, job: Job, **values: Any) -> None:
     with service.desk.database.write() as tx:
         tx.execute(update(jobs).where(jobs.c.id == job.id).values(**values))
 
 
-def pull_for(service: Service, job: Job, title: str = "A change", body: str = "Text.") -> int:
+def add_pull(service: Service, job: Job, title: str = "A change", body: str = "Text.") -> int:
     with service.desk.database.write() as tx:
         pull = find_or_open_pull(service.desk.database, tx, job, title, body, "0" * 40, draft=False)
-    alter(service, job, pr_link=pull.link(service.url), status="completed", phase="done")
+    set_job_columns(service, job, pr_link=pull.link(service.url), status="completed", phase="done")
     return pull.number
 
 
 def test_job_is_created_reviewed_and_merged_on_its_pages(docs: Service) -> None:
-    editor = editor_of(docs)
-    sent = post(editor, at(docs, "/jobs"), prompt="Use American spelling", nonce="n1")
+    editor = editor_client(docs)
+    sent = post_form(editor, project_path(docs, "/jobs"), prompt="Use American spelling", nonce="n1")
     assert sent.status_code == 303
-    job = done(docs, sent.headers["location"].rpartition("/")[2])
+    job = wait_for_job(docs, sent.headers["location"].rpartition("/")[2])
     shown = editor.get(sent.headers["location"]).text
     for words in ("American spelling", "One word was changed.", "I look at the page.", "Read docs/index.md",
                   "Could not read docs/none.md", "Edited docs/index.md", "> added</span>"):  # fmt: skip
         assert words in shown, words
-    review = at(docs, "/pulls/1")
+    review = project_path(docs, "/pulls/1")
     assert f'href="{review}"' in shown
     assert "<mark>color</mark>" in editor.get(review).text
-    assert post(editor, f"{review}/merge").status_code == 303
-    assert b"color" in (file_on(docs.repository, "main", "docs/index.md") or b"")
+    assert post_form(editor, f"{review}/merge").status_code == 303
+    assert b"color" in (read_file(docs.repository, "main", "docs/index.md") or b"")
     assert ">merged<" in editor.get(review).text
     assert docs.desk.jobs.get(docs.project.id, job.id).status is Status.ARCHIVED
     [entry] = [
@@ -157,46 +157,46 @@ def test_job_is_created_reviewed_and_merged_on_its_pages(docs: Service) -> None:
 
 
 def test_pull_request_that_cannot_be_merged_is_explained(docs: Service) -> None:
-    editor, job = editor_of(docs), done(docs, ask(docs).id)
+    editor, job = editor_client(docs), wait_for_job(docs, create_job(docs).id)
     other = PAGE.replace(b"colour", b"tint")
     commit(pygit2.Repository(str(docs.repository)), {"docs/index.md": other})
-    refused = post(editor, at(docs, "/pulls/1/merge"))
+    refused = post_form(editor, project_path(docs, "/pulls/1/merge"))
     assert (refused.status_code, f"{job.branch} conflicts with main" in refused.text) == (409, True)
-    assert post(editor, at(docs, "/pulls/1/close")).status_code == 303
-    assert file_on(docs.repository, "main", "docs/index.md") == other
-    again = post(editor, at(docs, "/pulls/1/merge"))
+    assert post_form(editor, project_path(docs, "/pulls/1/close")).status_code == 303
+    assert read_file(docs.repository, "main", "docs/index.md") == other
+    again = post_form(editor, project_path(docs, "/pulls/1/merge"))
     assert (again.status_code, "Pull request 1 is closed." in again.text) == (409, True)
 
 
 def test_review_page_reports_an_unavailable_repository(docs: Service) -> None:
-    editor = editor_of(docs)
-    done(docs, ask(docs).id)
+    editor = editor_client(docs)
+    wait_for_job(docs, create_job(docs).id)
     docs.repository.rename(docs.repository.with_name("away.git"))
-    refused = post(editor, at(docs, "/pulls/1/merge"))
+    refused = post_form(editor, project_path(docs, "/pulls/1/merge"))
     assert (refused.status_code, 'role="alert"' in refused.text) == (502, True)
     assert ">open<" in refused.text
 
 
 def test_follow_up_continues_the_job(docs: Service) -> None:
-    editor, job = editor_of(docs), done(docs, ask(docs).id)
-    assert post(editor, at(docs, f"/jobs/{job.id}/message"), prompt="Once more").status_code == 303
-    done(docs, job.id)
-    shown = editor.get(at(docs, f"/jobs/{job.id}")).text
+    editor, job = editor_client(docs), wait_for_job(docs, create_job(docs).id)
+    assert post_form(editor, project_path(docs, f"/jobs/{job.id}/message"), prompt="Once more").status_code == 303
+    wait_for_job(docs, job.id)
+    shown = editor.get(project_path(docs, f"/jobs/{job.id}")).text
     assert [html.unescape(text) for text in re.findall(r'<div class="prompt">(.*?)</div>', shown)] == [
         "Use American spelling", "Once more",
     ]  # fmt: skip
 
 
 def test_unchanged_lines_are_collapsed_and_expandable(docs: Service) -> None:
-    job = done(docs, ask(docs).id)
-    shown = viewer_of(docs).get(at(docs, f"/jobs/{job.id}")).text
+    job = wait_for_job(docs, create_job(docs).id)
+    shown = viewer_client(docs).get(project_path(docs, f"/jobs/{job.id}")).text
     assert "<summary>40 unchanged lines</summary>" in shown
     assert "Line 1 of the page." in shown
 
 
 def test_changes_are_shown_unified_side_by_side_or_raw(docs: Service) -> None:
-    viewer, job = viewer_of(docs), done(docs, ask(docs).id)
-    here = at(docs, f"/jobs/{job.id}")
+    viewer, job = viewer_client(docs), wait_for_job(docs, create_job(docs).id)
+    here = project_path(docs, f"/jobs/{job.id}")
     assert 'class="diff unified"' in viewer.get(here).text
     assert 'class="diff split"' in viewer.get(f"{here}?view=split").text
     raw = viewer.get(f"{here}?view=raw")
@@ -208,78 +208,80 @@ def test_changes_are_shown_unified_side_by_side_or_raw(docs: Service) -> None:
 
 
 def test_event_stream_has_sentences_and_resumes(docs: Service) -> None:
-    viewer, job = viewer_of(docs), done(docs, ask(docs).id)
-    here = at(docs, f"/jobs/{job.id}/events")
-    every = heard(viewer.get(here))
+    viewer, job = viewer_client(docs), wait_for_job(docs, create_job(docs).id)
+    here = project_path(docs, f"/jobs/{job.id}/events")
+    every = parse_stream(viewer.get(here))
     assert [number for number, _ in every] == list(range(1, job.last_event + 1))
     assert every[-1][1]["said"]["text"] == "Completed"
-    assert heard(viewer.get(f"{here}?after=3")) == every[3:]
-    assert heard(viewer.get(f"{here}?after=3", headers={"Last-Event-ID": "5"})) == every[5:]
+    assert parse_stream(viewer.get(f"{here}?after=3")) == every[3:]
+    assert parse_stream(viewer.get(f"{here}?after=3", headers={"Last-Event-ID": "5"})) == every[5:]
 
 
 def test_stream_ends_with_its_session(quiet: Service) -> None:
-    viewer, job = signed_in(quiet, "viewer", "leaving@example.org"), ask(quiet)
-    with viewer.stream("GET", at(quiet, f"/jobs/{job.id}/events")) as answer:
+    viewer, job = signed_in_client(quiet, "viewer", "leaving@example.org"), create_job(quiet)
+    with viewer.stream("GET", project_path(quiet, f"/jobs/{job.id}/events")) as answer:
         lines = answer.iter_lines()
         assert "id: 1" in [next(lines) for _ in range(4)]
-        assert post(viewer, "/sign-out").status_code == 303
+        assert post_form(viewer, "/sign-out").status_code == 303
         quiet.desk.jobs.add_message(quiet.project, job.id, "A secret")
         assert "A secret" not in "".join(lines)
 
 
-def heard(answer: httpx.Response) -> list[tuple[int, dict[str, Any]]]:
+def parse_stream(answer: httpx.Response) -> list[tuple[int, dict[str, Any]]]:
     assert answer.headers["content-type"].startswith("text/event-stream")
     found = re.findall(r"^id: (\d+)\nevent: \w+\ndata: (.*)$", answer.text, re.M)
     return [(int(number), json.loads(data)) for number, data in found]
 
 
 def test_form_sent_twice_creates_one_job(quiet: Service) -> None:
-    editor = editor_of(quiet)
-    first, second = (post(editor, at(quiet, "/jobs"), prompt="Do it", nonce="same") for _ in range(2))
-    third = post(editor, at(quiet, "/jobs"), prompt="Do something else", nonce="same")
+    editor = editor_client(quiet)
+    first, second = (post_form(editor, project_path(quiet, "/jobs"), prompt="Do it", nonce="same") for _ in range(2))
+    third = post_form(editor, project_path(quiet, "/jobs"), prompt="Do something else", nonce="same")
     assert first.headers["location"] == second.headers["location"] != third.headers["location"]
 
 
 def test_a_job_takes_the_options_of_its_form(quiet: Service) -> None:
-    editor = editor_of(quiet)
+    editor = editor_client(quiet)
     chosen = {"model": "mechanic", "ref": "next", "title": "A title", "draft": "yes"}
-    sent = post(editor, at(quiet, "/jobs"), prompt=" Do it \r\n", nonce="n", **chosen)
+    sent = post_form(editor, project_path(quiet, "/jobs"), prompt=" Do it \r\n", nonce="n", **chosen)
     job = quiet.desk.jobs.get(quiet.project.id, sent.headers["location"].rpartition("/")[2])
     assert (job.prompt, job.model, job.ref, job.title, job.draft) == ("Do it", "mechanic", "next", "A title", True)
 
 
 @pytest.mark.parametrize("fields", [{"prompt": " "}, {"prompt": "x", "model": "none"}, {"prompt": "x", "ref": "a b"}])
 def test_refused_form_keeps_its_values(quiet: Service, fields: dict[str, str]) -> None:
-    refused = post(editor_of(quiet), at(quiet, "/jobs"), title="A kept title", nonce="n", **fields)
+    refused = post_form(editor_client(quiet), project_path(quiet, "/jobs"), title="A kept title", nonce="n", **fields)
     assert refused.status_code == 400
     assert 'role="alert"' in refused.text
     assert 'value="A kept title"' in refused.text
 
 
 def test_the_list_is_newest_first_in_pages_and_can_be_filtered(quiet: Service) -> None:
-    viewer = viewer_of(quiet)
-    made = [ask(quiet, f"Number {n} is 100% done" if n % 2 else f"Number {n}") for n in range(30)]
+    viewer = viewer_client(quiet)
+    made = [create_job(quiet, f"Number {n} is 100% done" if n % 2 else f"Number {n}") for n in range(30)]
     quiet.desk.jobs.cancel(quiet.project.id, made[3].id)
-    first = viewer.get(at(quiet, "/jobs")).text
-    assert listed(first) == [job.id for job in reversed(made[5:])]
+    first = viewer.get(project_path(quiet, "/jobs")).text
+    assert listed_job_ids(first) == [job.id for job in reversed(made[5:])]
     older = html.unescape(re.findall(r'<a href="([^"]+)" rel="next">', first)[0])
-    assert listed(viewer.get(older).text) == [job.id for job in reversed(made[:5])]
-    assert listed(viewer.get(at(quiet, "/jobs?status=failed")).text) == [made[3].id]
-    assert listed(viewer.get(at(quiet, "/jobs"), params={"text": "NUMBER 7 "}).text) == [made[7].id]
-    assert len(listed(viewer.get(at(quiet, "/jobs"), params={"text": "0% d"}).text)) == 15
-    assert listed(viewer.get(at(quiet, "/jobs"), params={"text": "%"}).text) == [
+    assert listed_job_ids(viewer.get(older).text) == [job.id for job in reversed(made[:5])]
+    assert listed_job_ids(viewer.get(project_path(quiet, "/jobs?status=failed")).text) == [made[3].id]
+    assert listed_job_ids(viewer.get(project_path(quiet, "/jobs"), params={"text": "NUMBER 7 "}).text) == [made[7].id]
+    assert len(listed_job_ids(viewer.get(project_path(quiet, "/jobs"), params={"text": "0% d"}).text)) == 15
+    assert listed_job_ids(viewer.get(project_path(quiet, "/jobs"), params={"text": "%"}).text) == [
         job.id for job in reversed(made) if "%" in job.prompt
     ]
-    assert listed(viewer.get(at(quiet, "/jobs?cursor=nonsense&status=nonsense")).text) == listed(first)
+    assert listed_job_ids(
+        viewer.get(project_path(quiet, "/jobs?cursor=nonsense&status=nonsense")).text
+    ) == listed_job_ids(first)
 
 
-def listed(page: str) -> list[str]:
+def listed_job_ids(page: str) -> list[str]:
     return re.findall(r'<a href="[^"]*/jobs/(job_\w+)">', page)
 
 
 def test_list_version_changes_when_a_job_changes(quiet: Service) -> None:
-    viewer, job = viewer_of(quiet), ask(quiet)
-    before = viewer.get(at(quiet, "/jobs")).text
+    viewer, job = viewer_client(quiet), create_job(quiet)
+    before = viewer.get(project_path(quiet, "/jobs")).text
     assert "1 running." in before
     live = html.unescape(re.findall(r'data-live="([^"]+)"', before)[0])
     [version] = re.findall(r'data-version="([^"]+)"', before)
@@ -289,71 +291,73 @@ def test_list_version_changes_when_a_job_changes(quiet: Service) -> None:
 
 
 def test_page_offers_only_allowed_actions(quiet: Service) -> None:
-    editor, job = editor_of(quiet), ask(quiet)
-    here = at(quiet, f"/jobs/{job.id}")
-    assert offered(editor, here) == {"cancel", "message"}
-    assert post(editor, f"{here}/cancel").status_code == 303
-    assert offered(editor, here) == {"retry", "archive", "message"}
-    assert post(editor, f"{here}/archive").status_code == 303
-    assert offered(editor, here) == {"retry", "unarchive"}
-    assert post(editor, f"{here}/unarchive").status_code == 303
-    assert offered(editor, here) == {"retry", "archive", "message"}
-    assert offered(viewer_of(quiet), here) == set()
+    editor, job = editor_client(quiet), create_job(quiet)
+    here = project_path(quiet, f"/jobs/{job.id}")
+    assert offered_actions(editor, here) == {"cancel", "message"}
+    assert post_form(editor, f"{here}/cancel").status_code == 303
+    assert offered_actions(editor, here) == {"retry", "archive", "message"}
+    assert post_form(editor, f"{here}/archive").status_code == 303
+    assert offered_actions(editor, here) == {"retry", "unarchive"}
+    assert post_form(editor, f"{here}/unarchive").status_code == 303
+    assert offered_actions(editor, here) == {"retry", "archive", "message"}
+    assert offered_actions(viewer_client(quiet), here) == set()
 
 
-def offered(client: httpx.Client, here: str) -> set[str]:
+def offered_actions(client: httpx.Client, here: str) -> set[str]:
     return set(re.findall(rf'action="{here}/(\w+)"', client.get(here).text))
 
 
 def test_disallowed_action_is_refused_with_a_message(quiet: Service) -> None:
-    editor, job = editor_of(quiet), ask(quiet)
-    here = at(quiet, f"/jobs/{job.id}")
-    refused = post(editor, f"{here}/retry")
+    editor, job = editor_client(quiet), create_job(quiet)
+    here = project_path(quiet, f"/jobs/{job.id}")
+    refused = post_form(editor, f"{here}/retry")
     assert (refused.status_code, "still running; cancel it" in refused.text) == (409, True)
-    post(editor, f"{here}/archive")
+    post_form(editor, f"{here}/archive")
     for act, said in (("cancel", "The job is archived; only"), ("message", "The job is archived; unarchive it first.")):
-        refused = post(editor, f"{here}/{act}", prompt="More")
+        refused = post_form(editor, f"{here}/{act}", prompt="More")
         assert (refused.status_code, said in refused.text) == (409, True)
 
 
 def test_retry_creates_the_same_job_once(quiet: Service) -> None:
-    editor, job = editor_of(quiet), ask(quiet, "Do it", ref="next", draft=True, title="Mine")
-    post(editor, at(quiet, f"/jobs/{job.id}/cancel"))
-    sent = {post(editor, at(quiet, f"/jobs/{job.id}/retry"), nonce="n").headers["location"] for _ in range(2)}
+    editor, job = editor_client(quiet), create_job(quiet, "Do it", ref="next", draft=True, title="Mine")
+    post_form(editor, project_path(quiet, f"/jobs/{job.id}/cancel"))
+    sent = {
+        post_form(editor, project_path(quiet, f"/jobs/{job.id}/retry"), nonce="n").headers["location"] for _ in range(2)
+    }
     again = quiet.desk.jobs.get(quiet.project.id, sent.pop().rpartition("/")[2])
     assert not sent
     assert (again.prompt, again.ref, again.draft, again.title) == ("Do it", "next", True, "Mine")
 
 
 def test_a_failed_job_says_why_in_plain_words(quiet: Service) -> None:
-    job = ask(quiet)
+    job = create_job(quiet)
     quiet.desk.jobs.cancel(quiet.project.id, job.id)
-    alter(quiet, job, reason="budget_exceeded", message="The job used 61 requests.")
-    shown = viewer_of(quiet).get(at(quiet, f"/jobs/{job.id}")).text
+    set_job_columns(quiet, job, reason="budget_exceeded", message="The job used 61 requests.")
+    shown = viewer_client(quiet).get(project_path(quiet, f"/jobs/{job.id}")).text
     assert "Out of budget" in shown
     assert "The job used 61 requests." in shown
 
 
-def forms(service: Service, job: str, number: int) -> list[str]:
+def list_form_paths(service: Service, job: str, number: int) -> list[str]:
     return [
-        at(service, "/jobs"),
-        *(at(service, f"/jobs/{job}/{act}") for act in JOB_POSTS),
-        *(at(service, f"/pulls/{number}/{act}") for act in PULL_POSTS),
+        project_path(service, "/jobs"),
+        *(project_path(service, f"/jobs/{job}/{act}") for act in JOB_POSTS),
+        *(project_path(service, f"/pulls/{number}/{act}") for act in PULL_POSTS),
     ]
 
 
 def test_form_without_role_csrf_token_or_session_is_refused(quiet: Service) -> None:
-    job = ask(quiet)
-    number = pull_for(quiet, job)
+    job = create_job(quiet)
+    number = add_pull(quiet, job)
     before = quiet.desk.jobs.list_events(quiet.project.id, job.id), quiet.desk.pulls.list_for_project(quiet.project.id)
-    editor, viewer = editor_of(quiet), viewer_of(quiet)
+    editor, viewer = editor_client(quiet), viewer_client(quiet)
     stranger = httpx.Client(base_url=quiet.url, timeout=60)
-    for path in forms(quiet, job.id, number):
-        assert post(viewer, path, prompt="x").status_code == 403, path
-        for token in ("", a_token(viewer)):
+    for path in list_form_paths(quiet, job.id, number):
+        assert post_form(viewer, path, prompt="x").status_code == 403, path
+        for token in ("", get_csrf_token(viewer)):
             assert editor.post(path, data={"token": token, "prompt": "x"}).status_code == 403, path
         elsewhere = {"Origin": "https://elsewhere.example.org"}
-        assert editor.post(path, data={"token": a_token(editor)}, headers=elsewhere).status_code == 403, path
+        assert editor.post(path, data={"token": get_csrf_token(editor)}, headers=elsewhere).status_code == 403, path
         assert stranger.post(path, data={"prompt": "x"}).status_code == 401, path
     assert before == (
         quiet.desk.jobs.list_events(quiet.project.id, job.id),
@@ -362,32 +366,32 @@ def test_form_without_role_csrf_token_or_session_is_refused(quiet: Service) -> N
 
 
 def test_objects_of_another_project_return_404(quiet: Service, idle: Service) -> None:
-    job, editor = ask(quiet), editor_of(quiet)
-    pull_for(quiet, job)
+    job, editor = create_job(quiet), editor_client(quiet)
+    add_pull(quiet, job)
     other = idle.another_project("Third")
     for rest in ("", "/events", "?view=raw"):
-        assert editor.get(at(other, f"/jobs/{job.id}{rest}")).status_code == 404
-    assert editor.get(at(other, "/pulls/1")).status_code == 404
-    for path in forms(other, job.id, 1)[1:]:
-        assert post(editor, path, prompt="x").status_code == 404, path
+        assert editor.get(project_path(other, f"/jobs/{job.id}{rest}")).status_code == 404
+    assert editor.get(project_path(other, "/pulls/1")).status_code == 404
+    for path in list_form_paths(other, job.id, 1)[1:]:
+        assert post_form(editor, path, prompt="x").status_code == 404, path
     nowhere = "/projects/proj_00000000000000000000000000"
     for rest in ("/jobs", "/jobs/live", f"/jobs/{job.id}", f"/jobs/{job.id}/events", "/pulls/1"):
         assert editor.get(nowhere + rest).status_code == 404
 
 
 def test_nothing_is_shown_without_a_session(quiet: Service) -> None:
-    job = ask(quiet)
-    pull_for(quiet, job)
+    job = create_job(quiet)
+    add_pull(quiet, job)
     stranger = httpx.Client(base_url=quiet.url, timeout=60)
     for rest in ("/jobs", "/jobs/live", f"/jobs/{job.id}", f"/jobs/{job.id}/events", "/pulls/1", "/pulls/1?view=raw"):
-        assert stranger.get(at(quiet, rest)).status_code == 401, rest
-        assert stranger.get(at(quiet, rest), headers={"Accept": "text/html"}).status_code == 303, rest
+        assert stranger.get(project_path(quiet, rest)).status_code == 401, rest
+        assert stranger.get(project_path(quiet, rest), headers={"Accept": "text/html"}).status_code == 303, rest
 
 
 def test_text_of_a_job_is_escaped_everywhere(quiet: Service) -> None:
-    job = ask(quiet, EVIL, title=EVIL)
+    job = create_job(quiet, EVIL, title=EVIL)
     database = quiet.desk.database
-    number = pull_for(quiet, job, EVIL, EVIL)
+    number = add_pull(quiet, job, EVIL, EVIL)
     notes: list[tuple[str, dict[str, Any]]] = [
         ("message", {"prompt": EVIL}),
         ("thought", {"text": EVIL}),
@@ -404,33 +408,34 @@ def test_text_of_a_job_is_escaped_everywhere(quiet: Service) -> None:
         last_event = insert(events).values(job_id=job.id, seq=len(notes) + 2, at=0, kind=EVIL[:40], data={})
         tx.execute(last_event)
         save_changed_files(tx, job.id, [create_patch(f"docs/{EVIL}.md", EVIL.encode(), f"{EVIL}!\n".encode())])
-    alter(quiet, job, summary=f"{EVIL} it says", message=EVIL, model=EVIL, branch=EVIL, ref=EVIL, base=EVIL, head=EVIL,
-          checks=[check, {**check, "status": "passed"}])  # fmt: skip
-    editor = editor_of(quiet)
+    set_job_columns(quiet, job, summary=f"{EVIL} it says", message=EVIL, model=EVIL, branch=EVIL, ref=EVIL, base=EVIL,
+                    head=EVIL, checks=[check, {**check, "status": "passed"}])  # fmt: skip
+    editor = editor_client(quiet)
     public = quiet.desk.pulls.get_pull(quiet.project.id, number).link("")
-    pages = [at(quiet, "/jobs"), at(quiet, f"/jobs?text={EVIL}&status={EVIL}"), at(quiet, f"/jobs/{job.id}"),
-             at(quiet, f"/jobs/{job.id}?view=split"), at(quiet, f"/pulls/{number}"), public]  # fmt: skip
+    pages = [project_path(quiet, "/jobs"), project_path(quiet, f"/jobs?text={EVIL}&status={EVIL}"),
+             project_path(quiet, f"/jobs/{job.id}"), project_path(quiet, f"/jobs/{job.id}?view=split"),
+             project_path(quiet, f"/pulls/{number}"), public]  # fmt: skip
     for path in pages:
         shown = editor.get(path)
         assert (shown.status_code, "<script>alert" in shown.text, "<img" in shown.text) == (200, False, False), path
         assert "script-src 'self'" in shown.headers["content-security-policy"]
         assert "&lt;script&gt;alert" in shown.text
-    refused = post(editor, at(quiet, "/jobs"), prompt=EVIL, title=EVIL, model=EVIL, ref=EVIL, nonce=EVIL)
+    refused = post_form(editor, project_path(quiet, "/jobs"), prompt=EVIL, title=EVIL, model=EVIL, ref=EVIL, nonce=EVIL)
     assert (refused.status_code, "<script>alert" in refused.text) == (400, False)
 
 
 @pytest.mark.parametrize("link", ["javascript:alert(1)", "data:text/html,x", " https://example.org/", "//example.org/"])
 def test_only_a_web_address_becomes_a_link(quiet: Service, link: str) -> None:
-    viewer, job = viewer_of(quiet), ask(quiet)
-    alter(quiet, job, status="completed", pr_link=link)
+    viewer, job = viewer_client(quiet), create_job(quiet)
+    set_job_columns(quiet, job, status="completed", pr_link=link)
     for path in ("/jobs", f"/jobs/{job.id}"):
-        assert "ull request</a>" not in viewer.get(at(quiet, path)).text
-    alter(quiet, job, pr_link="https://example.org/pulls/1")
-    assert 'href="https://example.org/pulls/1"' in viewer.get(at(quiet, f"/jobs/{job.id}")).text
+        assert "ull request</a>" not in viewer.get(project_path(quiet, path)).text
+    set_job_columns(quiet, job, pr_link="https://example.org/pulls/1")
+    assert 'href="https://example.org/pulls/1"' in viewer.get(project_path(quiet, f"/jobs/{job.id}")).text
 
 
 def test_too_large_diff_is_truncated_with_a_note(quiet: Service) -> None:
-    job, viewer = ask(quiet), viewer_of(quiet)
+    job, viewer = create_job(quiet), viewer_client(quiet)
     old = b"".join(
         b"line %d, as long as lines of documentation are, with some words to spare\n" % n for n in range(3_000)
     )
@@ -438,14 +443,14 @@ def test_too_large_diff_is_truncated_with_a_note(quiet: Service) -> None:
     with quiet.desk.database.write() as tx:
         save_changed_files(tx, job.id, [create_patch("a.md", old, lines), create_patch("b.md", None, b"text\n")])
     for look in ("unified", "split"):
-        shown = viewer.get(at(quiet, f"/jobs/{job.id}?view={look}"))
+        shown = viewer.get(project_path(quiet, f"/jobs/{job.id}?view={look}"))
         assert "too long for one page" in shown.text
         assert MAX_DIFF_LINES < len(shown.content) < LARGEST_PAGE
-    assert "line 2999, " in viewer.get(at(quiet, f"/jobs/{job.id}?view=raw")).text
+    assert "line 2999, " in viewer.get(project_path(quiet, f"/jobs/{job.id}?view=raw")).text
 
 
 def test_binary_file_rename_and_missing_newline_are_described(quiet: Service) -> None:
-    job, viewer = ask(quiet), viewer_of(quiet)
+    job, viewer = create_job(quiet), viewer_client(quiet)
     with quiet.desk.database.write() as tx:
         patches = [
             create_patch("a.png", b"\0a", b"\0b"),
@@ -454,7 +459,7 @@ def test_binary_file_rename_and_missing_newline_are_described(quiet: Service) ->
         ]
         moved = FilePatch("new.md", "renamed", "old.md", 0, 0, b"")
         save_changed_files(tx, job.id, [*patches, moved])
-    shown = viewer.get(at(quiet, f"/jobs/{job.id}")).text
+    shown = viewer.get(project_path(quiet, f"/jobs/{job.id}")).text
     for words in (
         "old.md → new.md",
         "Only the name changed.",
@@ -467,20 +472,20 @@ def test_binary_file_rename_and_missing_newline_are_described(quiet: Service) ->
 
 
 def test_review_page_waits_for_a_running_job(quiet: Service) -> None:
-    editor, job = editor_of(quiet), ask(quiet)
-    number = pull_for(quiet, job)
-    alter(quiet, job, status="active")
-    review = at(quiet, f"/pulls/{number}")
-    assert offered(editor, review) == {"close"}
-    refused = post(editor, f"{review}/merge")
+    editor, job = editor_client(quiet), create_job(quiet)
+    number = add_pull(quiet, job)
+    set_job_columns(quiet, job, status="active")
+    review = project_path(quiet, f"/pulls/{number}")
+    assert offered_actions(editor, review) == {"close"}
+    refused = post_form(editor, f"{review}/merge")
     assert (refused.status_code, "still running" in refused.text) == (409, True)
 
 
 def test_public_review_page_links_to_the_dashboard_when_signed_in(quiet: Service) -> None:
-    number = pull_for(quiet, ask(quiet))
+    number = add_pull(quiet, create_job(quiet))
     public = quiet.desk.pulls.get_pull(quiet.project.id, number).link("")
-    inside = f'href="{at(quiet, f"/pulls/{number}")}"'
-    assert inside in viewer_of(quiet).get(public).text
+    inside = f'href="{project_path(quiet, f"/pulls/{number}")}"'
+    assert inside in viewer_client(quiet).get(public).text
     stranger = httpx.get(quiet.url + public, headers={"Accept": "text/html"}, timeout=60)
     assert (stranger.status_code, inside in stranger.text, "<form" in stranger.text) == (200, False, False)
     assert httpx.get(f"{quiet.url}{public}?view=raw", timeout=60).headers["content-type"].startswith("text/plain")

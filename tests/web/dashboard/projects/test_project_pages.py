@@ -1,4 +1,4 @@
-"""Projects in the dashboard: the list, making one, its settings and secrets, and the way into an empty one."""
+"""Projects in the dashboard: the list, creating one, its settings and secrets, and the first steps of an empty one."""
 
 import html
 import logging
@@ -24,14 +24,14 @@ from copydesk.jobs.storage.tables import jobs
 from copydesk.web.dashboard.projects import project_list as pages
 from copydesk.web.dashboard.projects.setting_fields import SETTING_GROUPS
 from tests.support.forges import github
-from tests.support.git_http import GitHttp
-from tests.support.people import signed_in, token_of
+from tests.support.git_http import GitHttpServer
+from tests.support.people import csrf_token_from_html, signed_in_client
 from tests.support.repositories import commit, make_repository
 from tests.support.service import Service, serve
 
 XSS = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 TOKEN = "a-forge-token-that-nobody-may-see"
-WAS = re.compile(r'name="was-(\w+)" value="([^"]*)"')
+OLD_VALUE_PATTERN = re.compile(r'name="was-(\w+)" value="([^"]*)"')
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 ON_GITHUB = {"repository": "https://github.com/acme/docs", "forge": "github", "ref": "main"}
 
@@ -46,36 +46,36 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def admin(service: Service) -> httpx.Client:
-    return signed_in(service)
+    return signed_in_client(service)
 
 
 @pytest.fixture
 def project(service: Service) -> Project:
-    """A fresh one, on GitHub."""
+    """A new project on GitHub."""
     return service.desk.projects.create("Handbook", actor="test", **ON_GITHUB)
 
 
-def posted(client: httpx.Client, path: str, seen_at: str = "/projects/new", **fields: str) -> httpx.Response:
-    return client.post(path, data={"token": token_of(client.get(seen_at).text), **fields})
+def post_form(client: httpx.Client, path: str, seen_at: str = "/projects/new", **fields: str) -> httpx.Response:
+    return client.post(path, data={"token": csrf_token_from_html(client.get(seen_at).text), **fields})
 
 
-def made(service: Service, response: httpx.Response) -> Project:
-    """The project that a form led to."""
+def get_created_project(service: Service, response: httpx.Response) -> Project:
+    """Returns the project that a form created."""
     assert response.status_code == 303, response.text
     found = re.fullmatch(r"/projects/(proj_\w+)/start", response.headers["location"])
     assert found
     return service.desk.projects.get(found[1])
 
 
-def dump(service: Service) -> bytes:
-    """All that the database holds on disk."""
+def read_database_files(service: Service) -> bytes:
+    """Returns all bytes of the database on disk."""
     folder = service.desk.settings.data
     return b"".join(file.read_bytes() for file in folder.glob("copydesk.db*"))
 
 
 @contextmanager
 def silent_host() -> Iterator[str]:
-    """Takes connections and never answers."""
+    """Accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         kept: list[socket.socket] = []
         threading.Thread(target=lambda: kept.append(listener.accept()[0]), daemon=True).start()
@@ -88,10 +88,10 @@ def test_new_installation_redirects_to_creating_a_project(tmp_path: Path) -> Non
         with fresh.desk.database.write() as tx:
             for table in ("audit", "keys", "projects"):
                 tx.exec_driver_sql(f"delete from {table}")
-        shown = signed_in(fresh).get("/projects").text
+        shown = signed_in_client(fresh).get("/projects").text
         assert "No projects yet" in shown
         assert 'href="/projects/new"' in shown
-        assert 'href="/projects/new"' not in signed_in(fresh, "viewer").get("/projects").text
+        assert 'href="/projects/new"' not in signed_in_client(fresh, "viewer").get("/projects").text
 
 
 def test_a_project_is_listed_with_its_jobs_visitors_and_pull_requests(service: Service, admin: httpx.Client) -> None:
@@ -112,19 +112,19 @@ def test_a_project_is_listed_with_its_jobs_visitors_and_pull_requests(service: S
 
 
 def test_project_is_created_with_the_default_branch_and_shows_its_setup(service: Service, admin: httpx.Client) -> None:
-    response = posted(admin, "/projects/new", name="New", repository=str(service.repository), root="docs")
-    project = made(service, response)
+    response = post_form(admin, "/projects/new", name="New", repository=str(service.repository), root="docs")
+    project = get_created_project(service, response)
     assert (project.name, project.ref, project.root, project.forge) == ("New", "main", "docs", "local")
 
 
 def test_form_errors_are_shown_by_field_and_values_are_kept(admin: httpx.Client) -> None:
     wrong = {"name": "a\r\nX-Header: b", "repository": "git@host:a/b", "ref": "a..b", "root": "../x"}
-    response = posted(admin, "/projects/new", **wrong)
+    response = post_form(admin, "/projects/new", **wrong)
     assert response.status_code == 400
     for field in wrong:
         assert f'id="{field}-fault"' in response.text
     assert 'value="a..b"' in response.text
-    response = posted(admin, "/projects/new", name="A", repository="/nowhere", model="gpt")
+    response = post_form(admin, "/projects/new", name="A", repository="/nowhere", model="gpt")
     assert 'id="model-fault"' in response.text
     assert "There is no model" in response.text
 
@@ -135,16 +135,16 @@ def test_missing_branch_is_refused_with_a_list_of_branches(
     repository = pygit2.Repository(str(make_repository(tmp_path / "two.git", {"index.md": b"# One\n"})))
     commit(repository, {"index.md": b"# Two\n"}, branch="dev")
     before = len(service.desk.projects.all())
-    response = posted(admin, "/projects/new", name="A", repository=str(tmp_path / "two.git"), ref="trunk")
+    response = post_form(admin, "/projects/new", name="A", repository=str(tmp_path / "two.git"), ref="trunk")
     assert response.status_code == 422
     assert "The repository has no branch trunk; it has dev and main." in response.text
-    response = posted(admin, "/projects/new", name="A", repository=str(tmp_path / "two.git"), ref="HEAD")
+    response = post_form(admin, "/projects/new", name="A", repository=str(tmp_path / "two.git"), ref="HEAD")
     assert "The repository has no branch HEAD" in response.text
     assert len(service.desk.projects.all()) == before
 
 
 def test_missing_repository_is_refused(admin: httpx.Client, tmp_path: Path) -> None:
-    response = posted(admin, "/projects/new", name="A", repository=str(tmp_path / "none"))
+    response = post_form(admin, "/projects/new", name="A", repository=str(tmp_path / "none"))
     assert response.status_code == 422
     assert "does not appear to be a git repository" in response.text
 
@@ -153,7 +153,7 @@ def test_silent_host_times_out(admin: httpx.Client, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pages, "REPOSITORY_TIMEOUT_SECONDS", 0.3)
     with silent_host() as address:
         begun = time.monotonic()
-        response = posted(admin, "/projects/new", name="A", repository=address)
+        response = post_form(admin, "/projects/new", name="A", repository=address)
         assert response.status_code == 422
         assert "took longer than" in response.text
         assert time.monotonic() - begun < 60
@@ -161,7 +161,7 @@ def test_silent_host_times_out(admin: httpx.Client, monkeypatch: pytest.MonkeyPa
 
 def test_private_addresses_can_be_refused(service: Service, admin: httpx.Client) -> None:
     for repository in ("http://127.0.0.1:9/docs.git", str(service.repository)):
-        response = posted(admin, "/projects/new", name="A", repository=repository, forbid_private="true")
+        response = post_form(admin, "/projects/new", name="A", repository=repository, forbid_private="true")
         assert response.status_code == 422
         assert re.search("resolves to a private address|at public addresses", response.text)
 
@@ -174,33 +174,33 @@ def test_a_token_that_may_not_push_is_refused_and_a_good_one_is_sealed(
         fake.add_token(TOKEN)
         fields = {"name": "A", "forge": "github", "repository": fake.repository_url("acme/docs"), "secret": TOKEN}
         access, fake.users["copydesk"].access = fake.users["copydesk"].access, "read"
-        refused = posted(admin, "/projects/new", **fields)
+        refused = post_form(admin, "/projects/new", **fields)
         assert refused.status_code == 422
         assert "cannot be pushed to with this token" in refused.text
         fake.users["copydesk"].access = access
-        project = made(service, posted(admin, "/projects/new", **fields))
+        project = get_created_project(service, post_form(admin, "/projects/new", **fields))
     assert service.desk.secrets.get(project.id, "forge_token") == TOKEN
     shown = admin.get(f"/projects/{project.id}/settings").text
     assert "Forge token" in shown
     for place in (refused.text, shown, admin.get("/projects").text, caplog.text):
         assert TOKEN not in place
-    assert TOKEN.encode() not in dump(service)
+    assert TOKEN.encode() not in read_database_files(service)
 
 
 def test_a_wrong_token_is_not_repeated_in_the_refusal(service: Service, admin: httpx.Client, tmp_path: Path) -> None:
     make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
-    with GitHttp(tmp_path, token="right") as git:
-        response = posted(admin, "/projects/new", name="A", repository=git.url("docs.git"), secret=TOKEN)
+    with GitHttpServer(tmp_path, token="right") as git:
+        response = post_form(admin, "/projects/new", name="A", repository=git.url("docs.git"), secret=TOKEN)
         assert response.status_code == 422
         assert "refused the token" in response.text
         assert TOKEN not in response.text
-        project = made(
-            service, posted(admin, "/projects/new", name="A", repository=git.url("docs.git"), secret="right")
+        project = get_created_project(
+            service, post_form(admin, "/projects/new", name="A", repository=git.url("docs.git"), secret="right")
         )
         path = f"/projects/{project.id}"
-        assert "Access works." in posted(admin, f"{path}/check", f"{path}/settings").text
+        assert "Access works." in post_form(admin, f"{path}/check", f"{path}/settings").text
         service.desk.secrets.set(project.id, "forge_token", TOKEN, actor="test")
-        checked = posted(admin, f"{path}/check", f"{path}/settings").text
+        checked = post_form(admin, f"{path}/check", f"{path}/settings").text
         assert "refused the token" in checked
         assert TOKEN not in checked
 
@@ -217,11 +217,13 @@ def test_every_setting_has_one_field_with_help(admin: httpx.Client, project: Pro
 
 def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, project: Project) -> None:
     path = f"/projects/{project.id}/settings"
-    response = posted(admin, path, path, group="project", name="Guide", ref="next", root="site/docs", model="mechanic")
+    response = post_form(
+        admin, path, path, group="project", name="Guide", ref="next", root="site/docs", model="mechanic"
+    )
     assert response.headers["location"] == f"{path}?saved=project#project"
-    posted(admin, path, path, group="pulls", branch_prefix="docs/", draft="true", labels="docs, agent",
+    post_form(admin, path, path, group="pulls", branch_prefix="docs/", draft="true", labels="docs, agent",
            on_check_failure="fail", mention="@copydesk")  # fmt: skip
-    response = admin.post(path, data={"token": token_of(admin.get(path).text), "group": "collecting",
+    response = admin.post(path, data={"token": csrf_token_from_html(admin.get(path).text), "group": "collecting",
                                       "base_path": "/docs", "ai_classes": ["search", "assistant"]})  # fmt: skip
     assert response.status_code == 303
     changed = service.desk.projects.get(project.id)
@@ -231,8 +233,8 @@ def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, 
     assert changed.collecting.ai_classes == ("assistant", "search")
     assert "Saved." in admin.get(f"{path}?saved=pulls").text
     for _ in range(2):
-        posted(admin, path, path, group="pulls", branch_prefix="docs/", labels="docs, agent", on_check_failure="fail",
-               mention="@copydesk")  # fmt: skip
+        post_form(admin, path, path, group="pulls", branch_prefix="docs/", labels="docs, agent",
+                  on_check_failure="fail", mention="@copydesk")  # fmt: skip
     newest, before = audit_log.list_entries(service.desk.database, project.id, 2)
     assert (newest["actor"], newest["details"]) == ("admin@example.org", {"fields": ["draft"]})
     assert before["details"] == {"fields": ["ai_classes", "base_path"]}
@@ -241,9 +243,13 @@ def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, 
 def test_stale_form_does_not_undo_changes_by_others(service: Service, admin: httpx.Client, project: Project) -> None:
     path = f"/projects/{project.id}/settings"
     shown = {"group": "project", "name": "Handbook", "ref": "main", "root": "", "model": ""}
-    was = {f"was-{name}": html.unescape(value) for name, value in WAS.findall(admin.get(path).text) if name in shown}
+    was = {
+        f"was-{name}": html.unescape(value)
+        for name, value in OLD_VALUE_PATTERN.findall(admin.get(path).text)
+        if name in shown
+    }
     service.desk.projects.change(project.id, {"ref": "next"}, actor="somebody else")
-    posted(admin, path, path, **{**shown, **was, "name": "Guide", "ref": was["was-ref"]})
+    post_form(admin, path, path, **{**shown, **was, "name": "Guide", "ref": was["was-ref"]})
     changed = service.desk.projects.get(project.id)
     assert (changed.name, changed.ref) == ("Guide", "next")
 
@@ -252,17 +258,19 @@ def test_invalid_value_is_shown_at_its_field_and_changes_nothing(
     service: Service, admin: httpx.Client, project: Project
 ) -> None:
     path = f"/projects/{project.id}/settings"
-    response = posted(admin, path, path, group="pulls", branch_prefix="no end", on_check_failure="draft", mention="ok")
+    response = post_form(
+        admin, path, path, group="pulls", branch_prefix="no end", on_check_failure="draft", mention="ok"
+    )
     assert response.status_code == 400
     assert 'id="branch_prefix-fault"' in response.text
     assert 'id="mention-fault"' in response.text
     assert 'value="no end"' in response.text
-    response = posted(admin, path, path, group="project", name="", ref="..")
+    response = post_form(admin, path, path, group="project", name="", ref="..")
     assert 'id="name-fault"' in response.text
     assert 'id="ref-fault"' in response.text
-    response = posted(admin, path, path, group="checks", ignored_checks="nonsense", check_minutes="5")
+    response = post_form(admin, path, path, group="checks", ignored_checks="nonsense", check_minutes="5")
     assert 'id="ignored_checks-fault"' in response.text
-    assert posted(admin, path, path, group="nonsense").status_code == 400
+    assert post_form(admin, path, path, group="nonsense").status_code == 400
     assert service.desk.projects.get(project.id) == project
 
 
@@ -270,13 +278,13 @@ def test_dashboard_cannot_set_the_token_environment_variable(
     service: Service, admin: httpx.Client, project: Project
 ) -> None:
     path, fields = f"/projects/{project.id}/settings", {"group": "project", "name": "Handbook", "ref": "main"}
-    posted(admin, path, path, **fields, token_env="HOME")
+    post_form(admin, path, path, **fields, token_env="HOME")
     assert service.desk.projects.get(project.id).token_env is None
     service.desk.projects.change(project.id, {"token_env": "DOCS_TOKEN"}, actor="test")
-    refused = posted(admin, path, path, **fields, token_env="HOME")
+    refused = post_form(admin, path, path, **fields, token_env="HOME")
     assert refused.status_code == 400
     assert 'id="token_env-fault"' in refused.text
-    posted(admin, path, path, **fields, token_env="")
+    post_form(admin, path, path, **fields, token_env="")
     assert service.desk.projects.get(project.id).token_env is None
 
 
@@ -286,19 +294,19 @@ def test_secret_is_replaced_and_removed_and_never_shown(
     caplog.set_level(logging.DEBUG)
     path = f"/projects/{project.id}"
     for value in (TOKEN, f"{TOKEN}-anew"):
-        response = posted(admin, f"{path}/secrets", f"{path}/settings", name="model_key_openai", value=value)
+        response = post_form(admin, f"{path}/secrets", f"{path}/settings", name="model_key_openai", value=value)
         assert response.headers["location"] == f"{path}/settings?saved=secrets#secrets"
     assert service.desk.secrets.get(project.id, "model_key_openai") == f"{TOKEN}-anew"
     shown = admin.get(f"{path}/settings").text
     assert shown.count('<span class="state good">set</span>') == 1
     assert TOKEN not in shown + caplog.text
-    assert TOKEN.encode() not in dump(service)
+    assert TOKEN.encode() not in read_database_files(service)
     for name in ("nonsense", "visitor_key"):
-        assert posted(admin, f"{path}/secrets", f"{path}/settings", name=name, value="x").status_code == 400
-    assert posted(admin, f"{path}/secrets", f"{path}/settings", name="app_key", value=" ").status_code == 400
-    posted(admin, f"{path}/secrets/remove", f"{path}/settings", name="model_key_openai")
+        assert post_form(admin, f"{path}/secrets", f"{path}/settings", name=name, value="x").status_code == 400
+    assert post_form(admin, f"{path}/secrets", f"{path}/settings", name="app_key", value=" ").status_code == 400
+    post_form(admin, f"{path}/secrets/remove", f"{path}/settings", name="model_key_openai")
     assert service.desk.secrets.read_update_times(project.id) == {}
-    assert posted(admin, f"{path}/secrets/remove", f"{path}/settings", name="model_key_openai").status_code == 404
+    assert post_form(admin, f"{path}/secrets/remove", f"{path}/settings", name="model_key_openai").status_code == 404
 
 
 def test_a_webhook_is_explained_and_its_secret_shown_once(
@@ -308,7 +316,7 @@ def test_a_webhook_is_explained_and_its_secret_shown_once(
     shown = admin.get(f"{path}/settings").text
     assert f"{service.url}/webhooks/{project.id}" in shown
     assert "Pull request review comments" in shown
-    answer = posted(admin, f"{path}/webhook-secret", f"{path}/settings")
+    answer = post_form(admin, f"{path}/webhook-secret", f"{path}/settings")
     secret = service.desk.secrets.get(project.id, "webhook_secret")
     assert secret
     assert answer.text.count(secret) == 1
@@ -316,7 +324,7 @@ def test_a_webhook_is_explained_and_its_secret_shown_once(
     assert secret not in admin.get(f"{path}/settings").text
     local = f"/projects/{service.project.id}"
     assert "/webhooks/" not in admin.get(f"{local}/settings").text
-    assert posted(admin, f"{local}/webhook-secret", f"{local}/settings").status_code == 404
+    assert post_form(admin, f"{local}/webhook-secret", f"{local}/settings").status_code == 404
 
 
 def test_empty_project_shows_setup_until_the_first_view(
@@ -355,8 +363,8 @@ def test_user_text_is_escaped_on_every_page(service: Service, admin: httpx.Clien
     service.desk.projects.change(project.id, changed, actor="test")
     base = f"/projects/{project.id}"
     pages = [admin.get(path) for path in ("/projects", f"{base}/settings", f"{base}/start", f"{base}/keys")]
-    pages.append(posted(admin, "/projects/new", name=XSS, repository=f"/nowhere{XSS}", ref=XSS, root=XSS, model=XSS))
-    pages.append(posted(admin, f"{base}/settings", f"{base}/settings", group="project", name=XSS * 9, ref=XSS))
+    pages.append(post_form(admin, "/projects/new", name=XSS, repository=f"/nowhere{XSS}", ref=XSS, root=XSS, model=XSS))
+    pages.append(post_form(admin, f"{base}/settings", f"{base}/settings", group="project", name=XSS * 9, ref=XSS))
     for shown in pages:
         assert "&lt;img src=x" in shown.text
         assert "<img" not in shown.text
@@ -375,8 +383,8 @@ POSTS = ("/projects/new", "{}/settings", "{}/check", "{}/secrets", "{}/secrets/r
 @pytest.mark.parametrize("post", POSTS)
 @pytest.mark.parametrize("role", ["viewer", "editor"])
 def test_only_an_administrator_changes_a_project(service: Service, project: Project, post: str, role: str) -> None:
-    client, path = signed_in(service, role), f"/projects/{project.id}"
-    token = token_of(client.get(f"{path}/settings").text)
+    client, path = signed_in_client(service, role), f"/projects/{project.id}"
+    token = csrf_token_from_html(client.get(f"{path}/settings").text)
     fields = {"name": "webhook_secret", "group": "project", "value": "x", "ref": "other", "repository": "/nowhere"}
     assert client.post(post.format(path), data={"token": token, **fields}).status_code == 403
     assert service.desk.projects.get(project.id) == project
@@ -386,7 +394,7 @@ def test_only_an_administrator_changes_a_project(service: Service, project: Proj
 @pytest.mark.parametrize("post", POSTS)
 def test_cross_site_form_changes_nothing(service: Service, admin: httpx.Client, project: Project, post: str) -> None:
     path = f"/projects/{project.id}"
-    token = token_of(admin.get(f"{path}/settings").text)
+    token = csrf_token_from_html(admin.get(f"{path}/settings").text)
     fields = {"name": "webhook_secret", "group": "project", "value": "x", "ref": "other", "repository": "/nowhere"}
     where = post.format(path)
     for headers, sent in (

@@ -1,4 +1,4 @@
-"""How the chart is drawn, and the ranges that people speak of."""
+"""The geometry of the chart, and the named ranges."""
 
 import pytest
 
@@ -17,16 +17,16 @@ from copydesk.web.dashboard.readership.figures import build_tiles, format_change
 FIRST = parse_day("2026-03-01")
 
 
-def moment(on: int, human: int, ai: int = 0) -> TimeseriesPoint:
+def make_point(on: int, human: int, ai: int = 0) -> TimeseriesPoint:
     return TimeseriesPoint(on, Counts(human, ai, human + ai), Counts(human, ai, human + ai))
 
 
-def span(first: str, last: str) -> DayRange:
+def make_range(first: str, last: str) -> DayRange:
     return DayRange(parse_day(first), parse_day(last) + 1)
 
 
 def test_days_without_views_are_drawn_as_zeros() -> None:
-    chart = build_chart("day", DayRange(FIRST, FIRST + 3), [moment(FIRST + 1, 4, 2)])
+    chart = build_chart("day", DayRange(FIRST, FIRST + 3), [make_point(FIRST + 1, 4, 2)])
     assert [(point.visitors.human, point.visitors.ai) for point in chart.points] == [(0, 0), (4, 2), (0, 0)]
     assert [point.name for point in chart.points][:2] == ["Sunday, 1 March 2026", "Monday, 2 March 2026"]
     assert [point.human_y for point in chart.points] == [PLOT_BOTTOM, PLOT_TOP, PLOT_BOTTOM]
@@ -43,7 +43,7 @@ def test_days_without_views_are_drawn_as_zeros() -> None:
     (1_265_224, ["0", "500k", "1M", "1.5M"]),
 ])  # fmt: skip
 def test_scale_has_round_numbers_and_covers_the_maximum(highest: int, ticks: list[str]) -> None:
-    chart = build_chart("day", DayRange(FIRST, FIRST + 1), [moment(FIRST, highest)])
+    chart = build_chart("day", DayRange(FIRST, FIRST + 1), [make_point(FIRST, highest)])
     assert [tick.text for tick in chart.ticks] == ticks
     assert (chart.ticks[0].place, chart.ticks[-1].place) == (PLOT_BOTTOM, PLOT_TOP)
     assert PLOT_TOP <= chart.points[0].human_y <= PLOT_BOTTOM
@@ -63,7 +63,7 @@ def test_a_chart_has_no_more_labels_than_fit() -> None:
 
 def test_intervals_beyond_the_limit_are_left_out_and_counted() -> None:
     chart = build_chart(
-        "month", ALL_DAYS, [moment(parse_day("2149-06-01"), 3), moment(parse_day("1970-02-01"), 1_000_000)]
+        "month", ALL_DAYS, [make_point(parse_day("2149-06-01"), 3), make_point(parse_day("1970-02-01"), 1_000_000)]
     )
     assert len(chart.points) == MAX_POINTS
     assert chart.left_out == (2149 - 1970) * 12 + 6 - MAX_POINTS
@@ -77,7 +77,7 @@ def test_intervals_beyond_the_limit_are_left_out_and_counted() -> None:
     ("month", ["2026-02-01", "2026-03-01"]),
 ])  # fmt: skip
 def test_intervals_begin_on_the_same_days_as_in_the_store(interval: Interval, begun: list[str]) -> None:
-    assert list_interval_starts(interval, span("2026-02-27", "2026-03-02")) == [parse_day(each) for each in begun]
+    assert list_interval_starts(interval, make_range("2026-02-27", "2026-03-02")) == [parse_day(each) for each in begun]
 
 
 def test_long_ranges_are_drawn_by_week_or_month() -> None:
@@ -103,7 +103,7 @@ def test_large_numbers_on_the_scale_are_short(value: int, text: str) -> None:
 ])  # fmt: skip
 def test_named_range_ends_today_and_compares_with_an_equal_period(name: str, first: str, last: str) -> None:
     found = parse_range(name, today=parse_day("2026-11-15"))
-    assert (found.days, found.from_day, found.to_day) == (span(first, last), first, last)
+    assert (found.days, found.from_day, found.to_day) == (make_range(first, last), first, last)
     assert found.previous is not None
     assert found.previous.end == found.days.first
     assert found.previous.end - found.previous.first == found.days.end - found.days.first
@@ -112,14 +112,14 @@ def test_named_range_ends_today_and_compares_with_an_equal_period(name: str, fir
 def test_default_range_is_the_last_30_days_or_the_chosen_days() -> None:
     assert parse_range("").name == "30d"
     picked = parse_range("", "2026-01-01", "2026-01-31")
-    assert (picked.name, picked.days) == ("days", span("2026-01-01", "2026-01-31"))
-    assert picked.previous == span("2025-12-01", "2025-12-31")
+    assert (picked.name, picked.days) == ("days", make_range("2026-01-01", "2026-01-31"))
+    assert picked.previous == make_range("2025-12-01", "2025-12-31")
 
 
 def test_single_day_is_drawn_with_the_preceding_days() -> None:
-    assert parse_range("", "2026-03-14", "2026-03-14").chart_days == span("2026-03-01", "2026-03-14")
-    assert parse_range("", "1970-01-02", "1970-01-02").chart_days == span("1970-01-02", "1970-01-02")
-    assert parse_range("", "2026-03-13", "2026-03-14").chart_days == span("2026-03-13", "2026-03-14")
+    assert parse_range("", "2026-03-14", "2026-03-14").chart_days == make_range("2026-03-01", "2026-03-14")
+    assert parse_range("", "1970-01-02", "1970-01-02").chart_days == make_range("1970-01-02", "1970-01-02")
+    assert parse_range("", "2026-03-13", "2026-03-14").chart_days == make_range("2026-03-13", "2026-03-14")
 
 
 def test_all_time_has_no_previous_period() -> None:
@@ -144,9 +144,9 @@ def test_invalid_range_is_refused_with_a_message(name: str, first: str, last: st
 
 
 def test_range_is_formatted_briefly() -> None:
-    assert format_range(span("2026-03-01", "2026-03-01")) == "1 Mar 2026"
-    assert format_range(span("2026-01-01", "2026-01-31")) == "1 Jan – 31 Jan 2026"
-    assert format_range(span("2025-12-31", "2026-03-01")) == "31 Dec 2025 – 1 Mar 2026"
+    assert format_range(make_range("2026-03-01", "2026-03-01")) == "1 Mar 2026"
+    assert format_range(make_range("2026-01-01", "2026-01-31")) == "1 Jan – 31 Jan 2026"
+    assert format_range(make_range("2025-12-31", "2026-03-01")) == "31 Dec 2025 – 1 Mar 2026"
 
 
 @pytest.mark.parametrize(("now", "before", "said"), [

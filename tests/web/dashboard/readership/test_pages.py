@@ -1,4 +1,4 @@
-"""The readership pages, over real HTTP: the API's own figures, whoever reads them, and whatever strangers wrote."""
+"""The readership pages, over real HTTP: the same figures as the API, for every role, safe with hostile input."""
 
 import csv
 import html
@@ -15,7 +15,7 @@ import pytest
 from copydesk.analytics.date_ranges import format_day
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.core import clock
-from tests.support.people import signed_in
+from tests.support.people import signed_in_client
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -34,30 +34,30 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def viewer(running: Service) -> httpx.Client:
-    return signed_in(running, "viewer")
+    return signed_in_client(running, "viewer")
 
 
 @pytest.fixture
 def site(running: Service) -> Service:
-    """An empty project of its own."""
+    """A new, empty project."""
     return running.another_project()
 
 
 @pytest.fixture(scope="module")
-def read(running: Service) -> Service:
+def filled_site(running: Service) -> Service:
     """Thirty pages; visitor 1 is a person and AI, 40 days ago there were two people, and a crawler came."""
     site = running.another_project("Read")
-    keep(
+    log_views(
         site,
-        *(seen(site, f"/guide/{number:02}", visitor) for number in range(30) for visitor in range(1, 2 + number)),
-        *(seen(site, "/AI%_only", visitor, kind=ASSISTANT, agent="Reader") for visitor in (1, 101, 102)),
-        *(seen(site, "/old", visitor, TODAY - 40) for visitor in (1, 2)),
-        seen(site, "/old", 9, TODAY - 1, SEARCH, "Finder"),
+        *(make_view(site, f"/guide/{number:02}", visitor) for number in range(30) for visitor in range(1, 2 + number)),
+        *(make_view(site, "/AI%_only", visitor, kind=ASSISTANT, agent="Reader") for visitor in (1, 101, 102)),
+        *(make_view(site, "/old", visitor, TODAY - 40) for visitor in (1, 2)),
+        make_view(site, "/old", 9, TODAY - 1, SEARCH, "Finder"),
     )
     return site
 
 
-def seen(
+def make_view(
     site: Service,
     path: str,
     visitor: int,
@@ -70,32 +70,32 @@ def seen(
     return PageView(site.project.id, path, at, kind, agent, operator, rule, "1", visitor, "", "", 200, None)
 
 
-def keep(site: Service, *views: PageView) -> None:
+def log_views(site: Service, *views: PageView) -> None:
     site.desk.store.log_views(views)
 
 
-def look(viewer: httpx.Client, site: Service, part: str = "", status: int = 200, **query: Any) -> str:
+def open_report(viewer: httpx.Client, site: Service, part: str = "", status: int = 200, **query: Any) -> str:
     asked = f"?{urlencode(query)}" if query else ""
     answer = viewer.get(f"/projects/{site.project.id}/readership{part}{asked}")
     assert answer.status_code == status, answer.text
     return answer.text
 
 
-def tile(text: str, name: str) -> tuple[str, str]:
-    """Its value and its change."""
+def find_tile(text: str, name: str) -> tuple[str, str]:
+    """Returns its value and its change."""
     found = re.search(rf'id="tile-{name}">.*?class="value">(.*?)</dd><dd class="change">(.*?)</dd>', text, re.S)
     assert found, f"there is no tile {name}"
     return found[1], re.sub("<.*?>", "", found[2])
 
 
-def rows(text: str) -> list[tuple[str, ...]]:
-    """Of the table of pages: path, human, AI, total."""
+def parse_rows(text: str) -> list[tuple[str, ...]]:
+    """Returns the rows of the table of pages: path, human, AI, total."""
     figures = r'<td class="figure">([\d,]+)</td>' * 3
     found = re.findall(rf'<tr><th scope="row" class="path">(.*?)</th>{figures}', text)
     return [(html.unescape(path), *counts) for path, *counts in found]
 
 
-def elements(text: str) -> list[tuple[str, dict[str, str | None]]]:
+def parse_elements(text: str) -> list[tuple[str, dict[str, str | None]]]:
     found: list[tuple[str, dict[str, str | None]]] = []
 
     class Reader(HTMLParser):
@@ -106,7 +106,7 @@ def elements(text: str) -> list[tuple[str, dict[str, str | None]]]:
     return found
 
 
-def exported(site: Service, report: str, **query: Any) -> Any:
+def export_report(site: Service, report: str, **query: Any) -> Any:
     answer = site.http.get(f"/v1/analytics/{site.project.id}/{report}", params=query)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -116,32 +116,32 @@ def last_30_days() -> dict[str, str]:
     return {"dateFrom": format_day(TODAY - 29), "dateTo": format_day(TODAY + 1)}
 
 
-def test_tiles_show_the_api_totals_and_their_change(viewer: httpx.Client, read: Service) -> None:
-    text = look(viewer, read)
-    totals = exported(read, "visitors", **last_30_days())["totals"]
+def test_tiles_show_the_api_totals_and_their_change(viewer: httpx.Client, filled_site: Service) -> None:
+    text = open_report(viewer, filled_site)
+    totals = export_report(filled_site, "visitors", **last_30_days())["totals"]
     assert totals == {"human": 30, "ai": 3, "total": 32}
-    assert tile(text, "visitors") == ("32", "+1,500.0% from 2")
-    assert tile(text, "human") == ("30", "+1,400.0% from 2")
-    assert tile(text, "ai") == ("3", "new")
-    assert tile(text, "share") == ("9.4%", "+9.4 points from 0.0%")
-    views = exported(read, "views", **last_30_days())["totals"]["total"]
-    assert tile(text, "views") == (f"{views:,}", "+23,300.0% from 2")
+    assert find_tile(text, "visitors") == ("32", "+1,500.0% from 2")
+    assert find_tile(text, "human") == ("30", "+1,400.0% from 2")
+    assert find_tile(text, "ai") == ("3", "new")
+    assert find_tile(text, "share") == ("9.4%", "+9.4 points from 0.0%")
+    views = export_report(filled_site, "views", **last_30_days())["totals"]["total"]
+    assert find_tile(text, "views") == (f"{views:,}", "+23,300.0% from 2")
 
 
-def test_all_time_has_no_comparison(viewer: httpx.Client, read: Service) -> None:
-    text = look(viewer, read, range="all")
-    assert tile(text, "visitors") == ("32", "no figure")
+def test_all_time_has_no_comparison(viewer: httpx.Client, filled_site: Service) -> None:
+    text = open_report(viewer, filled_site, range="all")
+    assert find_tile(text, "visitors") == ("32", "no figure")
     assert "There is no earlier period" in text
 
 
 def test_accepted_view_is_on_the_page_immediately(viewer: httpx.Client, site: Service) -> None:
     for visitor in (1, 2):
-        keep(site, seen(site, "/", visitor, TODAY))
-        assert tile(look(viewer, site, range="today"), "human")[0] == str(visitor)
+        log_views(site, make_view(site, "/", visitor, TODAY))
+        assert find_tile(open_report(viewer, site, range="today"), "human")[0] == str(visitor)
 
 
-def test_chart_and_table_match_the_timeseries(viewer: httpx.Client, read: Service) -> None:
-    text = look(viewer, read, range="90d")
+def test_chart_and_table_match_the_timeseries(viewer: httpx.Client, filled_site: Service) -> None:
+    text = open_report(viewer, filled_site, range="90d")
     assert text.count('class="point"') == 90
     drawn = re.findall(r"<title>(.*?)\nHuman (\d+)\nAI (\d+)\nTotal (\d+)\nViews (\d+)</title>", text)
     listed = re.findall(
@@ -151,28 +151,30 @@ def test_chart_and_table_match_the_timeseries(viewer: httpx.Client, read: Servic
     )
     assert drawn == listed
     something = [tuple(map(int, counts)) for _, *counts in drawn if counts != ["0"] * 4]
-    told = exported(read, "timeseries", dateFrom=format_day(TODAY - 89))["timeseries"]
+    told = export_report(filled_site, "timeseries", dateFrom=format_day(TODAY - 89))["timeseries"]
     assert something == [(each["human"], each["ai"], each["total"], each["views"]["total"]) for each in told]
     assert text.count('tabindex="0"><title>') == 1
 
 
 def test_chart_of_one_day_shows_the_preceding_days(viewer: httpx.Client, site: Service) -> None:
-    keep(site, *(seen(site, "/", visitor, TODAY - ago) for visitor, ago in ((1, 0), (2, 1), (3, 13), (4, 14))))
-    text = look(viewer, site, range="today")
+    log_views(
+        site, *(make_view(site, "/", visitor, TODAY - ago) for visitor, ago in ((1, 0), (2, 1), (3, 13), (4, 14)))
+    )
+    text = open_report(viewer, site, range="today")
     assert re.findall(r"\nHuman (\d)\n", text) == ["1", *"0" * 11, "1", "1"]
-    assert (tile(text, "human")[0], tile(text, "views")[0]) == ("1", "1")
-    assert len(look(viewer, site, "/timeseries.csv", range="today").splitlines()) == 2
+    assert (find_tile(text, "human")[0], find_tile(text, "views")[0]) == ("1", "1")
+    assert len(open_report(viewer, site, "/timeseries.csv", range="today").splitlines()) == 2
 
 
-def test_pages_match_the_api_and_are_paginated(viewer: httpx.Client, read: Service) -> None:
-    told = exported(read, "visitors", **last_30_days(), limit=250)["visitors"]
-    first, second = look(viewer, read), look(viewer, read, page=2)
-    shown = rows(first) + rows(second)
+def test_pages_match_the_api_and_are_paginated(viewer: httpx.Client, filled_site: Service) -> None:
+    told = export_report(filled_site, "visitors", **last_30_days(), limit=250)["visitors"]
+    first, second = open_report(viewer, filled_site), open_report(viewer, filled_site, page=2)
+    shown = parse_rows(first) + parse_rows(second)
     assert shown == [(each["path"], *(str(each[kind]) for kind in ("human", "ai", "total"))) for each in told]
-    assert (len(rows(first)), len(rows(second))) == (25, 6)
+    assert (len(parse_rows(first)), len(parse_rows(second))) == (25, 6)
     assert ('rel="next"' in first, 'rel="prev"' in first) == (True, False)
     assert ('rel="next"' in second, 'rel="prev"' in second) == (False, True)
-    assert "No more rows" in look(viewer, read, page=9)
+    assert "No more rows" in open_report(viewer, filled_site, page=9)
 
 
 @pytest.mark.parametrize(("query", "first"), [
@@ -183,71 +185,76 @@ def test_pages_match_the_api_and_are_paginated(viewer: httpx.Client, read: Servi
     ({"sort": "path", "order": "down"}, "/guide/29"),
 ])  # fmt: skip
 def test_the_pages_are_sorted_by_any_column(
-    viewer: httpx.Client, read: Service, query: dict[str, Any], first: str
+    viewer: httpx.Client, filled_site: Service, query: dict[str, Any], first: str
 ) -> None:
-    text = look(viewer, read, **query)
-    assert rows(text)[0][0] == first
+    text = open_report(viewer, filled_site, **query)
+    assert parse_rows(text)[0][0] == first
     assert text.count("aria-sort=") == 1
 
 
-def test_search_matches_parts_of_paths_and_keeps_range_and_order(viewer: httpx.Client, read: Service) -> None:
-    text = look(viewer, read, range="7d", search="GUIDE/1", sort="path")
-    assert [row[0] for row in rows(text)] == [f"/guide/{number}" for number in range(10, 20)]
-    assert tile(text, "human")[0] == "30"
-    assert 'href="/projects/' + read.project.id + "/readership?range=7d&amp;search=GUIDE%2F1&amp;sort=ai" in text
-    assert [row[0] for row in rows(look(viewer, read, search="%_"))] == ["/AI%_only"]
-    assert "No page with visitors" in look(viewer, read, search="nowhere")
-    assert "No page with visitors" in look(viewer, read, search="\0")
+def test_search_matches_parts_of_paths_and_keeps_range_and_order(viewer: httpx.Client, filled_site: Service) -> None:
+    text = open_report(viewer, filled_site, range="7d", search="GUIDE/1", sort="path")
+    assert [row[0] for row in parse_rows(text)] == [f"/guide/{number}" for number in range(10, 20)]
+    assert find_tile(text, "human")[0] == "30"
+    assert 'href="/projects/' + filled_site.project.id + "/readership?range=7d&amp;search=GUIDE%2F1&amp;sort=ai" in text
+    assert [row[0] for row in parse_rows(open_report(viewer, filled_site, search="%_"))] == ["/AI%_only"]
+    assert "No page with visitors" in open_report(viewer, filled_site, search="nowhere")
+    assert "No page with visitors" in open_report(viewer, filled_site, search="\0")
 
 
 def test_agents_of_every_class_are_listed_with_their_rules(viewer: httpx.Client, site: Service) -> None:
-    keep(
+    log_views(
         site,
-        *(seen(site, "/", 1, kind=ASSISTANT, agent="Reader", rule=rule) for rule in ("token:reader", "range:example")),
-        seen(site, "/", 2, kind=SEARCH, agent="Finder", rule="token:finder"),
-        seen(site, "/", 3, rule="browser"),
+        *(
+            make_view(site, "/", 1, kind=ASSISTANT, agent="Reader", rule=rule)
+            for rule in ("token:reader", "range:example")
+        ),
+        make_view(site, "/", 2, kind=SEARCH, agent="Finder", rule="token:finder"),
+        make_view(site, "/", 3, rule="browser"),
     )
-    text = look(viewer, site, "/agents")
+    text = open_report(viewer, site, "/agents")
     lines = [re.sub("<.*?>", " ", line).split() for line in re.findall("<tr><th scope=.row.*?</tr>", text)]
     assert sorted(lines) == [
         ["Browsers", "–", "human", "Human", "1", "1", "browser"],
         ["Finder", "Example", "search", "not", "counted", "1", "1", "token:finder"],
         ["Reader", "Example", "assistant", "AI", "1", "2", "range:example", "token:reader"],
     ]
-    assert "No visitors in this range" in look(viewer, site, "/agents", range="today")
+    assert "No visitors in this range" in open_report(viewer, site, "/agents", range="today")
 
 
 def test_feedback_is_listed_by_page_and_newest_first(viewer: httpx.Client, site: Service) -> None:
     for number in range(30):
         site.desk.feedback.add(site.project.id, f"/{number % 2}", number % 3 == 0, f"Remark {number}.", clock.now())
-    text = look(viewer, site, "/feedback")
+    text = open_report(viewer, site, "/feedback")
     assert re.findall(r"Remark (\d+)\.", text) == [str(number) for number in range(29, 4, -1)]
-    assert rows(text) == [("/0", "5", "10", "15"), ("/1", "5", "10", "15")]
+    assert parse_rows(text) == [("/0", "5", "10", "15"), ("/1", "5", "10", "15")]
     earlier = re.search('href="([^"]*cursor=[^"]*)"', text)
     assert earlier
     rest = viewer.get(html.unescape(earlier[1])).text
     assert re.findall(r"Remark (\d+)\.", rest) == ["4", "3", "2", "1", "0"]
-    assert "No feedback in this range" in look(viewer, site, "/feedback", range="yesterday")
+    assert "No feedback in this range" in open_report(viewer, site, "/feedback", range="yesterday")
 
 
 def test_project_without_views_links_to_the_setup(viewer: httpx.Client, site: Service) -> None:
-    text = look(viewer, site)
+    text = open_report(viewer, site)
     assert "No data yet" in text
     assert f'href="/projects/{site.project.id}/start"' in text
 
 
-def test_empty_range_of_a_project_with_views_says_so(viewer: httpx.Client, read: Service) -> None:
-    assert "No visitors in this range" in look(viewer, read, range="yesterday")
+def test_empty_range_of_a_project_with_views_says_so(viewer: httpx.Client, filled_site: Service) -> None:
+    assert "No visitors in this range" in open_report(viewer, filled_site, range="yesterday")
     picked: dict[str, Any] = {"from": "2001-01-01", "to": "2001-01-02"}
-    assert "No visitors in this range" in look(viewer, read, **picked)
+    assert "No visitors in this range" in open_report(viewer, filled_site, **picked)
 
 
 @pytest.mark.parametrize("report", ["visitors", "views", "agents", "timeseries"])
-def test_download_is_the_api_csv_with_every_row(viewer: httpx.Client, read: Service, report: str) -> None:
-    answer = viewer.get(f"/projects/{read.project.id}/readership/{report}.csv?range=30d")
+def test_download_is_the_api_csv_with_every_row(viewer: httpx.Client, filled_site: Service, report: str) -> None:
+    answer = viewer.get(f"/projects/{filled_site.project.id}/readership/{report}.csv?range=30d")
     limit = {} if report == "timeseries" else {"limit": 250}
-    told = read.http.get(
-        f"/v1/analytics/{read.project.id}/{report}", params={**last_30_days(), **limit}, headers={"Accept": "text/csv"}
+    told = filled_site.http.get(
+        f"/v1/analytics/{filled_site.project.id}/{report}",
+        params={**last_30_days(), **limit},
+        headers={"Accept": "text/csv"},
     )
     assert (answer.text, answer.headers["content-type"]) == (told.text, told.headers["content-type"])
     assert answer.headers["content-disposition"].startswith(f'attachment; filename="{report}-')
@@ -258,9 +265,9 @@ def test_download_is_the_api_csv_with_every_row(viewer: httpx.Client, read: Serv
 def test_too_large_download_is_refused_instead_of_truncated(
     viewer: httpx.Client, site: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep(site, *(seen(site, f"/{number}", 1) for number in range(3)))
+    log_views(site, *(make_view(site, f"/{number}", 1) for number in range(3)))
     monkeypatch.setattr("copydesk.web.dashboard.readership.pages.MAX_CSV_ROWS", 2)
-    assert "more than 2 rows" in look(viewer, site, "/visitors.csv", 400)
+    assert "more than 2 rows" in open_report(viewer, site, "/visitors.csv", 400)
 
 
 @pytest.mark.parametrize("part", ["", "/agents", "/feedback", "/visitors.csv"])
@@ -273,9 +280,9 @@ def test_too_large_download_is_refused_instead_of_truncated(
     {"from": "٢٠٢٦-01-01", "to": HOSTILE},
 ])  # fmt: skip
 def test_invalid_range_is_refused_with_a_message(
-    viewer: httpx.Client, read: Service, part: str, query: dict[str, Any]
+    viewer: httpx.Client, filled_site: Service, part: str, query: dict[str, Any]
 ) -> None:
-    text = look(viewer, read, part, 400, **query)
+    text = open_report(viewer, filled_site, part, 400, **query)
     assert re.search(r"(must be a date|Swap them|Pick days from|at most ten years|Unknown range)", text)
     assert "<script>alert" not in text
     assert "/guide/" not in text
@@ -286,48 +293,52 @@ def test_invalid_range_is_refused_with_a_message(
     {"page": "²"}, {"search": "x" * 201},
 ])  # fmt: skip
 def test_invalid_table_parameters_are_refused_with_a_message(
-    viewer: httpx.Client, read: Service, query: dict[str, Any]
+    viewer: httpx.Client, filled_site: Service, query: dict[str, Any]
 ) -> None:
-    assert 'role="alert"' in look(viewer, read, status=400, **query)
+    assert 'role="alert"' in open_report(viewer, filled_site, status=400, **query)
 
 
-def test_invalid_cursor_is_refused_with_a_message(viewer: httpx.Client, read: Service) -> None:
-    assert 'role="alert"' in look(viewer, read, "/feedback", 400, cursor=HOSTILE)
+def test_invalid_cursor_is_refused_with_a_message(viewer: httpx.Client, filled_site: Service) -> None:
+    assert 'role="alert"' in open_report(viewer, filled_site, "/feedback", 400, cursor=HOSTILE)
 
 
 def test_visitor_text_is_escaped(viewer: httpx.Client, site: Service) -> None:
     path = f"/{HOSTILE}"
-    keep(site, seen(site, path, 1, kind=ASSISTANT, agent=HOSTILE, rule=HOSTILE)._replace(referrer=HOSTILE))
+    log_views(site, make_view(site, path, 1, kind=ASSISTANT, agent=HOSTILE, rule=HOSTILE)._replace(referrer=HOSTILE))
     site.desk.feedback.add(site.project.id, path, None, HOSTILE, clock.now())
     for part in ("", "/agents", "/feedback"):
-        text = look(viewer, site, part, search=HOSTILE)
+        text = open_report(viewer, site, part, search=HOSTILE)
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
-        for tag, attributes in elements(text):
+        for tag, attributes in parse_elements(text):
             assert tag != "img"
             assert tag != "script" or "src" in attributes
             assert not [name for name in attributes if name == "style" or name.startswith("on")]
-    assert rows(look(viewer, site))[0][0] == path
+    assert parse_rows(open_report(viewer, site))[0][0] == path
 
 
 def test_download_contains_no_spreadsheet_formulas(viewer: httpx.Client, site: Service) -> None:
-    keep(site, seen(site, "/", 1, kind=ASSISTANT, agent="=HYPERLINK(0)"), seen(site, "=1+1", 2))
-    assert "\r\n'=HYPERLINK(0)," in look(viewer, site, "/agents.csv")
-    assert "\r\n'=1+1," in look(viewer, site, "/visitors.csv")
+    log_views(site, make_view(site, "/", 1, kind=ASSISTANT, agent="=HYPERLINK(0)"), make_view(site, "=1+1", 2))
+    assert "\r\n'=HYPERLINK(0)," in open_report(viewer, site, "/agents.csv")
+    assert "\r\n'=1+1," in open_report(viewer, site, "/visitors.csv")
 
 
-def test_views_of_another_project_never_appear(viewer: httpx.Client, read: Service, site: Service) -> None:
-    keep(site, seen(site, "/mine", 1, kind=ASSISTANT, agent="Mine"))
-    read.desk.feedback.add(read.project.id, "/guide/secret", True, "Theirs.", clock.now())
+def test_views_of_another_project_never_appear(viewer: httpx.Client, filled_site: Service, site: Service) -> None:
+    log_views(site, make_view(site, "/mine", 1, kind=ASSISTANT, agent="Mine"))
+    filled_site.desk.feedback.add(filled_site.project.id, "/guide/secret", True, "Theirs.", clock.now())
     for part in ("", "/agents", "/feedback", *(f"/{name}.csv" for name in ("visitors", "views", "agents"))):
-        text = look(viewer, site, part, range="all")
+        text = open_report(viewer, site, part, range="all")
         assert not re.search("guide|Reader<|Finder|Theirs", text)
-    assert tile(look(viewer, site), "visitors")[0] == "1"
+    assert find_tile(open_report(viewer, site), "visitors")[0] == "1"
 
 
 @pytest.mark.parametrize("part", ["", "/agents", "/feedback", "/visitors.csv"])
-def test_reports_need_a_session_and_unknown_project_returns_404(viewer: httpx.Client, read: Service, part: str) -> None:
+def test_reports_need_a_session_and_unknown_project_returns_404(
+    viewer: httpx.Client, filled_site: Service, part: str
+) -> None:
     stranger = httpx.get(
-        f"{read.url}/projects/{read.project.id}/readership{part}", headers={"Accept": "text/html"}, timeout=60
+        f"{filled_site.url}/projects/{filled_site.project.id}/readership{part}",
+        headers={"Accept": "text/html"},
+        timeout=60,
     )
     assert stranger.status_code == 303
     assert stranger.headers["location"].startswith("/sign-in")

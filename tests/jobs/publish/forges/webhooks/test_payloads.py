@@ -1,4 +1,4 @@
-"""What webhooks say happened, and who is spoken to."""
+"""Webhook payloads: the events, and whether a comment addresses Copydesk."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ ROSA = {"login": "rosa", "id": 5, "type": "User"}
 HUNK = "@@ -1,3 +1,3 @@\n # Setup\n-Run it.\n+Run `make`."
 
 
-def github(action: str, **about: Any) -> dict[str, Any]:
+def github_payload(action: str, **about: Any) -> dict[str, Any]:
     return {"action": action, "repository": REPOSITORY, "sender": ROSA, **about}
 
 
@@ -36,7 +36,7 @@ def github_comment(body: str = "@copydesk shorten this", **about: Any) -> dict[s
 ISSUE = {"number": 7, "pull_request": {"url": "https://api.example.org/repos/acme/docs/pulls/7"}}
 
 
-def gitlab(kind: str, attributes: dict[str, Any], **about: Any) -> dict[str, Any]:
+def gitlab_payload(kind: str, attributes: dict[str, Any], **about: Any) -> dict[str, Any]:
     project = {"id": 15, "path_with_namespace": "acme/docs", "web_url": "https://gitlab.example.org/acme/docs"}
     user = {"id": 5, "name": "Rosa", "username": "rosa"}
     return {"object_kind": kind, "user": user, "project": project, "object_attributes": attributes, **about}
@@ -44,27 +44,39 @@ def gitlab(kind: str, attributes: dict[str, Any], **about: Any) -> dict[str, Any
 
 def gitlab_note(note: str = "@copydesk shorten this", **about: Any) -> dict[str, Any]:
     attributes = {"id": 99, "note": note, "noteable_type": "MergeRequest", "system": False, "action": "create", **about}
-    return gitlab("note", attributes, merge_request={"iid": 7, "source_branch": "copydesk/job_1"})
+    return gitlab_payload("note", attributes, merge_request={"iid": 7, "source_branch": "copydesk/job_1"})
 
 
-def gitea(action: str, **about: Any) -> dict[str, Any]:
+def gitea_payload(action: str, **about: Any) -> dict[str, Any]:
     return {"action": action, "repository": REPOSITORY, "sender": ROSA, **about}
 
 
 def gitea_comment(body: str = "@copydesk shorten this", **about: Any) -> dict[str, Any]:
-    return gitea("created", issue={"number": 7}, comment={"id": 99, "body": body, "user": ROSA}, is_pull=True, **about)
+    return gitea_payload(
+        "created", issue={"number": 7}, comment={"id": 99, "body": body, "user": ROSA}, is_pull=True, **about
+    )
 
 
 MOVES = [
-    ("github", "pull_request", github("closed", pull_request=github_pull(merged=True)), PullMerged),
-    ("github", "pull_request", github("closed", pull_request=github_pull()), PullClosed),
-    ("github", "pull_request", github("reopened", pull_request=github_pull(state="open")), PullReopened),
-    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "merge"}), PullMerged),
-    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "close"}), PullClosed),
-    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "reopen"}), PullReopened),
-    ("gitea", "pull_request", gitea("closed", number=7, pull_request={"number": 7, "merged": True}), PullMerged),
-    ("forgejo", "pull_request", gitea("closed", number=7, pull_request={"number": 7, "merged": False}), PullClosed),
-    ("forgejo", "pull_request", gitea("reopened", number=7, pull_request={"number": 7}), PullReopened),
+    ("github", "pull_request", github_payload("closed", pull_request=github_pull(merged=True)), PullMerged),
+    ("github", "pull_request", github_payload("closed", pull_request=github_pull()), PullClosed),
+    ("github", "pull_request", github_payload("reopened", pull_request=github_pull(state="open")), PullReopened),
+    ("gitlab", "Merge Request Hook", gitlab_payload("merge_request", {"iid": 7, "action": "merge"}), PullMerged),
+    ("gitlab", "Merge Request Hook", gitlab_payload("merge_request", {"iid": 7, "action": "close"}), PullClosed),
+    ("gitlab", "Merge Request Hook", gitlab_payload("merge_request", {"iid": 7, "action": "reopen"}), PullReopened),
+    (
+        "gitea",
+        "pull_request",
+        gitea_payload("closed", number=7, pull_request={"number": 7, "merged": True}),
+        PullMerged,
+    ),
+    (
+        "forgejo",
+        "pull_request",
+        gitea_payload("closed", number=7, pull_request={"number": 7, "merged": False}),
+        PullClosed,
+    ),
+    ("forgejo", "pull_request", gitea_payload("reopened", number=7, pull_request={"number": 7}), PullReopened),
 ]
 
 
@@ -74,16 +86,22 @@ def test_merged_or_closed_pull_request_is_parsed(forge: str, event: str, payload
 
 
 SPOKEN = [
-    ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment())),
-    ("github", "pull_request_review_comment", github("created", pull_request=github_pull(), comment=github_comment())),
-    ("github", "pull_request_review", github("submitted", pull_request=github_pull(), review=github_comment())),
+    ("github", "issue_comment", github_payload("created", issue=ISSUE, comment=github_comment())),
+    (
+        "github",
+        "pull_request_review_comment",
+        github_payload("created", pull_request=github_pull(), comment=github_comment()),
+    ),
+    ("github", "pull_request_review", github_payload("submitted", pull_request=github_pull(), review=github_comment())),
     ("gitlab", "Note Hook", gitlab_note()),
     ("gitlab", "Note Hook", gitlab_note(action=None, created_at="2026-01-01", updated_at="2026-01-01")),
     ("gitea", "issue_comment", gitea_comment()),
     (
         "forgejo",
         "pull_request_rejected",
-        gitea("reviewed", pull_request={"number": 7}, review={"type": "x", "content": "@copydesk shorten this"}),
+        gitea_payload(
+            "reviewed", pull_request={"number": 7}, review={"type": "x", "content": "@copydesk shorten this"}
+        ),
     ),
 ]
 
@@ -98,28 +116,32 @@ def test_mention_of_the_agent_is_parsed(forge: str, event: str, payload: Any) ->
 
 BOT = {"login": "ci[bot]", "type": "Bot"}
 IGNORED = [
-    ("github", "push", github("created")),
+    ("github", "push", github_payload("created")),
     ("github", "ping", {"zen": "Keep it logically awesome.", "hook_id": 1}),
-    ("github", "pull_request", github("opened", pull_request=github_pull())),
-    ("github", "pull_request", github("synchronize", pull_request=github_pull())),
-    ("github", "issue_comment", github("edited", issue=ISSUE, comment=github_comment())),
-    ("github", "issue_comment", github("deleted", issue=ISSUE, comment=github_comment())),
-    ("github", "issue_comment", github("created", issue={"number": 7}, comment=github_comment())),
-    ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment(user=BOT))),
-    ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment("Looks good"))),
-    ("github", "issue_comment", github("created", issue=ISSUE, comment=github_comment(mark_comment("@copydesk")))),
-    ("github", "pull_request_review", github("edited", pull_request=github_pull(), review=github_comment())),
-    ("github", "pull_request_review", github("submitted", pull_request=github_pull(), review={"body": None})),
+    ("github", "pull_request", github_payload("opened", pull_request=github_pull())),
+    ("github", "pull_request", github_payload("synchronize", pull_request=github_pull())),
+    ("github", "issue_comment", github_payload("edited", issue=ISSUE, comment=github_comment())),
+    ("github", "issue_comment", github_payload("deleted", issue=ISSUE, comment=github_comment())),
+    ("github", "issue_comment", github_payload("created", issue={"number": 7}, comment=github_comment())),
+    ("github", "issue_comment", github_payload("created", issue=ISSUE, comment=github_comment(user=BOT))),
+    ("github", "issue_comment", github_payload("created", issue=ISSUE, comment=github_comment("Looks good"))),
+    (
+        "github",
+        "issue_comment",
+        github_payload("created", issue=ISSUE, comment=github_comment(mark_comment("@copydesk"))),
+    ),
+    ("github", "pull_request_review", github_payload("edited", pull_request=github_pull(), review=github_comment())),
+    ("github", "pull_request_review", github_payload("submitted", pull_request=github_pull(), review={"body": None})),
     ("gitlab", "Note Hook", gitlab_note(action="update")),
     ("gitlab", "Note Hook", gitlab_note(action=None, created_at="2026-01-01", updated_at="2026-01-02")),
     ("gitlab", "Note Hook", gitlab_note(noteable_type="Issue")),
     ("gitlab", "Note Hook", gitlab_note(system=True)),
     ("gitlab", "Note Hook", {**gitlab_note(), "user": {"username": "project_12_bot_8ac3"}}),
-    ("gitlab", "Merge Request Hook", gitlab("merge_request", {"iid": 7, "action": "update"})),
-    ("gitlab", "Push Hook", gitlab("push", {})),
+    ("gitlab", "Merge Request Hook", gitlab_payload("merge_request", {"iid": 7, "action": "update"})),
+    ("gitlab", "Push Hook", gitlab_payload("push", {})),
     ("gitea", "issue_comment", {**gitea_comment(), "action": "edited"}),
     ("gitea", "issue_comment", {**gitea_comment(), "is_pull": False}),
-    ("gitea", "pull_request", gitea("synchronized", pull_request={"number": 7})),
+    ("gitea", "pull_request", gitea_payload("synchronized", pull_request={"number": 7})),
 ]
 
 
@@ -190,7 +212,7 @@ def test_quotes_code_and_other_names_are_not_mentions(text: str) -> None:
 
 def test_line_comment_has_its_place_and_quotes_the_lines_as_data() -> None:
     comment = github_comment(path="docs/setup.md", line=2, diff_hunk=HUNK)
-    payload = github("created", pull_request=github_pull(), comment=comment)
+    payload = github_payload("created", pull_request=github_pull(), comment=comment)
     said = parse_event("github", "pull_request_review_comment", payload, "@copydesk")
     assert isinstance(said, AgentMentioned)
     prompt = build_prompt(said, "@copydesk")
@@ -207,7 +229,7 @@ def test_gitlab_line_note_has_its_place() -> None:
 
 
 def test_characters_that_no_database_can_store_are_replaced() -> None:
-    payload = github("created", issue=ISSUE, comment=github_comment("@copydesk\0 one \ud800 two"))
+    payload = github_payload("created", issue=ISSUE, comment=github_comment("@copydesk\0 one \ud800 two"))
     said = parse_event("github", "issue_comment", payload, "@copydesk")
     assert isinstance(said, AgentMentioned)
     assert said.text == "@copydesk one ? two"
@@ -216,7 +238,7 @@ def test_characters_that_no_database_can_store_are_replaced() -> None:
 def test_two_reviews_with_the_same_text_are_two_messages() -> None:
     def review(at: str) -> Any:
         pull = {"number": 7, "updated_at": at}
-        payload = gitea("reviewed", pull_request=pull, review={"content": "@copydesk again"})
+        payload = gitea_payload("reviewed", pull_request=pull, review={"content": "@copydesk again"})
         return parse_event("gitea", "pull_request_comment", payload, "@copydesk")
 
     assert review("2026-01-01T00:00:00Z") == review("2026-01-01T00:00:00Z") != review("2026-01-02T00:00:00Z")

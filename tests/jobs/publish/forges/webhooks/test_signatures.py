@@ -1,4 +1,4 @@
-"""A delivery counts only with the project's secret, by each forge's own scheme."""
+"""A delivery is accepted only with the project's secret, by each forge's own scheme."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ GOOD = [
 ]
 
 
-def standard(at: float = NOW, body: bytes = BODY, key: bytes = KEY) -> dict[str, str]:
+def standard_webhook_headers(at: float = NOW, body: bytes = BODY, key: bytes = KEY) -> dict[str, str]:
     signed = f"msg_1.{int(at)}.".encode() + body
     signature = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
     return {"webhook-id": "msg_1", "webhook-timestamp": str(int(at)), "webhook-signature": f"v1a,x v1,{signature}"}
@@ -59,13 +59,15 @@ def test_signature_scheme_of_another_forge_is_rejected() -> None:
 
 
 def test_gitlab_signing_token_covers_body_and_time() -> None:
-    assert is_signature_valid("gitlab", standard(), BODY, SIGNING, NOW)
-    assert not is_signature_valid("gitlab", standard(), BODY + b" ", SIGNING, NOW)
-    assert not is_signature_valid("gitlab", standard(at=NOW - 301), BODY, SIGNING, NOW)
-    assert not is_signature_valid("gitlab", standard(at=NOW + 301), BODY, SIGNING, NOW)
-    assert not is_signature_valid("gitlab", standard(key=bytes(32)), BODY, SIGNING, NOW)
-    assert not is_signature_valid("gitlab", {**standard(), "webhook-timestamp": "soon"}, BODY, SIGNING, NOW)
-    assert not is_signature_valid("gitlab", standard(), BODY, "whsec_not base64!", NOW)
+    assert is_signature_valid("gitlab", standard_webhook_headers(), BODY, SIGNING, NOW)
+    assert not is_signature_valid("gitlab", standard_webhook_headers(), BODY + b" ", SIGNING, NOW)
+    assert not is_signature_valid("gitlab", standard_webhook_headers(at=NOW - 301), BODY, SIGNING, NOW)
+    assert not is_signature_valid("gitlab", standard_webhook_headers(at=NOW + 301), BODY, SIGNING, NOW)
+    assert not is_signature_valid("gitlab", standard_webhook_headers(key=bytes(32)), BODY, SIGNING, NOW)
+    assert not is_signature_valid(
+        "gitlab", {**standard_webhook_headers(), "webhook-timestamp": "soon"}, BODY, SIGNING, NOW
+    )
+    assert not is_signature_valid("gitlab", standard_webhook_headers(), BODY, "whsec_not base64!", NOW)
 
 
 def test_signing_token_is_never_accepted_as_a_plain_token() -> None:

@@ -1,4 +1,4 @@
-"""A service that looks as if a team had worked with it: jobs, two months of readers, feedback, keys and people."""
+"""Fills a service as a team would over two months: jobs, readers, feedback, keys and people."""
 
 import random
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 from copydesk.cli.demo.sample_traffic import ASSISTANTS, BROWSERS, CRAWLERS
 from copydesk.core.clock import DAY, HOUR, format_iso, now
-from tests.support.people import person
+from tests.support.people import get_or_add_person
 from tests.support.service import Service
 
 FILES = {
@@ -30,11 +30,11 @@ REMARKS = (
 )
 
 
-def live_in(service: Service, days: int = 60) -> list[str]:
-    """The ids of its jobs, the newest last; all have ended."""
+def fill_service(service: Service, days: int = 60) -> list[str]:
+    """Fills the service and returns the ids of its jobs, the newest last; all have ended."""
     desk, project, client = service.desk, service.project, service.client
     for role in ("admin", "editor", "viewer"):
-        person(service, role)
+        get_or_add_person(service, role)
     desk.people.invite("grace@example.org", "editor", actor="admin@example.org")
     for name, options in (
         ("Docs build", {"expires_in": 90 * DAY}),
@@ -43,9 +43,9 @@ def live_in(service: Service, days: int = 60) -> list[str]:
     ):
         desk.keys.create(project.id, name=name, actor="admin@example.org", **options)
     desk.keys.revoke(desk.keys.create(project.id, name="Old pipeline", actor="editor@example.org")[0].id, actor="test")
-    events = list(readers(days))
-    taken = client.send_events(events)
-    assert taken["accepted"] == len(events)
+    events = list(generate_events(days))
+    result = client.send_events(events)
+    assert result["accepted"] == len(events)
     for hours, (path, helpful, comment) in enumerate(REMARKS):
         desk.feedback.add(project.id, path, helpful, comment, now() - hours * HOUR)
     jobs = [client.create_job(prompt)["id"] for prompt in PROMPTS]
@@ -54,8 +54,8 @@ def live_in(service: Service, days: int = 60) -> list[str]:
     return jobs
 
 
-def readers(days: int) -> Iterator[dict[str, Any]]:
-    """More on working days, more of late, and AI that catches up."""
+def generate_events(days: int) -> Iterator[dict[str, Any]]:
+    """Generates events: more on working days, more recently, and a growing share of AI."""
     chance, today = random.Random(7), now() // DAY
     for day in range(today - days, today):
         busy = (0.5 if day % 7 in (2, 3) else 1.0) * (1 + (day - today + days) / days)
@@ -66,8 +66,8 @@ def readers(days: int) -> Iterator[dict[str, Any]]:
         ):
             for number in range(count):
                 reader = chance.randrange(250)
-                seen = chance.choices(PAGES, [8, 6, 4, 3, 3, 2, 1, 1], k=chance.randint(1, 3))
-                for path in sorted(set(seen)):
+                pages = chance.choices(PAGES, [8, 6, 4, 3, 3, 2, 1, 1], k=chance.randint(1, 3))
+                for path in sorted(set(pages)):
                     yield {
                         "path": path,
                         "timestamp": format_iso(day * DAY + chance.randrange(DAY)),

@@ -1,4 +1,4 @@
-"""What the processes of the tests have loaded when they begin: they are forked from one that has imported this."""
+"""Modules that test processes have loaded at their start: they are forked from a process that imports this one."""
 
 import gc
 
@@ -18,4 +18,4 @@ import tests.crash.worker
 
 __all__ = ["copydesk", "detect_secrets", "pydantic_ai", "tests"]
 
-gc.freeze()  # else the first garbage collection of each would copy all of it
+gc.freeze()  # otherwise the first garbage collection of each process would copy all of it

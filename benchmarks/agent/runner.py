@@ -1,4 +1,4 @@
-"""Runs cases through the real flow: a desk on SQLite, the local forge, a worker; the job is made as a client would."""
+"""Runs cases through the real flow: a desk on SQLite, the local forge and a worker. Creates jobs as a client does."""
 
 import tempfile
 import threading
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.agent.cases import Case, CaseRefused
-from benchmarks.agent.metrics import score
+from benchmarks.agent.cases import EvaluationCase, InvalidCase
+from benchmarks.agent.metrics import score_result
 from benchmarks.agent.results import Result
 from benchmarks.agent.scripted import Script, ScriptedModel, read_script
-from benchmarks.agent.sources import BRANCH, Prepared, Sources
+from benchmarks.agent.sources import BRANCH, CaseSources, PreparedCase
 from copydesk.core.settings import read_settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.conversation import Model
@@ -22,80 +22,85 @@ from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import job_topic
 
-SCRIPT = "script:"
-_opening = threading.Lock()
-"""Migrations are not made for several threads."""
+SCRIPT_PREFIX = "script:"
+_opening_lock = threading.Lock()
+"""Serializes migrations, which are not thread-safe."""
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The model of a run: one of the service's own by its name, or replies from a script."""
+class ModelChoice:
+    """The model of a run: a model name that the service knows, or a script of replies."""
 
     name: str
     script: Script | None = None
 
     @classmethod
-    def of(cls, name: str) -> "Chosen":
+    def parse(cls, name: str) -> "ModelChoice":
         if is_model_name(name):
             return cls(name)
-        if not name.startswith(SCRIPT):
-            raise CaseRefused(f"There is no model {name!r}; write one of {', '.join(NAME_FORMS)}, {SCRIPT}FILE.")
-        path = Path(name.removeprefix(SCRIPT))
-        return cls(SCRIPT + path.stem, read_script(path))
+        if not name.startswith(SCRIPT_PREFIX):
+            raise InvalidCase(f"There is no model {name!r}; write one of {', '.join(NAME_FORMS)}, {SCRIPT_PREFIX}FILE.")
+        path = Path(name.removeprefix(SCRIPT_PREFIX))
+        return cls(SCRIPT_PREFIX + path.stem, read_script(path))
 
     @property
     def setting(self) -> str:
-        """A name that the service knows; a script takes its place in the worker."""
+        """Returns a model name that the service knows. For a script, the worker replaces that model."""
         return self.name if self.script is None else "mechanic"
 
-    def answering(self, case: Case) -> Callable[[str], Model] | None:
-        """None: whatever the service makes of the setting."""
+    def model_factory(self, case: EvaluationCase) -> Callable[[str], Model] | None:
+        """Returns a factory for the scripted model, or None to use the service's own."""
         if self.script is None:
             return None
         scripted = ScriptedModel(self.script[case.name])
         return lambda _name: scripted
 
-    def able(self, cases: Sequence[Case], *, all_of_them: bool) -> list[Case]:
-        """A script can do those it has replies for."""
+    def select_cases(self, cases: Sequence[EvaluationCase], *, all_of_them: bool) -> list[EvaluationCase]:
+        """Returns the cases that the model can run: a script needs replies for each."""
         able = [case for case in cases if self.script is None or case.name in self.script]
         if not able or (all_of_them and len(able) < len(cases)):
             missing = ", ".join(case.name for case in cases if case not in able)
-            raise CaseRefused(f"{self.name} has no replies for {missing}.")
+            raise InvalidCase(f"{self.name} has no replies for {missing}.")
         return able
 
 
 def run_cases(
-    cases: Sequence[Case], model: Chosen, at_once: int = 1, told: Callable[[Result], None] = lambda result: None
+    cases: Sequence[EvaluationCase],
+    model: ModelChoice,
+    at_once: int = 1,
+    on_result: Callable[[Result], None] = lambda result: None,
 ) -> list[Result]:
-    """In the order of the cases, whichever ends first."""
+    """Runs the cases and returns their results in the order of the cases."""
     with tempfile.TemporaryDirectory(prefix="copydesk-agent-") as name, ThreadPoolExecutor(at_once) as pool:
         folder = Path(name)
-        sources = Sources(folder)
-        # All are prepared before any is run: a commit that does not exist is told before a model is paid for.
+        sources = CaseSources(folder)
+        # Prepares all cases before it runs any: a missing commit is reported before a model costs money.
         prepared = [sources.prepare(case, folder / case.name / "repository.git") for case in cases]
         stop = threading.Event()
         running = {
-            pool.submit(run_case, case, there, model, folder / case.name / "data", stop): case.name
-            for case, there in zip(cases, prepared, strict=True)
+            pool.submit(run_case, case, source, model, folder / case.name / "data", stop): case.name
+            for case, source in zip(cases, prepared, strict=True)
         }
-        found = {}
+        results = {}
         try:
             for future in as_completed(running):
-                found[running[future]] = future.result()
-                told(found[running[future]])
-        except BaseException:  # Ctrl-C too: what runs is cancelled, what waits is not begun
+                results[running[future]] = future.result()
+                on_result(results[running[future]])
+        except BaseException:  # on Ctrl-C too: cancels running jobs and starts no further ones
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
-    return [found[case.name] for case in cases]
+    return [results[case.name] for case in cases]
 
 
-def run_case(case: Case, prepared: Prepared, model: Chosen, data: Path, stop: threading.Event) -> Result:
-    with _working(case, model, data) as desk:
+def run_case(
+    case: EvaluationCase, prepared: PreparedCase, model: ModelChoice, data: Path, stop: threading.Event
+) -> Result:
+    with _serve_case(case, model, data) as desk:
         project = desk.projects.create(
             case.name, repository=str(prepared.path), ref=BRANCH, root=prepared.root, actor="benchmark"
         )
-        job = _ended(desk, desk.jobs.create(project, NewJob(case.prompt)).job, stop)
+        job = _wait_for_end(desk, desk.jobs.create(project, NewJob(case.prompt)).job, stop)
     base, result, reference = prepared.trees(job.branch)
     report = check(prepared.workspace(job.branch), root=prepared.root)
     return Result(
@@ -104,7 +109,7 @@ def run_case(case: Case, prepared: Prepared, model: Chosen, data: Path, stop: th
         status=job.status,
         reason=job.reason,
         message=job.message,
-        score=score(base, result, reference),
+        score=score_result(base, result, reference),
         findings=tuple(f"{each.path}:{each.line}: {each.message}" for each in report.introduced),
         requests=job.usage.requests,
         input_tokens=job.usage.input_tokens,
@@ -115,12 +120,12 @@ def run_case(case: Case, prepared: Prepared, model: Chosen, data: Path, stop: th
 
 
 @contextmanager
-def _working(case: Case, model: Chosen, data: Path) -> Iterator[Desk]:
-    """A service of the case's own, with its worker. Addresses, keys and bounds come from the environment, as ever."""
+def _serve_case(case: EvaluationCase, model: ModelChoice, data: Path) -> Iterator[Desk]:
+    """Runs a service with a worker for one case. Addresses, keys and limits come from the environment, as usual."""
     settings = read_settings(data=data, database_url="", model=model.setting, worker_slots=1)
-    with _opening:
+    with _opening_lock:
         desk = open_desk(settings)
-    worker = desk.create_worker(model.answering(case))
+    worker = desk.create_worker(model.model_factory(case))
     thread = threading.Thread(target=worker.run, name=case.name, daemon=True)
     thread.start()
     try:
@@ -131,8 +136,8 @@ def _working(case: Case, model: Chosen, data: Path) -> Iterator[Desk]:
         desk.close()
 
 
-def _ended(desk: Desk, job: Job, stop: threading.Event) -> Job:
-    """Every job ends by itself: its time, requests, tokens and cost are bounded."""
+def _wait_for_end(desk: Desk, job: Job, stop: threading.Event) -> Job:
+    """Waits for the job to end. Every job ends, because its time, requests, tokens and cost are limited."""
     signals, topic = desk.database.notifications, job_topic(job.id)
     while True:
         mark = signals.mark(topic)

@@ -1,4 +1,4 @@
-"""How GitHub speaks whatever is asked: versions, tokens, errors, limits, pages and webhooks."""
+"""GitHub's behavior common to all calls: versions, tokens, errors, rate limits, pages and webhooks."""
 
 import hashlib
 import hmac
@@ -10,23 +10,23 @@ from typing import Any
 from uuid import uuid4
 
 from tests.support.forges import github_published as published
-from tests.support.forges.base import Forge, Wire
-from tests.support.forges.calls import Call, Refused, Reply, links, page
+from tests.support.forges.base import FakeForge, RawResponse
+from tests.support.forges.calls import Call, CallRefused, Reply, build_link_header, paginate
 from tests.support.forges.faults import Fault
-from tests.support.forges.github_app import App, scopes
-from tests.support.forges.github_shapes import Json, Shapes
-from tests.support.forges.schema import Operation, parameters
+from tests.support.forges.github_app import App, expand_permissions
+from tests.support.forges.github_shapes import GitHubShapes, Json
+from tests.support.forges.schema import Operation, build_query_model
 from tests.support.forges.state import Comment, Pull, Repository, Token, User
 from tests.support.forges.webhooks import Delivery, Hook
 
-DOCS = "https://docs.github.com/rest"
-REMOVED = ("merge_commit_sha", "assignee", "has_downloads")  # in version 2026-03-10
-EVENTS = {"opened": "Opened", "closed": "Closed", "merged": "Closed", "reopened": "Reopened"}
+DOCS_URL = "https://docs.github.com/rest"
+FIELDS_REMOVED_IN_2026 = ("merge_commit_sha", "assignee", "has_downloads")  # in version 2026-03-10
+EVENT_MODEL_SUFFIXES = {"opened": "Opened", "closed": "Closed", "merged": "Closed", "reopened": "Reopened"}
 
 
-class GitHubWays(Forge):
+class GitHubBase(FakeForge):
     kind, prefix = "GitHub", "/api/v3"
-    all_scopes = scopes(dict.fromkeys(("contents", "pull_requests", "issues"), "write"))
+    all_scopes = expand_permissions(dict.fromkeys(("contents", "pull_requests", "issues"), "write"))
     read_scopes, push_scopes = ("contents=read", "contents=write"), ("contents=write",)
 
     def __init__(self, folder: Path, repository: str = "acme/docs", **about: Any) -> None:
@@ -34,18 +34,18 @@ class GitHubWays(Forge):
         super().__init__(folder, repository, **about)
 
     @property
-    def shapes(self) -> Shapes:
-        return Shapes(self.url)
+    def shapes(self) -> GitHubShapes:
+        return GitHubShapes(self.url)
 
     def operation(self, name: str, call: Call) -> Operation:
         if name == "graphql":
-            return Operation("POST /graphql", parameters(name, {}), dict[str, Any], dict[str, Any])
-        version = call.headers.get("x-github-api-version", published.DEFAULT)
+            return Operation("POST /graphql", build_query_model(name, {}), dict[str, Any], dict[str, Any])
+        version = call.headers.get("x-github-api-version", published.DEFAULT_VERSION)
         if version not in published.VERSIONS:
             raise self.refusal(400, "version")
         return published.operation(version, name)
 
-    def presented(self, call: Call) -> str | None:
+    def read_token(self, call: Call) -> str | None:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
         return value if scheme.lower() in ("bearer", "token") else None
 
@@ -54,29 +54,29 @@ class GitHubWays(Forge):
             raise self.refusal(403, "agent")
         if not (call.path.startswith("/app/") or call.path.endswith("/installation")):
             return super().authenticate(call)
-        wrong = "Integration not found" if self.app is None else self.app.objection(self.presented(call) or "")
+        wrong = "Integration not found" if self.app is None else self.app.find_jwt_problem(self.read_token(call) or "")
         if wrong:
             raise self.error(401, wrong)
         return None
 
-    def granted(self, token: Token) -> frozenset[str]:
-        """A classic token's `repo` is everything."""
-        return self.all_scopes if "repo" in token.scopes else super().granted(token)
+    def effective_scopes(self, token: Token) -> frozenset[str]:
+        """Expands the `repo` scope of a classic token to all scopes."""
+        return self.all_scopes if "repo" in token.scopes else super().effective_scopes(token)
 
-    def out_of_scope(self, token: Token, needs: list[str]) -> Refused:
+    def scope_refusal(self, token: Token, needs: list[str]) -> CallRefused:
         return self.refusal(403, "integration" if token.user.kind == "Bot" else "scope", needs)
 
-    def addressed(self, call: Call) -> str | None:
+    def find_repository_name(self, call: Call) -> str | None:
         return f"{call.params['owner']}/{call.params['repo']}" if "repo" in call.params and call.token else None
 
-    def moved(self, call: Call, repository: Repository) -> Refused:
+    def redirect_to_renamed(self, call: Call, repository: Repository) -> CallRefused:
         rest = call.path.split("/", 4)[4:]
         target = "/".join([f"{self.api}/repositories/{repository.id}", *rest])
-        data = {"message": "Moved Permanently", "url": target, "documentation_url": DOCS}
-        return Refused(301 if call.method == "GET" else 307, data, {"Location": target})
+        data = {"message": "Moved Permanently", "url": target, "documentation_url": DOCS_URL}
+        return CallRefused(301 if call.method == "GET" else 307, data, {"Location": target})
 
-    def refusal(self, status: int, why: str = "", details: list[str] | None = None) -> Refused:
-        said = {
+    def refusal(self, status: int, why: str = "", details: list[str] | None = None) -> CallRefused:
+        messages = {
             "json": "Problems parsing JSON",
             "version": "The given API version is not supported.",
             "agent": "Request forbidden by administrative rules. Please make sure you send a User-Agent header.",
@@ -84,33 +84,33 @@ class GitHubWays(Forge):
             "level": "Must have push access to the repository.",
             "scope": "Resource not accessible by personal access token",
             "integration": "Resource not accessible by integration",
-            "request": "Invalid request.\n\n" + "\n".join(_explained(one) for one in details or []),
+            "request": "Invalid request.\n\n" + "\n".join(_format_problem(one) for one in details or []),
         }
         plain = {401: "Bad credentials", 404: "Not Found"}
         accepted = {"X-Accepted-GitHub-Permissions": "; ".join(details)} if details and why != "request" else {}
-        return self.error(status, said.get(why) or plain[status], headers=accepted)
+        return self.error(status, messages.get(why) or plain[status], headers=accepted)
 
-    def error(self, status: int, message: str, headers: Mapping[str, str] | None = None, **more: Any) -> Refused:
+    def error(self, status: int, message: str, headers: Mapping[str, str] | None = None, **more: Any) -> CallRefused:
         number = {} if status == 422 else {"status": str(status)}
-        return Refused(status, {"message": message, **more, "documentation_url": DOCS, **number}, headers)
+        return CallRefused(status, {"message": message, **more, "documentation_url": DOCS_URL, **number}, headers)
 
-    def invalid(self, **error: str) -> Refused:
+    def invalid(self, **error: str) -> CallRefused:
         return self.error(422, "Validation Failed", errors=[{"resource": "PullRequest", **error}])
 
-    def standing_headers(self, call: Call | None) -> dict[str, str]:
+    def common_headers(self, call: Call | None) -> dict[str, str]:
         used = len(self.requests) % 5000
         classic = call is not None and call.token is not None and "repo" in call.token.scopes
         return {
             **({"X-OAuth-Scopes": "repo", "X-Accepted-OAuth-Scopes": "repo"} if classic else {}),
             "X-GitHub-Request-Id": str(uuid4()).upper(),
             "X-GitHub-Media-Type": "github.v3; format=json",
-            **_allowance(5000 - used, used, int(time.time()) + 3600),
+            **_rate_limit_headers(5000 - used, used, int(time.time()) + 3600),
         }
 
-    def limited(self, fault: Fault) -> Wire:
+    def rate_limit_response(self, fault: Fault) -> RawResponse:
         seconds = int(fault.seconds)
         if fault.kind == "primary":
-            headers = _allowance(0, 5000, int(time.time()) + seconds)
+            headers = _rate_limit_headers(0, 5000, int(time.time()) + seconds)
             message = "API rate limit exceeded for user ID 1."
         else:
             headers = {"Retry-After": str(seconds)}
@@ -118,30 +118,30 @@ class GitHubWays(Forge):
         data = self.error(fault.status, message).reply.data
         return fault.status, [("Content-Type", "application/json"), *headers.items()], json.dumps(data).encode()
 
-    def dressed(self, call: Call, data: Any) -> Any:
-        """As the version that was asked for has it."""
-        newer = call.headers.get("x-github-api-version", published.DEFAULT) > published.DEFAULT
-        return _without(data, REMOVED) if newer else data
+    def adjust_response(self, call: Call, data: Any) -> Any:
+        """Adjusts the data to the requested API version."""
+        newer = call.headers.get("x-github-api-version", published.DEFAULT_VERSION) > published.DEFAULT_VERSION
+        return _remove_fields(data, FIELDS_REMOVED_IN_2026) if newer else data
 
-    def canonical(self, path: str) -> str:
-        """A repository can be addressed by its number too, which is where renamed ones lead."""
+    def canonical_path(self, path: str) -> str:
+        """Resolves a repository number in the path; redirects of renamed repositories use numbers."""
         names = {f"/repositories/{one.id}": f"/repos/{one.path}" for one in self.repositories.values()}
-        found = "/".join(path.split("/")[:3])
-        return path.replace(found, names[found], 1) if found in names else path
+        prefix = "/".join(path.split("/")[:3])
+        return path.replace(prefix, names[prefix], 1) if prefix in names else path
 
-    def paged(self, call: Call, items: list[Json]) -> Reply:
-        found, number, pages = page(call, items)
-        link = links(self.api, call, number, pages)
-        return Reply(200, found, {"Link": link} if link else {})
+    def paginate_reply(self, call: Call, items: list[Json]) -> Reply:
+        page_items, number, pages = paginate(call, items)
+        link = build_link_header(self.api, call, number, pages)
+        return Reply(200, page_items, {"Link": link} if link else {})
 
-    def asked_pull(self, call: Call) -> Pull:
+    def find_requested_pull(self, call: Call) -> Pull:
         number = call.params.get("pull_number") or call.params["issue_number"]
-        found = call.repository.find(int(number))
-        if found is None:
+        pull = call.repository.find(int(number))
+        if pull is None:
             raise self.refusal(404)
-        return found
+        return pull
 
-    def happened(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
+    def announce_event(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
         if not self.webhooks.hooks:
             return
         shapes = self.shapes
@@ -149,7 +149,7 @@ class GitHubWays(Forge):
         if self.app:
             about["installation"] = {"id": self.app.installation, "node_id": f"I_{self.app.installation}"}
         if comment is None:
-            name = EVENTS[event]
+            name = EVENT_MODEL_SUFFIXES[event]
             payload = {"action": name.lower(), "number": pull.number, "pull_request": shapes.pull(pull), **about}
             self.publish("pull_request", published.model(f"WebhookPullRequest{name}"), payload)
         elif comment.file is None:
@@ -161,8 +161,8 @@ class GitHubWays(Forge):
             }
             self.publish("issue_comment", published.model("WebhookIssueCommentCreated"), payload)
         else:
-            made = shapes.review_comment(pull, comment)
-            payload = {"action": "created", "pull_request": shapes.simple_pull(pull), "comment": made, **about}
+            comment_data = shapes.review_comment(pull, comment)
+            payload = {"action": "created", "pull_request": shapes.simple_pull(pull), "comment": comment_data, **about}
             described = published.model("WebhookPullRequestReviewCommentCreated")
             self.publish("pull_request_review_comment", described, payload)
 
@@ -180,18 +180,18 @@ class GitHubWays(Forge):
         }
 
 
-def _allowance(remaining: int, used: int, reset: int) -> dict[str, str]:
+def _rate_limit_headers(remaining: int, used: int, reset: int) -> dict[str, str]:
     numbers = {"Limit": 5000, "Remaining": remaining, "Used": used, "Reset": reset}
     return {**{f"X-RateLimit-{name}": str(value) for name, value in numbers.items()}, "X-RateLimit-Resource": "core"}
 
 
-def _explained(problem: str) -> str:
-    """A complaint of the description, in GitHub's words."""
-    name, _, said = problem.partition(": ")
-    return f'"{name}" wasn\'t supplied.' if said == "Field required" else f"For 'properties/{name}', {said}."
+def _format_problem(problem: str) -> str:
+    """Formats a schema problem in GitHub's words."""
+    name, _, message = problem.partition(": ")
+    return f'"{name}" wasn\'t supplied.' if message == "Field required" else f"For 'properties/{name}', {message}."
 
 
-def _without(data: Any, names: tuple[str, ...]) -> Any:
+def _remove_fields(data: Any, names: tuple[str, ...]) -> Any:
     if isinstance(data, dict):
-        return {name: _without(value, names) for name, value in data.items() if name not in names}
-    return [_without(one, names) for one in data] if isinstance(data, list) else data
+        return {name: _remove_fields(value, names) for name, value in data.items() if name not in names}
+    return [_remove_fields(one, names) for one in data] if isinstance(data, list) else data

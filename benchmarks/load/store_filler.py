@@ -1,11 +1,11 @@
-"""Stored jobs and views by the hundred thousand, past HTTP: rows as finished jobs leave them, and a year of traffic."""
+"""Fills stores with hundreds of thousands of jobs and views, without HTTP: rows of finished jobs, a year of traffic."""
 
 from collections.abc import Iterator
 from contextlib import closing
 
 from sqlalchemy import insert, text
 
-from benchmarks.analytics.traffic import DAYS, FIRST, traffic
+from benchmarks.analytics.traffic import DAYS, FIRST_DAY, generate_days
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import Store
 from copydesk.analytics.stores.open_store import open_store
@@ -15,18 +15,18 @@ from copydesk.desk import Desk
 from copydesk.jobs.job import COMPLETED, Phase, branch_name
 from copydesk.jobs.storage.tables import events, jobs, messages, runs
 
-TOGETHER = 5_000
-KINDS = ("queued", "phase", "pushed", "pull_request", "finished")
+BATCH_ROWS = 5_000
+EVENT_KINDS = ("queued", "phase", "pushed", "pull_request", "finished")
 
 
 def add_jobs(desk: Desk, project_id: str, count: int) -> str:
-    """Finished ones, with a message, a run and a few events each; the last one's id."""
+    """Adds finished jobs with a message, a run and a few events each; returns the last one's id."""
     last = ""
-    for some in _batched(count):
+    for some in _batch_sizes(count):
         ids, now = [new_id("job") for _ in range(some)], clock.now()
         with desk.database.write() as tx:
-            tx.execute(insert(jobs), [_job(job, project_id, now) for job in ids])
-            tx.execute(insert(runs), [_run(job, project_id, now) for job in ids])
+            tx.execute(insert(jobs), [_job_row(job, project_id, now) for job in ids])
+            tx.execute(insert(runs), [_run_row(job, project_id, now) for job in ids])
             tx.execute(
                 insert(messages),
                 [{"job_id": job, "id": new_id("msg"), "prompt": "Replace", "created_at": now} for job in ids],
@@ -36,7 +36,7 @@ def add_jobs(desk: Desk, project_id: str, count: int) -> str:
                 [
                     {"job_id": job, "seq": seq, "at": now, "kind": kind, "data": {}}
                     for job in ids
-                    for seq, kind in enumerate(KINDS, 1)
+                    for seq, kind in enumerate(EVENT_KINDS, 1)
                 ],
             )
         last = ids[-1]
@@ -46,41 +46,41 @@ def add_jobs(desk: Desk, project_id: str, count: int) -> str:
 
 
 def add_views(store: Store, project_id: str, count: int, seed: int) -> None:
-    """A year of them, logged by the store's own hand."""
+    """Logs a year of views through the store."""
     waiting: list[PageView] = []
-    for day in traffic(count, range(FIRST, FIRST + DAYS), seed):
+    for day in generate_days(count, range(FIRST_DAY, FIRST_DAY + DAYS), seed):
         waiting += [view._replace(project=project_id) for view in day]
-        while len(waiting) >= TOGETHER:
-            store.log_views(waiting[:TOGETHER])
-            del waiting[:TOGETHER]
+        while len(waiting) >= BATCH_ROWS:
+            store.log_views(waiting[:BATCH_ROWS])
+            del waiting[:BATCH_ROWS]
     store.log_views(waiting)
 
 
-def keep_views(desk: Desk, project_id: str, count: int) -> None:
-    """A year of them in the store that a server opens next, counted."""
+def add_folded_views(desk: Desk, project_id: str, count: int) -> None:
+    """Adds a year of folded views to the store that a server opens next."""
     if count:
         with closing(open_store(desk.settings, desk.database)) as store:
             add_views(store, project_id, count, seed=1)
             store.fold()
 
 
-def _batched(count: int) -> Iterator[int]:
+def _batch_sizes(count: int) -> Iterator[int]:
     while count > 0:
-        yield min(count, TOGETHER)
-        count -= TOGETHER
+        yield min(count, BATCH_ROWS)
+        count -= BATCH_ROWS
 
 
-def _job(job_id: str, project_id: str, now: int) -> dict[str, object]:
+def _job_row(job_id: str, project_id: str, now: int) -> dict[str, object]:
     return {
         "id": job_id, "project_id": project_id, "status": COMPLETED, "phase": Phase.DONE,
         "prompt": "Replace colour with color on every page.", "title": "Replace colour", "summary": "Three pages.",
         "repository": "docs.git", "ref": "main", "model": "mechanic", "draft": False, "branch": branch_name(job_id),
-        "pr_link": "https://desk.example.org/review/1", "usage": {}, "checks": [], "last_event": len(KINDS),
+        "pr_link": "https://desk.example.org/review/1", "usage": {}, "checks": [], "last_event": len(EVENT_KINDS),
         "created_at": now, "updated_at": now, "finished_at": now,
     }  # fmt: skip
 
 
-def _run(job_id: str, project_id: str, now: int) -> dict[str, object]:
+def _run_row(job_id: str, project_id: str, now: int) -> dict[str, object]:
     return {
         "id": new_id("run"), "job_id": job_id, "project_id": project_id, "number": 1, "state": "done", "version": 1,
         "attempt": 1, "crashes": 0, "created_at": now, "started_at": now, "finished_at": now,

@@ -1,4 +1,4 @@
-"""Looks for secrets wherever one could have got to: plain, encoded, in files, rows, objects, answers and processes."""
+"""Searches for leaked secrets: plain and encoded, in files, rows, git objects, API answers and processes."""
 
 import base64
 import os
@@ -13,32 +13,32 @@ from urllib.parse import quote
 
 import pygit2
 
-Found = tuple[str, bytes]
-"""Where it was found, and what was there."""
+NamedContent = tuple[str, bytes]
+"""A place, and its content."""
 
 
-def traces(secrets: Mapping[str, str], found: Iterable[Found]) -> list[str]:
-    """`name in place` for every secret that is to be seen."""
-    wanted = [(name, form) for name, value in secrets.items() for form in _forms(value)]
+def find_secrets(secrets: Mapping[str, str], contents: Iterable[NamedContent]) -> list[str]:
+    """Returns `name in place` for every visible secret."""
+    forms = [(name, form) for name, value in secrets.items() for form in _encodings_of(value)]
     gathered: dict[str, list[bytes]] = {}
-    for where, data in found:
+    for where, data in contents:
         gathered.setdefault(where, []).append(data)
-    whole = [(where, b"\0".join(parts)) for where, parts in gathered.items()]
-    return sorted({f"{name} in {where}" for where, data in whole for name, form in wanted if form in data})
+    combined = [(where, b"\0".join(parts)) for where, parts in gathered.items()]
+    return sorted({f"{name} in {where}" for where, data in combined for name, form in forms if form in data})
 
 
-def _forms(value: str) -> set[bytes]:
-    """The longest line, for a key in PEM form may be wrapped anew. Base64 may begin at any of three places."""
+def _encodings_of(value: str) -> set[bytes]:
+    """Returns encodings of a secret's longest line (PEM may be rewrapped), with base64 at three offsets."""
     raw = max(value.split("\n"), key=len).strip().encode()
-    found = {raw, quote(raw, safe="").encode(), raw.hex().encode(), repr(raw)[2:-1].encode()}
+    encodings = {raw, quote(raw, safe="").encode(), raw.hex().encode(), repr(raw)[2:-1].encode()}
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + raw)[4 if before else 0 : (before + len(raw)) * 8 // 6]
-        found |= {encoded, encoded.replace(b"+", b"-").replace(b"/", b"_")}
-    return found
+        encodings |= {encoded, encoded.replace(b"+", b"-").replace(b"/", b"_")}
+    return encodings
 
 
-def files(folder: Path) -> Iterator[Found]:
-    """Every file as it lies there, and the objects of every repository as they read."""
+def read_files(folder: Path) -> Iterator[NamedContent]:
+    """Reads every file as stored, and the decompressed objects of every repository."""
     for path in [folder] if folder.is_file() else sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
             yield str(path), path.read_bytes()
@@ -47,7 +47,7 @@ def files(folder: Path) -> Iterator[Found]:
             yield from ((f"the objects of {path}", repository.read(oid)[1]) for oid in repository)
 
 
-def rows(database: Path) -> Iterator[Found]:
+def read_rows(database: Path) -> Iterator[NamedContent]:
     with sqlite3.connect(database) as connection:
         for (table,) in connection.execute("select name from sqlite_master where type = 'table'").fetchall():
             for row in connection.execute(f'select * from "{table}"'):
@@ -56,8 +56,8 @@ def rows(database: Path) -> Iterator[Found]:
     connection.close()
 
 
-def answers(place: Any) -> Iterator[Found]:
-    """All that our own API says of the project's jobs."""
+def read_api_answers(place: Any) -> Iterator[NamedContent]:
+    """Reads all answers of our API about the project's jobs."""
     http, at = place.service.http, place.service.at
     paths = [at("/jobs"), at("/models"), "/metrics", "/openapi.json"]
     for job in place.jobs:
@@ -67,22 +67,22 @@ def answers(place: Any) -> Iterator[Found]:
         yield f"the answer to {path}", repr(answer.headers).encode() + answer.content
 
 
-def pulls(fake: Any) -> Iterator[Found]:
+def read_pull_requests(fake: Any) -> Iterator[NamedContent]:
     for pull in fake.pulls:
-        said = [pull.title, pull.body, pull.head, *pull.labels, *(comment.body for comment in pull.comments)]
-        yield f"pull request {pull.number}", "\n".join(said).encode()
+        texts = [pull.title, pull.body, pull.head, *pull.labels, *(comment.body for comment in pull.comments)]
+        yield f"pull request {pull.number}", "\n".join(texts).encode()
     yield "an address", "\n".join(f"{request.method} {request.path}" for request in fake.requests).encode()
 
 
-class Watch:
-    """The arguments of all processes while it lasts, and the environment of all but git's, which is kept apart."""
+class ProcessWatch:
+    """Records the arguments of all processes, and their environments; git's environments are separate."""
 
-    def __enter__(self) -> "Watch":
-        self.seen: set[Found] = set()
-        self.in_git: set[Found] = set()
+    def __enter__(self) -> "ProcessWatch":
+        self.contents: set[NamedContent] = set()
+        self.in_git: set[NamedContent] = set()
         self._over = threading.Event()
         self._before = set(os.listdir(gettempdir()))
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread = threading.Thread(target=self._record_processes, daemon=True)
         self._thread.start()
         return self
 
@@ -93,18 +93,18 @@ class Watch:
         self._thread.join()
         for name in set(os.listdir(gettempdir())) - self._before:
             if name.startswith("copydesk"):
-                self.seen.update(files(Path(gettempdir()) / name))
+                self.contents.update(read_files(Path(gettempdir()) / name))
 
-    def _run(self) -> None:
+    def _record_processes(self) -> None:
         while not self._over.wait(0.03):
             for pid in filter(str.isdigit, os.listdir("/proc")):
                 try:
                     arguments = Path("/proc", pid, "cmdline").read_bytes()
                     name = os.path.basename(arguments.split(b"\0")[0]).decode("utf-8", "replace")
-                    self.seen.add((f"the arguments of {name}", arguments))
+                    self.contents.add((f"the arguments of {name}", arguments))
                     environment = Path("/proc", pid, "environ").read_bytes()
-                    (self.in_git if name.startswith("git") else self.seen).add(
+                    (self.in_git if name.startswith("git") else self.contents).add(
                         (f"the environment of {name}", environment)
                     )
                 except OSError:
-                    continue  # it has ended
+                    continue  # the process has ended

@@ -1,4 +1,4 @@
-"""The programs that some machines cannot have, and why. CI fails for want of any other program."""
+"""Programs that some machines cannot have, with the reason. CI fails if any other program is missing."""
 
 import platform
 import re
@@ -26,7 +26,7 @@ def can_create_user_namespaces() -> bool:
 
 
 def can_mount() -> bool:
-    """Tells by the capabilities: root of a container often may not."""
+    """Checks the capabilities: root in a container often may not mount."""
     effective = re.search(r"^CapEff:\s*([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.M)
     return effective is not None and bool(int(effective[1], 16) & CAP_SYS_ADMIN)
 
@@ -60,5 +60,5 @@ EXCUSES = (
 
 
 def find_excuse(program: str) -> str | None:
-    """Returns why this machine cannot have the program, or None where it can."""
+    """Returns the reason why this machine cannot have the program, or None if it can."""
     return next((excuse.reason for excuse in EXCUSES if excuse.program == program and excuse.applies()), None)
