@@ -63,7 +63,7 @@ def wait_for_go(pid_file: str, go: str) -> int:
 
 def meet(own_file: str, other_file: str, kept_memory: int = 0) -> int:
     """Returns only if another call writes the other file at the same time."""
-    _kept.append(bytearray(kept_memory))
+    _held_memory.append(bytearray(kept_memory))
     Path(own_file).touch()
     _wait_for_files(other_file)
     return os.getpid()
