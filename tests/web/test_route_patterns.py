@@ -21,8 +21,8 @@ from copydesk.web.middleware.request_gate import (
     max_body_bytes,
 )
 from copydesk.web.middleware.request_metrics import classify_request
-from tests.support import migrated
-from tests.support.dashboard import routes as dashboard_routes
+from tests.support import migrated_databases
+from tests.support.dashboard import list_dashboard_routes
 
 JOB = "/v2/agent/{projectId}/job"
 ANALYTICS = "/v1/analytics/{projectId}"
@@ -82,7 +82,7 @@ PATTERNS_OF_AREAS = {"API_PREFIX", "PROJECT_PATH", "JOBS_PREFIX", "ANALYTICS_PRE
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
     folder = tmp_path_factory.mktemp("routes")
-    desk = open_desk_lazily(Settings(data=folder, database_url=migrated.new_sqlite(folder)))
+    desk = open_desk_lazily(Settings(data=folder, database_url=migrated_databases.new_sqlite(folder)))
     yield create_app(desk)
     desk.close()
 
@@ -139,12 +139,12 @@ def test_gate_finds_the_project_of_every_route_that_needs_a_key(app: FastAPI) ->
 
 
 def test_pages_are_the_routes_of_the_dashboard_and_public_reviews(app: FastAPI) -> None:
-    dashboard = {route.path for route in dashboard_routes()}
+    dashboard = {route.path for route in list_dashboard_routes()}
     assert find_matches(app, "PAGE_PREFIX") == dashboard | {"/review/{token}/pulls/{number}"}
 
 
 def test_every_route_is_classified(app: FastAPI) -> None:
-    dashboard = {route.path for route in dashboard_routes()}
+    dashboard = {route.path for route in list_dashboard_routes()}
     kinds = {(method, path): classify_request(method, example(path)) for method, path in list_routes(app)}
     assert {route: kind for route, kind in kinds.items() if route[1] not in dashboard} == KINDS
     assert {kind for route, kind in kinds.items() if route[1] in dashboard} == {"page"}
