@@ -58,13 +58,13 @@ def render_page(
     refusal: RequestError | None = None,
     **values: Any,
 ) -> HTMLResponse:
-    """Renders a template. `visit`, `project` and `tab` control the header and navigation.
+    """Renders a template. `signed_in`, `project` and `tab` control the header and navigation.
 
     `refusal` is an error to show above the form.
     """
     if refusal is not None:
         status, headers, values["error"] = refusal.status, refusal.headers, refusal.message
-    context = {"visit": None, "project": None, "tab": "", "error": "", **values}
+    context = {"signed_in": None, "project": None, "tab": "", "error": "", **values}
     return HTMLResponse(
         _templates.get_template(template).render(**context),
         status_code=status,

@@ -13,7 +13,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.dependencies import OpenDesk
 from copydesk.web.dashboard.auth import sign_in_flow
-from copydesk.web.dashboard.auth.access import Viewer, ViewerPost
+from copydesk.web.dashboard.auth.access import ViewerPost, ViewerRequest
 from copydesk.web.dashboard.auth.cookies import cookie_name, delete_session_cookie
 from copydesk.web.dashboard.auth.csrf import check_origin
 from copydesk.web.dashboard.auth.form_data import FormData, read_form
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 @router.get("/")
-async def home(visit: Viewer) -> Response:
+async def home(signed_in: ViewerRequest) -> Response:
     return redirect("/projects")
 
 
@@ -35,8 +35,8 @@ async def sign_in_page(
 ) -> Response:
     following = safe_redirect_path(following)
     secret = request.cookies.get(cookie_name(desk.settings), "")
-    signed_in = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
-    if signed_in is not None:
+    person_and_session = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
+    if person_and_session is not None:
         return redirect(following)
     return await sign_in_flow.render_sign_in_page(desk, following)
 
