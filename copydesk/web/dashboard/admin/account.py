@@ -67,7 +67,7 @@ async def _render_account_page(
             (session, describe_browser(session.agent))
             for session in await run_in_thread(people.sessions.list_for_person, signed_in.person.id)
         ],
-        shortest=MIN_PASSWORD_CHARS,
+        min_password_chars=MIN_PASSWORD_CHARS,
         done=DONE_MESSAGES.get(done, ""),
         error=error.message if error else "",
     )

@@ -119,12 +119,12 @@ def _load_page_data(desk: Desk, project: Project, job_id: str) -> dict[str, Any]
     [row] = build_job_rows(desk, project, [job])
     return {
         "title": row.heading,
-        "shown": row,
+        "row": row,
         "job": job,
         "turns": group_by_prompt(events),
         "last_event": events[-1].seq if events else 0,
         "change": load_change_view(desk, project.id, job_id),
-        "here": row.path,
+        "page_url": row.path,
     }
 
 
@@ -141,13 +141,11 @@ async def _render_job_page(
     return await run_in_thread(
         render_page,
         "job.html",
-        error.status if error else 200,
-        error.headers if error else None,
         signed_in=signed_in,
         project=project,
         tab="jobs",
-        error=error.message if error else "",
-        look=layout,
+        error=error,
+        layout=layout,
         kinds=" ".join(EVENT_KINDS),
         typed=typed,
         nonce=random_text(22),

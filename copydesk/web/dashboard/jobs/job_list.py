@@ -109,7 +109,7 @@ async def _render_job_list(
     query = urlencode({**filters, **({"cursor": cursor} if cursor else {})})
     return render_page(
         "jobs.html",
-        refusal=error,
+        error=error,
         signed_in=signed_in,
         project=project,
         tab="jobs",
@@ -117,7 +117,7 @@ async def _render_job_list(
         rows=await run_in_thread(build_job_rows, signed_in.desk, project, jobs),
         working=sum(job.status is Status.ACTIVE for job in jobs),
         version=compute_list_version(jobs),
-        here=f"{base}?{query}",
+        page_url=f"{base}?{query}",
         live=f"{base}/live?{query}",
         older=f"{base}?{urlencode({**filters, 'cursor': next_cursor})}" if next_cursor else None,
         is_first=not cursor,

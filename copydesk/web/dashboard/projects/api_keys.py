@@ -26,7 +26,7 @@ EXPIRY_WARNING_MS = 7 * clock.DAY
 @dataclass(frozen=True)
 class KeyRow:
     key: ApiKey
-    look: str
+    css_class: str
     state: str
 
 
@@ -83,7 +83,7 @@ async def _render_keys_page(
     rows = [KeyRow(key, *describe_key_state(key, now)) for key in api_keys]
     return render_page(
         "keys.html",
-        refusal=error,
+        error=error,
         signed_in=signed_in,
         project=project,
         tab="keys",

@@ -131,11 +131,11 @@ async def feedback_page(project_id: str, request: Request, signed_in: ViewerRequ
         return _render_error("readership-feedback.html", signed_in, project, query, error)
     store, days, offset = signed_in.desk.feedback, selection.chosen.days, (number - 1) * ROWS_PER_PAGE
     pages, has_more = await run_in_thread(store.count_by_page, project.id, days, ROWS_PER_PAGE, offset)
-    remarks, next_cursor = await run_in_thread(store.list_entries, project.id, days, ROWS_PER_PAGE, cursor)
+    entries, next_cursor = await run_in_thread(store.list_entries, project.id, days, ROWS_PER_PAGE, cursor)
     table_values = {"pages": pages, "has_more": has_more, "number": number, "offset": offset}
-    remark_values = {"remarks": remarks, "following": next_cursor, "cursor": cursor}
+    entry_values = {"entries": entries, "next_cursor": next_cursor, "cursor": cursor}
     return _render_readership(
-        "readership-feedback.html", 200, signed_in, selection, report=True, **table_values, **remark_values
+        "readership-feedback.html", 200, signed_in, selection, report=True, **table_values, **entry_values
     )
 
 
@@ -175,7 +175,7 @@ def _render_readership(
         "tab": "readership",
         "title": "Analytics",
     }
-    return render_page(template, status, None, look=selection, **frame, **values)
+    return render_page(template, status, None, selection=selection, **frame, **values)
 
 
 def _render_error(
