@@ -25,18 +25,18 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 log = logging.getLogger("copydesk.middleware")
 
-MOST_WAITING = 10_000
-BATCH = 500
-INTERVAL = 1.0
-LONGEST_PAUSE = 60.0
-TIMEOUT = 10.0
-PATIENCE = 5.0
+MAX_QUEUED_VIEWS = 10_000
+VIEWS_PER_BATCH = 500
+BATCH_INTERVAL_SECONDS = 1.0
+MAX_BACKOFF_SECONDS = 60.0
+REQUEST_TIMEOUT_SECONDS = 10.0
+CLOSE_TIMEOUT_SECONDS = 5.0
 """How many seconds a stopping site waits until its last views are sent."""
 PAGE_TYPES = ("text/html", "application/xhtml+xml", "text/markdown", "text/x-markdown")
-FOR_MODELS = re.compile(r".*(?:\.mdx?|\.markdown|/llms(?:-full)?\.txt)", re.IGNORECASE | re.DOTALL)
+MODEL_PAGE_PATTERN = re.compile(r".*(?:\.mdx?|\.markdown|/llms(?:-full)?\.txt)", re.IGNORECASE | re.DOTALL)
 """Matches pages for language models, which servers often send as plain text."""
-SENT_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-LONGEST = {"url": 8192, "userAgent": 1024, "referrer": 2048, "accept": 1024, "ip": 64}
+RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+MAX_FIELD_CHARS = {"url": 8192, "userAgent": 1024, "referrer": 2048, "accept": 1024, "ip": 64}
 
 Event = dict[str, str | int]
 Scope = MutableMapping[str, Any]
@@ -49,16 +49,16 @@ WSGIApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 
 class CopydeskASGI:
-    """Wraps an ASGI application: `app = CopydeskASGI(app, url, project, key)`. Accepts the options of `Views`."""
+    """Wraps an ASGI application: `app = CopydeskASGI(app, url, project, key)`. Takes the options of `ViewRecorder`."""
 
     def __init__(self, app: ASGIApp, url: str, project: str, key: str, **options: Any) -> None:
         self.app = app
-        self.views = Views(url, project, key, **options)
+        self.views = ViewRecorder(url, project, key, **options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_and_record(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self.views.note(_read_asgi_request, scope, message["status"], message.get("headers", ()))
+                self.views.record(_read_asgi_request, scope, message["status"], message.get("headers", ()))
             elif message["type"] == "lifespan.shutdown.complete":
                 self.views.queue.close()
             await send(message)
@@ -68,22 +68,22 @@ class CopydeskASGI:
 
 
 class CopydeskWSGI:
-    """Wraps a WSGI application: `app = CopydeskWSGI(app, url, project, key)`. Accepts the options of `Views`."""
+    """Wraps a WSGI application: `app = CopydeskWSGI(app, url, project, key)`. Takes the options of `ViewRecorder`."""
 
     def __init__(self, app: WSGIApp, url: str, project: str, key: str, **options: Any) -> None:
         self.app = app
-        self.views = Views(url, project, key, **options)
+        self.views = ViewRecorder(url, project, key, **options)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         def start_and_record(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             if environ["REQUEST_METHOD"] == "GET":
-                self.views.note(_read_wsgi_request, environ, status, headers)
+                self.views.record(_read_wsgi_request, environ, status, headers)
             return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
 
         return self.app(environ, start_and_record)
 
 
-class Views:
+class ViewRecorder:
     """Decides which responses are page views, and queues an event for each."""
 
     def __init__(
@@ -95,12 +95,12 @@ class Views:
         X-Forwarded-For, the entry that the outermost of your `proxies` wrote counts. Set `beacon` if the pages also
         carry the beacon: then requests with Sec-Fetch-Dest, which browsers send, are left to the beacon.
         """
-        self.queue = Queue(url, project, key)
+        self.queue = ViewSender(url, project, key)
         self.address_header = address_header.lower()
         self.proxies = proxies
         self.beacon = beacon
 
-    def note(self, read: "Reader", request: Any, status: int | str, headers: Iterable[tuple[Any, Any]]) -> None:
+    def record(self, read: "Reader", request: Any, status: int | str, headers: Iterable[tuple[Any, Any]]) -> None:
         try:
             code = int(str(status)[:3])
             url, peer, request_headers = read(request)
@@ -118,7 +118,7 @@ class Views:
             return False
         if self.beacon and "sec-fetch-dest" in request_headers:
             return False
-        if FOR_MODELS.fullmatch(url.partition("?")[0]):
+        if MODEL_PAGE_PATTERN.fullmatch(url.partition("?")[0]):
             return True
         content_type = next((_decode(value) for name, value in headers if _decode(name).lower() == "content-type"), "")
         if status == 304 and not content_type:  # a 304 often has no type, so Accept decides
@@ -136,7 +136,7 @@ class Views:
             "referrer": request_headers.get("referer", ""),
             "ip": peer.strip(),
         }
-        event: Event = {name: value[: LONGEST[name]] for name, value in fields.items() if value}
+        event: Event = {name: value[: MAX_FIELD_CHARS[name]] for name, value in fields.items() if value}
         return event | {"status": status, "timestamp": time.time_ns() // 1_000_000, "eventId": uuid.uuid4().hex}
 
 
@@ -175,8 +175,8 @@ class NoRedirect(HTTPRedirectHandler):
         return None
 
 
-class Queue:
-    """A bounded queue of views in memory. A thread sends them in batches and retries temporary errors.
+class ViewSender:
+    """Queues views in memory, up to a limit. A thread sends them in batches and retries temporary errors.
 
     Every event has an id before it is queued, so an event that is sent twice counts once.
     """
@@ -207,7 +207,7 @@ class Queue:
         if self._process_id != os.getpid():  # a forked worker has the queue, not the thread
             self._reset()
         with self._changed:
-            if len(self._pending) >= MOST_WAITING:
+            if len(self._pending) >= MAX_QUEUED_VIEWS:
                 self._count_lost(1, "the queue is full")
                 return
             self._pending.append(event)
@@ -215,18 +215,18 @@ class Queue:
                 thread = threading.Thread(target=self._run, name="copydesk", daemon=True)
                 thread.start()
                 self._thread = thread
-            if len(self._pending) in (1, BATCH):
+            if len(self._pending) in (1, VIEWS_PER_BATCH):
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Sends the queued views, for at most PATIENCE seconds. Views that arrive later are still sent."""
+        """Sends the queued views, for at most CLOSE_TIMEOUT_SECONDS. Views that arrive later are still sent."""
         thread = self._thread
         if thread is None or self._process_id != os.getpid():
             return
         with self._changed:
-            self._deadline = time.monotonic() + PATIENCE
+            self._deadline = time.monotonic() + CLOSE_TIMEOUT_SECONDS
             self._changed.notify_all()
-        thread.join(PATIENCE)
+        thread.join(CLOSE_TIMEOUT_SECONDS)
 
     def _run(self) -> None:
         while batch := self._next_batch():
@@ -239,8 +239,10 @@ class Queue:
         """Returns the views of one second, or a full batch as soon as there is one; an empty list ends the thread."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._deadline)
-            self._changed.wait_for(lambda: len(self._pending) >= BATCH or self._deadline, INTERVAL)
-            batch = [self._pending.popleft() for _ in range(min(BATCH, len(self._pending)))]
+            self._changed.wait_for(
+                lambda: len(self._pending) >= VIEWS_PER_BATCH or self._deadline, BATCH_INTERVAL_SECONDS
+            )
+            batch = [self._pending.popleft() for _ in range(min(VIEWS_PER_BATCH, len(self._pending)))]
             if not batch:
                 self._thread = self._deadline = None
             return batch
@@ -250,9 +252,9 @@ class Queue:
         request = Request(self.url, body, self.headers, method="POST")  # noqa: S310
         pause = 0.5
         while True:
-            pause = min(LONGEST_PAUSE, 2 * pause)
+            pause = min(MAX_BACKOFF_SECONDS, 2 * pause)
             try:
-                with self._open_url(request, timeout=TIMEOUT) as response:
+                with self._open_url(request, timeout=REQUEST_TIMEOUT_SECONDS) as response:
                     response.read()
                 self.sent += count
                 return
@@ -263,10 +265,10 @@ class Queue:
                     self._deliver(batch[: count // 2])
                     self._deliver(batch[count // 2 :])
                     return
-                if http_error.code not in SENT_AGAIN:
+                if http_error.code not in RETRYABLE_STATUSES:
                     self._count_lost(count, reason)
                     return
-                pause = max(pause, min(LONGEST_PAUSE, _parse_retry_after(http_error.headers.get("Retry-After"))))
+                pause = max(pause, min(MAX_BACKOFF_SECONDS, _parse_retry_after(http_error.headers.get("Retry-After"))))
             except (OSError, HTTPException) as network_error:
                 reason = str(network_error)
             if not self._wait_before_retry(pause * random.uniform(1, 1.25)):  # noqa: S311

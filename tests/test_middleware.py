@@ -20,7 +20,7 @@ import pytest
 import uvicorn
 
 from copydesk import middleware
-from copydesk.middleware import MOST_WAITING, CopydeskASGI, CopydeskWSGI, Queue, Views
+from copydesk.middleware import MAX_QUEUED_VIEWS, CopydeskASGI, CopydeskWSGI, ViewRecorder, ViewSender
 from tests.support.collector import RETRY_AFTER_SECONDS, FakeCollector, fake_collector
 from tests.support.cpu_budget import limit_cpu
 from tests.support.pages import COUNTED_PATHS, NOT_FOUND, PAGES
@@ -53,7 +53,7 @@ def wsgi_site(environ: dict[str, Any], start_response: Callable[..., Any]) -> It
 
 
 @contextmanager
-def asgi(collector: FakeCollector, **options: Any) -> Iterator[tuple[httpx.Client, Views]]:
+def asgi(collector: FakeCollector, **options: Any) -> Iterator[tuple[httpx.Client, ViewRecorder]]:
     app = CopydeskASGI(asgi_site, collector.url, "proj_1", "desk_key", **options)
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
@@ -66,7 +66,7 @@ def asgi(collector: FakeCollector, **options: Any) -> Iterator[tuple[httpx.Clien
 
 
 @contextmanager
-def wsgi(collector: FakeCollector, **options: Any) -> Iterator[tuple[httpx.Client, Views]]:
+def wsgi(collector: FakeCollector, **options: Any) -> Iterator[tuple[httpx.Client, ViewRecorder]]:
     class Quiet(WSGIRequestHandler):
         def log_message(self, *_: object) -> None:
             """Logs nothing."""
@@ -200,7 +200,7 @@ def test_refused_views_are_counted_and_logged_once(collector: FakeCollector, cap
             views.queue.close()
     assert views.queue.lost == 2
     assert len(collector.requests) == 2
-    assert [record.getMessage() for record in caplog.records] == ["Views were lost, 1 so far: 401 No such key."]
+    assert [record.getMessage() for record in caplog.records] == ["ViewRecorder were lost, 1 so far: 401 No such key."]
 
 
 def test_the_key_does_not_follow_a_redirect(collector: FakeCollector) -> None:
@@ -215,20 +215,20 @@ def test_the_key_does_not_follow_a_redirect(collector: FakeCollector) -> None:
 def test_unavailable_collector_costs_no_time_and_bounded_memory() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    queue = Queue(f"http://127.0.0.1:{port}", "proj_1", "desk_key")
+    sender = ViewSender(f"http://127.0.0.1:{port}", "proj_1", "desk_key")
     with limit_cpu(seconds=1):
-        for number in range(MOST_WAITING + 1500):
-            queue.put({"eventId": str(number)})
-    assert 500 <= queue.lost <= 1500
+        for number in range(MAX_QUEUED_VIEWS + 1500):
+            sender.put({"eventId": str(number)})
+    assert 500 <= sender.lost <= 1500
 
 
 def test_a_view_costs_the_site_microseconds(collector: FakeCollector) -> None:
-    views = Views(collector.url, "proj_1", "desk_key")
+    views = ViewRecorder(collector.url, "proj_1", "desk_key")
     scope = {"path": "/guide", "query_string": b"", "client": ("192.0.2.1", 1), "scheme": "https"}
     scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in READER.items()]
     with limit_cpu(seconds=2000 * 200e-6):
         for _ in range(2000):
-            views.note(middleware._read_asgi_request, scope, 200, [(b"content-type", b"text/html")])
+            views.record(middleware._read_asgi_request, scope, 200, [(b"content-type", b"text/html")])
     views.queue.close()
     assert views.queue.sent == 2000
     assert max(len(request.events) for request in collector.requests) <= 500

@@ -99,7 +99,7 @@ class PageView(NamedTuple):
     agent: str
     operator: str
     rule: str
-    table: str
+    agent_table_version: str
     """The version of the agent table that the rule belongs to."""
     visitor: int | None
     """A hash of 63 bits, which fits a signed integer of every database; never 0. None counts as a view only."""

@@ -9,7 +9,7 @@ import pytest
 
 import copydesk
 from copydesk.analytics.ingest.event_schema import EVENT_FIELDS
-from copydesk.middleware import Views
+from copydesk.middleware import ViewRecorder
 
 PACKAGE = Path(copydesk.__file__).parent
 PAGES = PACKAGE.parent / "docs/collect"
@@ -31,7 +31,7 @@ def test_every_attribute_of_the_beacon_is_documented() -> None:
 def test_every_option_of_the_middleware_is_documented_with_its_default() -> None:
     options = {
         parameter.name: parameter.default
-        for parameter in inspect.signature(Views).parameters.values()
+        for parameter in inspect.signature(ViewRecorder).parameters.values()
         if parameter.kind is parameter.KEYWORD_ONLY
     }
     page = (PAGES / "python.md").read_text("utf-8")

@@ -27,7 +27,7 @@ from copydesk.web.api.report_schemas import (
     VisitorsResponse,
 )
 
-MAX_ROWS, MAX_REMARKS = 250, 100
+MAX_ROWS, MAX_FEEDBACK_ENTRIES = 250, 100
 MAX_OFFSET = 1 << 40
 """Larger than any number of rows, and within the integer range of the stores."""
 DATE_SCHEMA = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}]}
@@ -112,10 +112,10 @@ RowLimit = Annotated[
     BeforeValidator(_build_limit_validator(MAX_ROWS)),
     Query(description="The maximum number of rows."),
 ]
-RemarkLimit = Annotated[
+FeedbackLimit = Annotated[
     int,
-    Field(ge=1, le=MAX_REMARKS),
-    BeforeValidator(_build_limit_validator(MAX_REMARKS)),
+    Field(ge=1, le=MAX_FEEDBACK_ENTRIES),
+    BeforeValidator(_build_limit_validator(MAX_FEEDBACK_ENTRIES)),
     Query(description="The maximum number of rows."),
 ]
 Offset = Annotated[
@@ -190,18 +190,18 @@ async def feedback(
     project_id: ProjectId,
     report_request: CurrentReportRequest,
     date_range: DateRangeParams,
-    limit: RemarkLimit = 50,
+    limit: FeedbackLimit = 50,
     cursor: Annotated[
         str | None, Query(description="`nextCursor` of the previous page.", pattern=id_pattern("fb"))
     ] = None,
 ) -> Response:
     """Returns feedback from readers, newest first."""
-    stored_remarks, next_cursor = await report_request.run_query(
+    entries, next_cursor = await report_request.run_query(
         lambda: report_request.desk.feedback.list_entries(project_id, date_range, limit, cursor)
     )
-    remarks = [FeedbackEntryResponse.from_remark(remark) for remark in stored_remarks]
+    feedback = [FeedbackEntryResponse.from_entry(entry) for entry in entries]
     return report_request.render_json(
-        FeedbackResponse(feedback=remarks, next_cursor=next_cursor, has_more=next_cursor is not None)
+        FeedbackResponse(feedback=feedback, next_cursor=next_cursor, has_more=next_cursor is not None)
     )
 
 
@@ -215,7 +215,7 @@ async def feedback_by_page(
     project_id: ProjectId,
     report_request: CurrentReportRequest,
     date_range: DateRangeParams,
-    limit: RemarkLimit = 50,
+    limit: FeedbackLimit = 50,
     offset: Offset = 0,
 ) -> Response:
     """Returns feedback per page, highest first."""
@@ -224,6 +224,6 @@ async def feedback_by_page(
     )
     return report_request.render_json(
         FeedbackByPageResponse(
-            pages=[PageFeedbackResponse.from_page_remarks(page) for page in pages], has_more=has_more
+            pages=[PageFeedbackResponse.from_page_feedback(page) for page in pages], has_more=has_more
         )
     )

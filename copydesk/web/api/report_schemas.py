@@ -18,8 +18,8 @@ class CountResponse(ApiModel):
     total: int
 
     @classmethod
-    def from_split(cls, split: Counts) -> "CountResponse":
-        return cls(human=split.human, ai=split.ai, total=split.total)
+    def from_counts(cls, counts: Counts) -> "CountResponse":
+        return cls(human=counts.human, ai=counts.ai, total=counts.total)
 
 
 class PageCountResponse(ApiModel):
@@ -43,7 +43,7 @@ class VisitorsResponse(ApiModel):
     @classmethod
     def from_page(cls, page: ReportPage) -> "VisitorsResponse":
         return cls(
-            totals=CountResponse.from_split(page.totals),
+            totals=CountResponse.from_counts(page.totals),
             visitors=PageCountResponse.list_from_page(page),
             has_more=page.has_more,
         )
@@ -59,7 +59,7 @@ class ViewsResponse(ApiModel):
     @classmethod
     def from_page(cls, page: ReportPage) -> "ViewsResponse":
         return cls(
-            totals=CountResponse.from_split(page.totals),
+            totals=CountResponse.from_counts(page.totals),
             views=PageCountResponse.list_from_page(page),
             has_more=page.has_more,
         )
@@ -117,7 +117,7 @@ class TimeseriesResponse(ApiModel):
                 human=point.visitors.human,
                 ai=point.visitors.ai,
                 total=point.visitors.total,
-                views=CountResponse.from_split(point.views),
+                views=CountResponse.from_counts(point.views),
             )
             for point in points
         ]
@@ -133,8 +133,8 @@ class FeedbackEntryResponse(ApiModel):
     created_at: str
 
     @classmethod
-    def from_remark(cls, remark: FeedbackEntry) -> "FeedbackEntryResponse":
-        return cls(**{**vars(remark), "created_at": format_iso(remark.created_at)})
+    def from_entry(cls, entry: FeedbackEntry) -> "FeedbackEntryResponse":
+        return cls(**{**vars(entry), "created_at": format_iso(entry.created_at)})
 
 
 class FeedbackResponse(ApiModel):
@@ -152,7 +152,7 @@ class PageFeedbackResponse(ApiModel):
     total: int
 
     @classmethod
-    def from_page_remarks(cls, page: PageFeedback) -> "PageFeedbackResponse":
+    def from_page_feedback(cls, page: PageFeedback) -> "PageFeedbackResponse":
         return cls(**vars(page))
 
 

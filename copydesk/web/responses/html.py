@@ -55,16 +55,16 @@ def render_page(
     status: int = 200,
     headers: Mapping[str, str] | None = None,
     *,
-    refusal: RequestError | None = None,
+    error: RequestError | str | None = None,
     **values: Any,
 ) -> HTMLResponse:
-    """Renders a template. `visit`, `project` and `tab` control the header and navigation.
+    """Renders a template. `signed_in`, `project` and `tab` control the header and navigation.
 
-    `refusal` is an error to show above the form.
+    `error` is shown above the page's content. A RequestError also sets the status and the headers.
     """
-    if refusal is not None:
-        status, headers, values["error"] = refusal.status, refusal.headers, refusal.message
-    context = {"visit": None, "project": None, "tab": "", "error": "", **values}
+    if isinstance(error, RequestError):
+        status, headers, error = error.status, error.headers, error.message
+    context = {"signed_in": None, "project": None, "tab": "", "error": error or "", **values}
     return HTMLResponse(
         _templates.get_template(template).render(**context),
         status_code=status,

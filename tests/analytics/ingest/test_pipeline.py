@@ -38,7 +38,7 @@ def test_view_stores_no_personal_data(site: SiteConfig) -> None:
     )
     assert isinstance(view, PageView)
     assert (view.project, view.path, view.at, view.status) == ("prj_1", "/guide", NOW, 200)
-    assert (view.kind, view.agent, view.rule, view.table) == (
+    assert (view.kind, view.agent, view.rule, view.agent_table_version) == (
         VisitorClass.HUMAN,
         "Browser",
         "browser",

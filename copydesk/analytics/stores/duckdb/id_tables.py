@@ -85,7 +85,7 @@ class IdTables:
             self._agents.update(zip(new, self._add_scopes(connection, rows), strict=True))
 
     def _add_rules(self, connection: DuckConnection, views: Sequence[PageView]) -> None:
-        if new := sorted({(view.rule, view.table) for view in views} - self._rules.keys()):
+        if new := sorted({(view.rule, view.agent_table_version) for view in views} - self._rules.keys()):
             new_ids = {rule: number for number, rule in enumerate(new, len(self._rules) + 1)}
             append_rows(connection, "rules", ["id", "rule", "version"], [(new_ids[rule], *rule) for rule in new])
             self._rules.update(new_ids)

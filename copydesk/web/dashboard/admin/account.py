@@ -6,7 +6,7 @@ from copydesk.core.accounts.passwords import MIN_PASSWORD_CHARS
 from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.web.dashboard.admin.browser_names import describe_browser
-from copydesk.web.dashboard.auth.access import SignedInRequest, Viewer, ViewerPost
+from copydesk.web.dashboard.auth.access import SignedInRequest, ViewerPost, ViewerRequest
 from copydesk.web.dashboard.auth.sign_in_flow import provider_name, run_password_check
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
@@ -15,8 +15,8 @@ router = APIRouter()
 
 
 @router.get("/account")
-async def account_page(visit: Viewer, done: str = "") -> Response:
-    return await _render_account_page(visit, done=done)
+async def account_page(signed_in: ViewerRequest, done: str = "") -> Response:
+    return await _render_account_page(signed_in, done=done)
 
 
 @router.post("/account/password")
@@ -50,22 +50,24 @@ DONE_MESSAGES = {
 }
 
 
-async def _render_account_page(visit: SignedInRequest, error: RequestError | None = None, done: str = "") -> Response:
-    people = visit.desk.people
+async def _render_account_page(
+    signed_in: SignedInRequest, error: RequestError | None = None, done: str = ""
+) -> Response:
+    people = signed_in.desk.people
     return render_page(
         "account.html",
         error.status if error else 200,
         error.headers if error else None,
-        visit=visit,
+        signed_in=signed_in,
         tab="account",
         title="Account",
-        has_password=await run_in_thread(people.has_password, visit.person),
-        provider=provider_name(visit.desk.settings),
+        has_password=await run_in_thread(people.has_password, signed_in.person),
+        provider=provider_name(signed_in.desk.settings),
         sessions=[
             (session, describe_browser(session.agent))
-            for session in await run_in_thread(people.sessions.list_for_person, visit.person.id)
+            for session in await run_in_thread(people.sessions.list_for_person, signed_in.person.id)
         ],
-        shortest=MIN_PASSWORD_CHARS,
+        min_password_chars=MIN_PASSWORD_CHARS,
         done=DONE_MESSAGES.get(done, ""),
         error=error.message if error else "",
     )

@@ -13,7 +13,7 @@ from copydesk.core.clock import format_iso
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.web.dashboard.admin.audit_sentences import describe_action, describe_actor
-from copydesk.web.dashboard.auth.access import Admin, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import AdminRequest, SignedInRequest, ViewerRequest
 from copydesk.web.responses.csv_reports import render_csv
 from copydesk.web.responses.html import render_page
 
@@ -43,33 +43,37 @@ RequestedFilter = Annotated[AuditFilter, Depends()]
 
 
 @router.get("/projects/{project_id}/audit")
-async def project_audit_page(project_id: str, visit: Viewer, which: RequestedFilter) -> Response:
-    return await _render_audit_page(visit, which, await visit.get_project(project_id))
+async def project_audit_page(project_id: str, signed_in: ViewerRequest, which: RequestedFilter) -> Response:
+    return await _render_audit_page(signed_in, which, await signed_in.get_project(project_id))
 
 
 @router.get("/projects/{project_id}/audit.csv")
-async def project_audit_csv(project_id: str, visit: Viewer, which: RequestedFilter) -> Response:
-    return await _stream_csv(visit, which, await visit.get_project(project_id))
+async def project_audit_csv(project_id: str, signed_in: ViewerRequest, which: RequestedFilter) -> Response:
+    return await _stream_csv(signed_in, which, await signed_in.get_project(project_id))
 
 
 @router.get("/system/audit")
-async def service_audit_page(visit: Admin, which: RequestedFilter) -> Response:
-    return await _render_audit_page(visit, which, None)
+async def service_audit_page(signed_in: AdminRequest, which: RequestedFilter) -> Response:
+    return await _render_audit_page(signed_in, which, None)
 
 
 @router.get("/system/audit.csv")
-async def service_audit_csv(visit: Admin, which: RequestedFilter) -> Response:
-    return await _stream_csv(visit, which, None)
+async def service_audit_csv(signed_in: AdminRequest, which: RequestedFilter) -> Response:
+    return await _stream_csv(signed_in, which, None)
 
 
-async def _render_audit_page(visit: SignedInRequest, audit_filter: AuditFilter, project: Project | None) -> Response:
-    entries = await _list_entries(visit, audit_filter, project, audit_filter.before, ENTRIES_PER_PAGE + 1)
+async def _render_audit_page(
+    signed_in: SignedInRequest, audit_filter: AuditFilter, project: Project | None
+) -> Response:
+    entries = await _list_entries(signed_in, audit_filter, project, audit_filter.before, ENTRIES_PER_PAGE + 1)
     page_entries, has_more = entries[:ENTRIES_PER_PAGE], len(entries) > ENTRIES_PER_PAGE
-    key_names, person_names = await _load_names(visit, project)
-    actions, actors = await run_in_thread(audit_log.list_actions_and_actors, visit.desk.database, _project_id(project))
+    key_names, person_names = await _load_names(signed_in, project)
+    actions, actors = await run_in_thread(
+        audit_log.list_actions_and_actors, signed_in.desk.database, _project_id(project)
+    )
     return render_page(
         "audit.html",
-        visit=visit,
+        signed_in=signed_in,
         project=project,
         tab="audit" if project else "system",
         title="Audit log",
@@ -91,16 +95,16 @@ def _include_selected(options: list[str], selected: str) -> list[str]:
     return sorted({*options, selected} - {""})
 
 
-async def _stream_csv(visit: SignedInRequest, audit_filter: AuditFilter, project: Project | None) -> Response:
+async def _stream_csv(signed_in: SignedInRequest, audit_filter: AuditFilter, project: Project | None) -> Response:
     """Streams all matching entries as CSV, one chunk of entries at a time."""
-    key_names, _ = await _load_names(visit, project)
+    key_names, _ = await _load_names(signed_in, project)
 
     async def generate_chunks() -> AsyncIterator[str]:
-        entries = await _list_entries(visit, audit_filter, project, "", ENTRIES_PER_CSV_CHUNK)
+        entries = await _list_entries(signed_in, audit_filter, project, "", ENTRIES_PER_CSV_CHUNK)
         yield render_csv(CSV_COLUMNS, [_build_csv_row(entry, key_names) for entry in entries])
         while len(entries) == ENTRIES_PER_CSV_CHUNK:
             entries = await _list_entries(
-                visit, audit_filter, project, audit_log.encode_cursor(entries[-1]), ENTRIES_PER_CSV_CHUNK
+                signed_in, audit_filter, project, audit_log.encode_cursor(entries[-1]), ENTRIES_PER_CSV_CHUNK
             )
             yield render_csv(CSV_COLUMNS, [_build_csv_row(entry, key_names) for entry in entries]).partition("\r\n")[2]
 
@@ -115,16 +119,16 @@ def _build_csv_row(entry: dict[str, Any], key_names: dict[str, str]) -> list[str
 
 
 async def _list_entries(
-    visit: SignedInRequest, audit_filter: AuditFilter, project: Project | None, before: str, limit: int
+    signed_in: SignedInRequest, audit_filter: AuditFilter, project: Project | None, before: str, limit: int
 ) -> list[dict[str, Any]]:
     filters = {"before": before, "action": audit_filter.action, "actor": audit_filter.actor}
-    return await run_in_thread(audit_log.list_entries, visit.desk.database, _project_id(project), limit, **filters)
+    return await run_in_thread(audit_log.list_entries, signed_in.desk.database, _project_id(project), limit, **filters)
 
 
-async def _load_names(visit: SignedInRequest, project: Project | None) -> tuple[dict[str, str], dict[str, str]]:
+async def _load_names(signed_in: SignedInRequest, project: Project | None) -> tuple[dict[str, str], dict[str, str]]:
     """Returns the names of the project's keys by id, and the names of all people by email address."""
-    keys = await run_in_thread(visit.desk.keys.list_for_project, project.id) if project else []
-    people = await run_in_thread(visit.desk.people.all)
+    keys = await run_in_thread(signed_in.desk.keys.list_for_project, project.id) if project else []
+    people = await run_in_thread(signed_in.desk.people.all)
     return {key.id: key.name for key in keys}, {person.email: person.name for person in people}
 
 

@@ -6,7 +6,7 @@ from copydesk.core.accounts.api_keys import CreatedKey
 from copydesk.core.accounts.person import ROLES, Person
 from copydesk.core.errors import Conflict, RequestError
 from copydesk.core.runtime.thread_pool import run_in_thread
-from copydesk.web.dashboard.auth.access import Admin, AdminPost, SignedInRequest
+from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest
 from copydesk.web.dashboard.auth.sign_in_flow import provider_name, role_for_new_person
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
@@ -15,8 +15,8 @@ router = APIRouter()
 
 
 @router.get("/people")
-async def people_page(visit: Admin) -> Response:
-    return await _render_people_page(visit)
+async def people_page(signed_in: AdminRequest) -> Response:
+    return await _render_people_page(signed_in)
 
 
 @router.post("/people/invite")
@@ -62,8 +62,8 @@ async def create_reset_link(person_id: str, post: AdminPost) -> Response:
 
 
 @router.get("/people/{person_id}/remove")
-async def removal_page(person_id: str, visit: Admin) -> Response:
-    return await _render_removal_page(visit, await run_in_thread(visit.desk.people.get, person_id))
+async def removal_page(person_id: str, signed_in: AdminRequest) -> Response:
+    return await _render_removal_page(signed_in, await run_in_thread(signed_in.desk.people.get, person_id))
 
 
 @router.post("/people/{person_id}/remove")
@@ -79,7 +79,7 @@ async def remove_person(person_id: str, post: AdminPost) -> Response:
 
 
 async def _render_people_page(
-    visit: SignedInRequest,
+    signed_in: SignedInRequest,
     error: RequestError | None = None,
     *,
     email: str = "",
@@ -88,11 +88,11 @@ async def _render_people_page(
     link_for: str = "",
     is_reset: bool = False,
 ) -> Response:
-    people = visit.desk.people
+    people = signed_in.desk.people
     return render_page(
         "people.html",
         error.status if error else 200,
-        visit=visit,
+        signed_in=signed_in,
         tab="people",
         title="People",
         people=await run_in_thread(people.all),
@@ -108,31 +108,41 @@ async def _render_people_page(
     )
 
 
-def _render_role_page(visit: SignedInRequest, person: Person, role: str, created_keys: list[CreatedKey]) -> Response:
+def _render_role_page(
+    signed_in: SignedInRequest, person: Person, role: str, created_keys: list[CreatedKey]
+) -> Response:
     title = f"Change the role of {person.name}"
     return render_page(
-        "change-role.html", visit=visit, tab="people", title=title, person=person, role=role, created=created_keys
+        "change-role.html",
+        signed_in=signed_in,
+        tab="people",
+        title=title,
+        person=person,
+        role=role,
+        created=created_keys,
     )
 
 
-async def _render_removal_page(visit: SignedInRequest, person: Person, error: RequestError | None = None) -> Response:
-    people = visit.desk.people
+async def _render_removal_page(
+    signed_in: SignedInRequest, person: Person, error: RequestError | None = None
+) -> Response:
+    people = signed_in.desk.people
     admins = [other for other in await run_in_thread(people.all) if other.role == "admin"]
     return render_page(
         "remove-person.html",
         error.status if error else 200,
-        visit=visit,
+        signed_in=signed_in,
         tab="people",
         title=f"Remove {person.name}",
         person=person,
-        created=await run_in_thread(visit.desk.keys.list_created_by, person.email),
+        created=await run_in_thread(signed_in.desk.keys.list_created_by, person.email),
         sessions=len(await run_in_thread(people.sessions.list_for_person, person.id)),
         is_last_admin=[person] == admins,
-        returns_as=role_for_new_person(person.email, visit.desk.settings),
-        provider=provider_name(visit.desk.settings),
+        returns_as=role_for_new_person(person.email, signed_in.desk.settings),
+        provider=provider_name(signed_in.desk.settings),
         error=error.message if error else "",
     )
 
 
-def _join_url(visit: SignedInRequest, secret: str) -> str:
-    return f"{visit.desk.settings.base_url}/join/{secret}"
+def _join_url(signed_in: SignedInRequest, secret: str) -> str:
+    return f"{signed_in.desk.settings.base_url}/join/{secret}"

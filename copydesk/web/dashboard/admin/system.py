@@ -16,7 +16,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.storage.stats import list_workers, read_queue_stats
 from copydesk.web.dashboard.admin.disk_usage import measure_disk_usage
-from copydesk.web.dashboard.auth.access import Admin
+from copydesk.web.dashboard.auth.access import AdminRequest
 from copydesk.web.responses.html import render_page
 
 router = APIRouter()
@@ -27,8 +27,8 @@ ANALYTICS_TIMEOUT_SECONDS = 0.15
 
 
 @router.get("/system")
-async def system_page(visit: Admin) -> Response:
-    desk = visit.desk
+async def system_page(signed_in: AdminRequest) -> Response:
+    desk = signed_in.desk
     queue, workers, analytics, disk_usage, sessions, people = await asyncio.gather(
         run_in_thread(read_queue_stats, desk.database),
         run_in_thread(list_workers, desk.database),
@@ -39,7 +39,7 @@ async def system_page(visit: Admin) -> Response:
     )
     return render_page(
         "system.html",
-        visit=visit,
+        signed_in=signed_in,
         tab="system",
         title="System",
         started_at=STARTED_AT,

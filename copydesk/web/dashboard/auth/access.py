@@ -68,9 +68,9 @@ def require_post(role: str) -> Callable[[Request, Desk], Awaitable[SignedInPost]
     return check
 
 
-Viewer = Annotated[SignedInRequest, Depends(require_role("viewer"))]
-Editor = Annotated[SignedInRequest, Depends(require_role("editor"))]
-Admin = Annotated[SignedInRequest, Depends(require_role("admin"))]
+ViewerRequest = Annotated[SignedInRequest, Depends(require_role("viewer"))]
+EditorRequest = Annotated[SignedInRequest, Depends(require_role("editor"))]
+AdminRequest = Annotated[SignedInRequest, Depends(require_role("admin"))]
 ViewerPost = Annotated[SignedInPost, Depends(require_post("viewer"))]
 EditorPost = Annotated[SignedInPost, Depends(require_post("editor"))]
 AdminPost = Annotated[SignedInPost, Depends(require_post("admin"))]
@@ -78,10 +78,10 @@ AdminPost = Annotated[SignedInPost, Depends(require_post("admin"))]
 
 async def _authenticate(request: Request, desk: Desk, role: str) -> SignedInRequest:
     secret = request.cookies.get(cookie_name(desk.settings), "")
-    signed_in = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
-    if signed_in is None:
+    person_and_session = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
+    if person_and_session is None:
         raise SignInRequired
-    person, session = signed_in
+    person, session = person_and_session
     if not person.may(role):
         raise NotAllowed
     return SignedInRequest(desk, person, session, csrf_token(secret))

@@ -34,16 +34,17 @@ class OidcFlow:
     nonce: str
     verifier: str
     following: str
+    """The path to open after the sign-in. The cookie stores it under this name."""
     expires_at: int
 
 
 @router.get("/sign-in/oidc")
 async def begin_sign_in(
-    request: Request, desk: OpenDesk, following: Annotated[str, Query(alias="next")] = ""
+    request: Request, desk: OpenDesk, next_path: Annotated[str, Query(alias="next")] = ""
 ) -> Response:
     provider = _get_provider(request, desk)
     expires_at = clock.now() + FLOW_LIFETIME_SECONDS * clock.SECOND
-    flow = OidcFlow(random_text(43), random_text(43), random_text(64), safe_redirect_path(following), expires_at)
+    flow = OidcFlow(random_text(43), random_text(43), random_text(64), safe_redirect_path(next_path), expires_at)
     try:
         authorization_url = await provider.build_authorization_url(flow.state, flow.nonce, flow.verifier)
     except RequestError as error:

@@ -13,7 +13,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.dependencies import OpenDesk
 from copydesk.web.dashboard.auth import sign_in_flow
-from copydesk.web.dashboard.auth.access import Viewer, ViewerPost
+from copydesk.web.dashboard.auth.access import ViewerPost, ViewerRequest
 from copydesk.web.dashboard.auth.cookies import cookie_name, delete_session_cookie
 from copydesk.web.dashboard.auth.csrf import check_origin
 from copydesk.web.dashboard.auth.form_data import FormData, read_form
@@ -25,20 +25,20 @@ log = logging.getLogger(__name__)
 
 
 @router.get("/")
-async def home(visit: Viewer) -> Response:
+async def home(signed_in: ViewerRequest) -> Response:
     return redirect("/projects")
 
 
 @router.get(SIGN_IN_PATH)
 async def sign_in_page(
-    request: Request, desk: OpenDesk, following: Annotated[str, Query(alias="next")] = ""
+    request: Request, desk: OpenDesk, next_path: Annotated[str, Query(alias="next")] = ""
 ) -> Response:
-    following = safe_redirect_path(following)
+    next_path = safe_redirect_path(next_path)
     secret = request.cookies.get(cookie_name(desk.settings), "")
-    signed_in = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
-    if signed_in is not None:
-        return redirect(following)
-    return await sign_in_flow.render_sign_in_page(desk, following)
+    person_and_session = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
+    if person_and_session is not None:
+        return redirect(next_path)
+    return await sign_in_flow.render_sign_in_page(desk, next_path)
 
 
 @router.post(SIGN_IN_PATH)
@@ -88,12 +88,12 @@ def _render_join_page(
 ) -> Response:
     return render_page(
         "join.html",
-        refusal=error,
+        error=error,
         title="New password" if invitation.is_reset else "Welcome",
         invitation=invitation,
         email=invitation.email or email,
         name=name,
-        shortest=MIN_PASSWORD_CHARS,
+        min_password_chars=MIN_PASSWORD_CHARS,
     )
 
 

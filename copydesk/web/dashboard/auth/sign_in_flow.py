@@ -41,10 +41,10 @@ async def render_sign_in_page(
 ) -> Response:
     return render_page(
         "sign-in.html",
-        refusal=error,
+        error=error,
         title="Sign in",
         email=email,
-        following=next_path,
+        next_path=next_path,
         provider=provider_name(desk.settings),
         has_admin=await run_in_thread(desk.people.has_admin),
     )

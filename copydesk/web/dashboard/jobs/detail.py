@@ -16,7 +16,7 @@ from copydesk.jobs.service import NewJob, WrongState
 from copydesk.web.api.job_events import CurrentStreams, EventStreamResponse
 from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.schemas import JobMessageRequest
-from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
 from copydesk.web.dashboard.jobs.job_list import form_idempotency_key, to_form_error
 from copydesk.web.dashboard.jobs.job_rows import build_job_rows
@@ -29,18 +29,18 @@ JOB_PATH = "/projects/{project_id}/jobs/{job_id}"
 
 
 @router.get(JOB_PATH)
-async def job_page(project_id: str, job_id: str, visit: Viewer, view: DiffLayout = "unified") -> Response:
-    project = await visit.get_project(project_id)
+async def job_page(project_id: str, job_id: str, signed_in: ViewerRequest, view: DiffLayout = "unified") -> Response:
+    project = await signed_in.get_project(project_id)
     if view == "raw":
-        return raw_diff_response(await run_in_thread(visit.desk.jobs.diff, project.id, job_id))
-    return await _render_job_page(visit, project, job_id, view)
+        return raw_diff_response(await run_in_thread(signed_in.desk.jobs.diff, project.id, job_id))
+    return await _render_job_page(signed_in, project, job_id, view)
 
 
 @router.get(f"{JOB_PATH}/events")
 async def job_events(
     project_id: str,
     job_id: str,
-    visit: Viewer,
+    signed_in: ViewerRequest,
     streams: CurrentStreams,
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     last_event_id: Annotated[str, Header(pattern="^[0-9]{1,9}$")] = "",
@@ -48,12 +48,12 @@ async def job_events(
     """Streams the job's events as the API does, each with a sentence for the page.
 
     A browser that reconnects sends the last event it received in Last-Event-ID."""
-    await visit.get_project(project_id)
-    holder = StreamHolder.from_session(visit.session)
+    await signed_in.get_project(project_id)
+    holder = StreamHolder.from_session(signed_in.session)
     streams.check_capacity(holder)
-    job = await run_in_thread(visit.desk.jobs.get, project_id, job_id)
+    job = await run_in_thread(signed_in.desk.jobs.get, project_id, job_id)
     return EventStreamResponse(
-        visit.desk, streams, holder, job, int(last_event_id or after), extra_data=build_event_payload
+        signed_in.desk, streams, holder, job, int(last_event_id or after), extra_data=build_event_payload
     )
 
 
@@ -119,17 +119,17 @@ def _load_page_data(desk: Desk, project: Project, job_id: str) -> dict[str, Any]
     [row] = build_job_rows(desk, project, [job])
     return {
         "title": row.heading,
-        "shown": row,
+        "row": row,
         "job": job,
         "turns": group_by_prompt(events),
         "last_event": events[-1].seq if events else 0,
         "change": load_change_view(desk, project.id, job_id),
-        "here": row.path,
+        "page_url": row.path,
     }
 
 
 async def _render_job_page(
-    visit: SignedInRequest,
+    signed_in: SignedInRequest,
     project: Project,
     job_id: str,
     layout: DiffLayout = "unified",
@@ -141,15 +141,13 @@ async def _render_job_page(
     return await run_in_thread(
         render_page,
         "job.html",
-        error.status if error else 200,
-        error.headers if error else None,
-        visit=visit,
+        signed_in=signed_in,
         project=project,
         tab="jobs",
-        error=error.message if error else "",
-        look=layout,
+        error=error,
+        layout=layout,
         kinds=" ".join(EVENT_KINDS),
         typed=typed,
         nonce=random_text(22),
-        **await run_in_thread(_load_page_data, visit.desk, project, job_id),
+        **await run_in_thread(_load_page_data, signed_in.desk, project, job_id),
     )

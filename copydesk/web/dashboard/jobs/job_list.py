@@ -16,7 +16,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.jobs.job import Job, Status
 from copydesk.jobs.service import NewJob
 from copydesk.web.api.schemas import NewJobRequest
-from copydesk.web.dashboard.auth.access import EditorPost, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import EditorPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.auth.form_data import FormData
 from copydesk.web.dashboard.jobs.job_rows import build_job_rows
 from copydesk.web.responses.html import render_page
@@ -30,18 +30,18 @@ QueryText = Annotated[str, Query(max_length=200)]
 
 @router.get("/projects/{project_id}/jobs")
 async def job_list_page(
-    project_id: str, visit: Viewer, status: QueryText = "", text: QueryText = "", cursor: QueryText = ""
+    project_id: str, signed_in: ViewerRequest, status: QueryText = "", text: QueryText = "", cursor: QueryText = ""
 ) -> Response:
-    return await _render_job_list(visit, await visit.get_project(project_id), status, text, cursor)
+    return await _render_job_list(signed_in, await signed_in.get_project(project_id), status, text, cursor)
 
 
 @router.get("/projects/{project_id}/jobs/live")
 async def job_list_version(
-    project_id: str, visit: Viewer, status: QueryText = "", text: QueryText = "", cursor: QueryText = ""
+    project_id: str, signed_in: ViewerRequest, status: QueryText = "", text: QueryText = "", cursor: QueryText = ""
 ) -> Response:
     """Returns the version of the list. The page polls it and reloads the list only when it changes."""
-    project = await visit.get_project(project_id)
-    jobs, _ = await _find_jobs(visit, project, status, text, cursor)
+    project = await signed_in.get_project(project_id)
+    jobs, _ = await _find_jobs(signed_in, project, status, text, cursor)
     return JSONResponse({"version": compute_list_version(jobs)}, headers={"Cache-Control": "no-store"})
 
 
@@ -84,15 +84,17 @@ def compute_list_version(jobs: Sequence[Job]) -> str:
 
 
 async def _find_jobs(
-    visit: SignedInRequest, project: Project, status: str, text: str, cursor: str
+    signed_in: SignedInRequest, project: Project, status: str, text: str, cursor: str
 ) -> tuple[Sequence[Job], str | None]:
     status_filter = Status(status) if status in set(Status) else None
     after = cursor if is_id(cursor, "job") else None
-    return await run_in_thread(visit.desk.jobs.list_page, project.id, status_filter, JOBS_PER_PAGE, after, text.strip())
+    return await run_in_thread(
+        signed_in.desk.jobs.list_page, project.id, status_filter, JOBS_PER_PAGE, after, text.strip()
+    )
 
 
 async def _render_job_list(
-    visit: SignedInRequest,
+    signed_in: SignedInRequest,
     project: Project,
     status: str = "",
     text: str = "",
@@ -101,27 +103,27 @@ async def _render_job_list(
     error: RequestError | None = None,
     typed: FormData | None = None,
 ) -> Response:
-    jobs, next_cursor = await _find_jobs(visit, project, status, text, cursor)
+    jobs, next_cursor = await _find_jobs(signed_in, project, status, text, cursor)
     base = f"/projects/{project.id}/jobs"
     filters = {name: value for name, value in (("status", status), ("text", text)) if value}
     query = urlencode({**filters, **({"cursor": cursor} if cursor else {})})
     return render_page(
         "jobs.html",
-        refusal=error,
-        visit=visit,
+        error=error,
+        signed_in=signed_in,
         project=project,
         tab="jobs",
         title="Jobs",
-        rows=await run_in_thread(build_job_rows, visit.desk, project, jobs),
+        rows=await run_in_thread(build_job_rows, signed_in.desk, project, jobs),
         working=sum(job.status is Status.ACTIVE for job in jobs),
         version=compute_list_version(jobs),
-        here=f"{base}?{query}",
+        page_url=f"{base}?{query}",
         live=f"{base}/live?{query}",
         older=f"{base}?{urlencode({**filters, 'cursor': next_cursor})}" if next_cursor else None,
         is_first=not cursor,
         chosen={"status": status, "text": text},
         statuses=list(Status),
-        models=visit.desk.jobs.allowed_models(project),
+        models=signed_in.desk.jobs.allowed_models(project),
         typed=typed or FormData(()),
         nonce=random_text(22),
     )

@@ -10,7 +10,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.forges.local import LocalPull
-from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
@@ -26,8 +26,10 @@ class MergeFailed(RequestError):
 
 
 @router.get(PULL_PATH)
-async def pull_page(project_id: str, number: PullNumber, visit: Viewer, view: DiffLayout = "unified") -> Response:
-    return await _render_pull_page(visit, await visit.get_project(project_id), number, view)
+async def pull_page(
+    project_id: str, number: PullNumber, signed_in: ViewerRequest, view: DiffLayout = "unified"
+) -> Response:
+    return await _render_pull_page(signed_in, await signed_in.get_project(project_id), number, view)
 
 
 @router.post(f"{PULL_PATH}/merge")
@@ -40,15 +42,15 @@ async def close_pull(project_id: str, number: PullNumber, post: EditorPost) -> R
     return await _finish_pull(post, project_id, number, _close_pull)
 
 
-def _merge_pull(visit: SignedInRequest, project: Project, pull: LocalPull) -> None:
+def _merge_pull(signed_in: SignedInRequest, project: Project, pull: LocalPull) -> None:
     try:
-        visit.desk.pulls.merge(pull, visit.desk.open_mirror(project), visit.person.email)
+        signed_in.desk.pulls.merge(pull, signed_in.desk.open_mirror(project), signed_in.person.email)
     except RepositoryFailed as failure:
         raise MergeFailed(str(failure)) from None
 
 
-def _close_pull(visit: SignedInRequest, _project: Project, pull: LocalPull) -> None:
-    visit.desk.pulls.close(pull, visit.person.email)
+def _close_pull(signed_in: SignedInRequest, _project: Project, pull: LocalPull) -> None:
+    signed_in.desk.pulls.close(pull, signed_in.person.email)
 
 
 async def _finish_pull(
@@ -64,28 +66,28 @@ async def _finish_pull(
 
 
 async def _render_pull_page(
-    visit: SignedInRequest,
+    signed_in: SignedInRequest,
     project: Project,
     number: int,
     layout: DiffLayout = "unified",
     error: RequestError | None = None,
 ) -> Response:
-    pull = await run_in_thread(visit.desk.pulls.get_pull, project.id, number)
+    pull = await run_in_thread(signed_in.desk.pulls.get_pull, project.id, number)
     if layout == "raw":
-        return raw_diff_response(await run_in_thread(visit.desk.jobs.diff, project.id, pull.job_id))
+        return raw_diff_response(await run_in_thread(signed_in.desk.jobs.diff, project.id, pull.job_id))
     return await run_in_thread(
         render_page,
         "pull.html",
         error.status if error else 200,
-        visit=visit,
+        signed_in=signed_in,
         project=project,
         tab="jobs",
         title=f"{pull.title} · pull request {pull.number}",
         error=error.message if error else "",
         pull=pull,
-        job=await run_in_thread(visit.desk.jobs.get, project.id, pull.job_id),
-        change=await run_in_thread(load_change_view, visit.desk, project.id, pull.job_id),
-        look=layout,
-        here=f"/projects/{project.id}/pulls/{pull.number}",
+        job=await run_in_thread(signed_in.desk.jobs.get, project.id, pull.job_id),
+        change=await run_in_thread(load_change_view, signed_in.desk, project.id, pull.job_id),
+        layout=layout,
+        page_url=f"/projects/{project.id}/pulls/{pull.number}",
         dashboard=None,
     )

@@ -11,7 +11,7 @@ from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.ids import new_id
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
-from copydesk.web.dashboard.auth.access import Admin, AdminPost, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.projects.snippets import build_snippets
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
@@ -26,13 +26,13 @@ EXPIRY_WARNING_MS = 7 * clock.DAY
 @dataclass(frozen=True)
 class KeyRow:
     key: ApiKey
-    look: str
+    css_class: str
     state: str
 
 
 @router.get("/projects/{project_id}/keys")
-async def keys_page(project_id: str, visit: Viewer) -> Response:
-    return await _render_keys_page(visit, await visit.get_project(project_id), DEFAULT_FORM)
+async def keys_page(project_id: str, signed_in: ViewerRequest) -> Response:
+    return await _render_keys_page(signed_in, await signed_in.get_project(project_id), DEFAULT_FORM)
 
 
 @router.post("/projects/{project_id}/keys")
@@ -57,15 +57,15 @@ async def create_key(project_id: str, post: AdminPost) -> Response:
     except RequestError as error:
         return await _render_keys_page(post, project, typed, error)
     return render_page(
-        "key-made.html", 201, visit=post, project=project, tab="keys", title="Key created", key=key, secret=secret
+        "key-made.html", 201, signed_in=post, project=project, tab="keys", title="Key created", key=key, secret=secret
     )
 
 
 @router.get("/projects/{project_id}/keys/{key_id}/revoke")
-async def revoke_page(project_id: str, key_id: str, visit: Admin) -> Response:
-    project = await visit.get_project(project_id)
-    key = await run_in_thread(visit.desk.keys.get, project.id, key_id)
-    return render_page("key-revoke.html", visit=visit, project=project, tab="keys", title="Revoke key", key=key)
+async def revoke_page(project_id: str, key_id: str, signed_in: AdminRequest) -> Response:
+    project = await signed_in.get_project(project_id)
+    key = await run_in_thread(signed_in.desk.keys.get, project.id, key_id)
+    return render_page("key-revoke.html", signed_in=signed_in, project=project, tab="keys", title="Revoke key", key=key)
 
 
 @router.post("/projects/{project_id}/keys/{key_id}/revoke")
@@ -77,14 +77,14 @@ async def revoke_key(project_id: str, key_id: str, post: AdminPost) -> Response:
 
 
 async def _render_keys_page(
-    visit: SignedInRequest, project: Project, typed: dict[str, str], error: RequestError | None = None
+    signed_in: SignedInRequest, project: Project, typed: dict[str, str], error: RequestError | None = None
 ) -> Response:
-    api_keys, now = await run_in_thread(visit.desk.keys.list_for_project, project.id), clock.now()
+    api_keys, now = await run_in_thread(signed_in.desk.keys.list_for_project, project.id), clock.now()
     rows = [KeyRow(key, *describe_key_state(key, now)) for key in api_keys]
     return render_page(
         "keys.html",
-        refusal=error,
-        visit=visit,
+        error=error,
+        signed_in=signed_in,
         project=project,
         tab="keys",
         title="API keys",
@@ -94,8 +94,8 @@ async def _render_keys_page(
         next_id=new_id("key"),
         expiries=EXPIRY_LABELS,
         uses=SCOPE_LABELS,
-        per_hour=visit.desk.keys.limit.quota,
-        snippets=build_snippets(project, visit.desk.settings.base_url),
+        per_hour=signed_in.desk.keys.limit.quota,
+        snippets=build_snippets(project, signed_in.desk.settings.base_url),
     )
 
 

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.web.dashboard.auth.access import Viewer
+from copydesk.web.dashboard.auth.access import ViewerRequest
 from copydesk.web.dashboard.projects.snippets import build_snippets
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
@@ -31,28 +31,30 @@ class OnboardingSteps:
 
 
 @router.get("/projects/{project_id}")
-async def project_home(project_id: str, visit: Viewer) -> Response:
-    project = await visit.get_project(project_id)
-    steps = await run_in_thread(_load_steps, visit.desk, project)
+async def project_home(project_id: str, signed_in: ViewerRequest) -> Response:
+    project = await signed_in.get_project(project_id)
+    steps = await run_in_thread(_load_steps, signed_in.desk, project)
     return redirect(f"/projects/{project.id}/{'readership' if steps.job or steps.has_views else 'start'}")
 
 
 @router.get("/projects/{project_id}/start")
-async def start_page(project_id: str, visit: Viewer, stay: bool = False) -> Response:
+async def start_page(project_id: str, signed_in: ViewerRequest, stay: bool = False) -> Response:
     """Shows the steps. With `stay`, shows them even if there are page views already."""
-    project = await visit.get_project(project_id)
-    steps = await run_in_thread(_load_steps, visit.desk, project)
+    project = await signed_in.get_project(project_id)
+    steps = await run_in_thread(_load_steps, signed_in.desk, project)
     if steps.has_views and not stay:
         return redirect(_readership_path(project))
-    snippets = build_snippets(project, visit.desk.settings.base_url)
-    return render_page("start.html", visit=visit, project=project, title="Start", steps=steps, snippets=snippets)
+    snippets = build_snippets(project, signed_in.desk.settings.base_url)
+    return render_page(
+        "start.html", signed_in=signed_in, project=project, title="Start", steps=steps, snippets=snippets
+    )
 
 
 @router.get("/projects/{project_id}/start.json")
-async def start_state(project_id: str, visit: Viewer) -> Response:
+async def start_state(project_id: str, signed_in: ViewerRequest) -> Response:
     """Returns which steps are done, and the page to open once there are views."""
-    project = await visit.get_project(project_id)
-    steps = await run_in_thread(_load_steps, visit.desk, project)
+    project = await signed_in.get_project(project_id)
+    steps = await run_in_thread(_load_steps, signed_in.desk, project)
     state = {"steps": asdict(steps), "next": _readership_path(project) if steps.has_views else None}
     return JSONResponse(state, headers={"Cache-Control": "no-store"})
 

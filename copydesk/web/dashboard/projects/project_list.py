@@ -17,7 +17,7 @@ from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.projects.project_setup import NewProject, create_project
 from copydesk.jobs.storage.stats import ProjectJobCounts, count_jobs_by_project
-from copydesk.web.dashboard.auth.access import Admin, AdminPost, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest, ViewerRequest
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
 
@@ -36,8 +36,8 @@ class ProjectRow:
 
 
 @router.get("/projects")
-async def projects_page(visit: Viewer) -> Response:
-    desk = visit.desk
+async def projects_page(signed_in: ViewerRequest) -> Response:
+    desk = signed_in.desk
     all_projects, job_counts = await asyncio.gather(
         run_in_thread(desk.projects.all), run_in_thread(count_jobs_by_project, desk.database)
     )
@@ -46,12 +46,12 @@ async def projects_page(visit: Viewer) -> Response:
         ProjectRow(project, job_counts.get(project.id, ProjectJobCounts()), count)
         for project, count in zip(all_projects, visitors, strict=True)
     ]
-    return render_page("projects.html", visit=visit, tab="projects", title="Projects", rows=rows)
+    return render_page("projects.html", signed_in=signed_in, tab="projects", title="Projects", rows=rows)
 
 
 @router.get("/projects/new")
-async def new_project_page(visit: Admin) -> Response:
-    return _render_form(visit, {})
+async def new_project_page(signed_in: AdminRequest) -> Response:
+    return _render_form(signed_in, {})
 
 
 @router.post("/projects/new")
@@ -86,7 +86,7 @@ async def submit_new_project(post: AdminPost) -> Response:
 
 
 def _render_form(
-    visit: SignedInRequest,
+    signed_in: SignedInRequest,
     typed: Mapping[str, str],
     status: int = 200,
     faults: Mapping[str, str] | None = None,
@@ -95,15 +95,15 @@ def _render_form(
     return render_page(
         "project-new.html",
         status,
-        visit=visit,
+        signed_in=signed_in,
         tab="projects",
         title="New project",
         typed={**dict.fromkeys(FORM_FIELDS, ""), **typed},
         faults=faults or {},
         error=error or ("The project wasn’t created. Fix the problems below." if faults else ""),
         forges=FORGES,
-        models=check_models(visit.desk),
-        default_model=visit.desk.settings.model,
+        models=check_models(signed_in.desk),
+        default_model=signed_in.desk.settings.model,
     )
 
 

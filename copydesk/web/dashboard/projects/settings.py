@@ -15,7 +15,7 @@ from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.projects.option_checks import validate_options
 from copydesk.jobs.publish.repository_access import find_usable_branch
-from copydesk.web.dashboard.auth.access import AdminPost, SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import AdminPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.projects.project_list import REPOSITORY_TIMEOUT_SECONDS
 from copydesk.web.dashboard.projects.secret_fields import list_secret_fields
 from copydesk.web.dashboard.projects.setting_fields import SETTING_GROUPS, SettingGroup, format_values
@@ -27,8 +27,8 @@ router = APIRouter()
 
 
 @router.get("/projects/{project_id}/settings")
-async def settings_page(project_id: str, visit: Viewer, saved: str = "") -> Response:
-    return await _render_settings_page(visit, await visit.get_project(project_id), saved=saved)
+async def settings_page(project_id: str, signed_in: ViewerRequest, saved: str = "") -> Response:
+    return await _render_settings_page(signed_in, await signed_in.get_project(project_id), saved=saved)
 
 
 @router.post("/projects/{project_id}/settings")
@@ -96,12 +96,12 @@ async def create_webhook_secret(project_id: str, post: AdminPost) -> Response:
     secret = secrets.token_hex(32)
     await run_in_thread(post.desk.secrets.set, project.id, "webhook_secret", secret, actor=post.person.email)
     return render_page(
-        "webhook.html", visit=post, project=project, tab="settings", title="Webhook", hook=hook, secret=secret
+        "webhook.html", signed_in=post, project=project, tab="settings", title="Webhook", hook=hook, secret=secret
     )
 
 
 async def _render_settings_page(
-    visit: SignedInRequest,
+    signed_in: SignedInRequest,
     project: Project,
     status: int = 200,
     *,
@@ -111,11 +111,11 @@ async def _render_settings_page(
     error: str = "",
     notice: str = "",
 ) -> Response:
-    desk, sealed_at = visit.desk, await run_in_thread(visit.desk.secrets.read_update_times, project.id)
+    desk, sealed_at = signed_in.desk, await run_in_thread(signed_in.desk.secrets.read_update_times, project.id)
     return render_page(
         "settings.html",
         status,
-        visit=visit,
+        signed_in=signed_in,
         project=project,
         tab="settings",
         title="Settings",

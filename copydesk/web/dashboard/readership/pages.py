@@ -20,7 +20,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.report_schemas import AgentsResponse, TimeseriesResponse, ViewsResponse, VisitorsResponse
 from copydesk.web.api.schemas import ApiModel
-from copydesk.web.dashboard.auth.access import SignedInRequest, Viewer
+from copydesk.web.dashboard.auth.access import SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.readership.chart import Chart, build_chart
 from copydesk.web.dashboard.readership.date_ranges import (
     NO_RANGE,
@@ -89,63 +89,63 @@ class ReadershipReport:
 
 
 @router.get("")
-async def readership_page(project_id: str, request: Request, visit: Viewer) -> Response:
-    project, query = await visit.get_project(project_id), request.query_params
+async def readership_page(project_id: str, request: Request, signed_in: ViewerRequest) -> Response:
+    project, query = await signed_in.get_project(project_id), request.query_params
     try:
         selection = _parse_selection(project, query)
         page_query, number = parse_listing(query)
     except InvalidRequest as error:
-        return _render_error("readership.html", visit, project, query, error)
+        return _render_error("readership.html", signed_in, project, query, error)
     offset = (number - 1) * ROWS_PER_PAGE
-    report = await run_in_thread(_build_report, visit.desk, project, selection.chosen, page_query, offset)
+    report = await run_in_thread(_build_report, signed_in.desk, project, selection.chosen, page_query, offset)
     table_values = {
         "rows": build_page_rows(report.pages.rows),
         "choice": page_query,
         "number": number,
         "offset": offset,
     }
-    return _render_readership("readership.html", 200, visit, selection, report=report, **table_values)
+    return _render_readership("readership.html", 200, signed_in, selection, report=report, **table_values)
 
 
 @router.get("/agents")
-async def agents_page(project_id: str, request: Request, visit: Viewer) -> Response:
-    project, query = await visit.get_project(project_id), request.query_params
+async def agents_page(project_id: str, request: Request, signed_in: ViewerRequest) -> Response:
+    project, query = await signed_in.get_project(project_id), request.query_params
     try:
         selection, number = _parse_selection(project, query), parse_page_number(query)
     except InvalidRequest as error:
-        return _render_error("readership-agents.html", visit, project, query, error)
+        return _render_error("readership-agents.html", signed_in, project, query, error)
     offset, ai = (number - 1) * ROWS_PER_PAGE, project.collecting.ai_classes
-    rows, has_more = await run_in_thread(_list_agents, visit.desk, project, selection.chosen.days, offset)
+    rows, has_more = await run_in_thread(_list_agents, signed_in.desk, project, selection.chosen.days, offset)
     table_values = {"rows": rows, "has_more": has_more, "number": number, "offset": offset}
     return _render_readership(
-        "readership-agents.html", 200, visit, selection, report=True, ai=ai, rules_of=RULE_DAYS, **table_values
+        "readership-agents.html", 200, signed_in, selection, report=True, ai=ai, rules_of=RULE_DAYS, **table_values
     )
 
 
 @router.get("/feedback")
-async def feedback_page(project_id: str, request: Request, visit: Viewer) -> Response:
-    project, query = await visit.get_project(project_id), request.query_params
+async def feedback_page(project_id: str, request: Request, signed_in: ViewerRequest) -> Response:
+    project, query = await signed_in.get_project(project_id), request.query_params
     try:
         selection, number, cursor = _parse_selection(project, query), parse_page_number(query), _parse_cursor(query)
     except InvalidRequest as error:
-        return _render_error("readership-feedback.html", visit, project, query, error)
-    store, days, offset = visit.desk.feedback, selection.chosen.days, (number - 1) * ROWS_PER_PAGE
+        return _render_error("readership-feedback.html", signed_in, project, query, error)
+    store, days, offset = signed_in.desk.feedback, selection.chosen.days, (number - 1) * ROWS_PER_PAGE
     pages, has_more = await run_in_thread(store.count_by_page, project.id, days, ROWS_PER_PAGE, offset)
-    remarks, next_cursor = await run_in_thread(store.list_entries, project.id, days, ROWS_PER_PAGE, cursor)
+    entries, next_cursor = await run_in_thread(store.list_entries, project.id, days, ROWS_PER_PAGE, cursor)
     table_values = {"pages": pages, "has_more": has_more, "number": number, "offset": offset}
-    remark_values = {"remarks": remarks, "following": next_cursor, "cursor": cursor}
+    entry_values = {"entries": entries, "next_cursor": next_cursor, "cursor": cursor}
     return _render_readership(
-        "readership-feedback.html", 200, visit, selection, report=True, **table_values, **remark_values
+        "readership-feedback.html", 200, signed_in, selection, report=True, **table_values, **entry_values
     )
 
 
 @router.get("/{report}.csv")
-async def download_csv(project_id: str, report: str, request: Request, visit: Viewer) -> Response:
-    project = await visit.get_project(project_id)
+async def download_csv(project_id: str, report: str, request: Request, signed_in: ViewerRequest) -> Response:
+    project = await signed_in.get_project(project_id)
     if report not in REPORT_COLUMNS:
         raise NotFound
     selection = _parse_selection(project, request.query_params)
-    text = await run_in_thread(_render_csv, visit.desk, project, selection.chosen.days, report)
+    text = await run_in_thread(_render_csv, signed_in.desk, project, selection.chosen.days, report)
     file_name = (
         f"{report}-{selection.chosen.from_day}-{selection.chosen.to_day}" if selection.chosen.from_day else report
     )
@@ -167,18 +167,23 @@ def _parse_cursor(query: Mapping[str, str]) -> str | None:
 
 
 def _render_readership(
-    template: str, status: int, visit: SignedInRequest, selection: ReadershipSelection, **values: Any
+    template: str, status: int, signed_in: SignedInRequest, selection: ReadershipSelection, **values: Any
 ) -> Response:
-    frame: dict[str, Any] = {"visit": visit, "project": selection.project, "tab": "readership", "title": "Analytics"}
-    return render_page(template, status, None, look=selection, **frame, **values)
+    frame: dict[str, Any] = {
+        "signed_in": signed_in,
+        "project": selection.project,
+        "tab": "readership",
+        "title": "Analytics",
+    }
+    return render_page(template, status, None, selection=selection, **frame, **values)
 
 
 def _render_error(
-    template: str, visit: SignedInRequest, project: Project, query: Mapping[str, str], error: InvalidRequest
+    template: str, signed_in: SignedInRequest, project: Project, query: Mapping[str, str], error: InvalidRequest
 ) -> Response:
     """Renders the page with the typed values and the error, and without any numbers."""
     selection = ReadershipSelection(project, query, NO_RANGE)
-    return _render_readership(template, error.status, visit, selection, report=None, error=error.message)
+    return _render_readership(template, error.status, signed_in, selection, report=None, error=error.message)
 
 
 def _build_report(

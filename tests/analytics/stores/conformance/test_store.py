@@ -35,10 +35,12 @@ def make_view(
     agent: str = "",
     project: str = "docs",
     rule: str = "rule",
-    table: str = "1",
+    agent_table_version: str = "1",
 ) -> PageView:
     operator, at = agent and "Example", day * DAY + 5
-    return PageView(project, path, at, VisitorClass(kind), agent, operator, rule, table, visitor, "", "", 200, event)
+    return PageView(
+        project, path, at, VisitorClass(kind), agent, operator, rule, agent_table_version, visitor, "", "", 200, event
+    )
 
 
 def log_and_fold(store: Store, *views: PageView) -> None:
@@ -195,7 +197,11 @@ def test_agents_list_every_class_but_visitors_only_humans_and_ai(store: Store) -
 
 def test_rules_of_an_agent_are_available_until_raw_views_are_dropped(store: Store) -> None:
     reader = partial(make_view, kind="assistant", agent="Reader")
-    log_and_fold(store, reader(rule="token:reader", table="1"), reader(rule="token:reader", table="2"))
+    log_and_fold(
+        store,
+        reader(rule="token:reader", agent_table_version="1"),
+        reader(rule="token:reader", agent_table_version="2"),
+    )
     log_and_fold(store, reader(rule="range:example", day=MONDAY + 1), make_view(rule="browser", project="other"))
     store.log_views([reader(rule="signed")])
     by_token, by_range = (
