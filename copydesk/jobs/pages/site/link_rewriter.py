@@ -192,7 +192,7 @@ def list_base_folders(page: str, path: str) -> Iterator[str]:
         yield from (posixpath.join(root, asset) for root in roots for asset in ASSET_FOLDERS)
         return
     yield posixpath.dirname(page)
-    if stem(page) not in INDEX_NAMES:
+    if stem(page) not in INDEX_NAMES and extension(path) not in PAGE_EXTENSIONS:
         yield strip_extension(page)  # relative to the page's address, where the page acts as a folder
 
 
