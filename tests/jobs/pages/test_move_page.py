@@ -308,3 +308,90 @@ def test_protected_navigation_does_not_stop_the_move(workspace: Make) -> None:
     protected = Workspace(space.tree, refuse_dot_folders)
     assert move_page(protected, "docs/setup.md", "docs/install.md") == ["docs/a.md"]
     assert protected.read("docs/.vitepress/config.ts") == config
+
+
+DOCUSAURUS = {"docusaurus.config.js": b"module.exports = {i18n: {locales: ['en', 'fr']}}"}
+VERSION, FRENCH = "versioned_docs/version-1.0", "i18n/fr/docusaurus-plugin-content-docs/current"
+
+
+@pytest.mark.parametrize("number", ["", "01-"])
+@pytest.mark.parametrize(
+    ("folder", "links", "entries"),
+    [
+        ("docs", "/docs/g/intro /docs/1.0/intro /fr/docs/intro /en/docs/g/intro /blog/intro", ("g/intro", "intro")),
+        (VERSION, "/docs/intro /docs/1.0/g/intro /fr/docs/intro /en/docs/intro /blog/intro", ("intro", "g/intro")),
+        (FRENCH, "/docs/intro /docs/1.0/intro /fr/docs/g/intro /en/docs/intro /blog/intro", ("intro", "intro")),
+        ("blog", "/docs/intro /docs/1.0/intro /fr/docs/intro /en/docs/intro /blog/g/intro", ("intro", "intro")),
+    ],
+)
+def test_page_with_the_same_address_in_another_version_keeps_its_links(
+    workspace: Make, number: str, folder: str, links: str, entries: tuple[str, str]
+) -> None:
+    sidebars = ("sidebars.json", "versioned_sidebars/version-1.0-sidebars.json")
+    body = " ".join(f"[x]({link})" for link in links.replace("/g/", "/").split())
+    space = workspace(
+        {
+            **DOCUSAURUS,
+            **{f"{each}/{number}intro.md": b"" for each in ("docs", "blog", VERSION, FRENCH)},
+            **dict.fromkeys(sidebars, b'{"docs": ["intro"]}'),
+            "docs/a.md": body.encode(),
+        }
+    )
+    move_page(space, f"{folder}/{number}intro.md", f"{folder}/g/{number}intro.md")
+    assert space.read("docs/a.md").decode() == " ".join(f"[x]({link})" for link in links.split())
+    assert tuple(space.read(path).decode() for path in sidebars) == tuple(f'{{"docs": ["{each}"]}}' for each in entries)
+
+
+def test_relative_link_in_a_version_leads_to_the_same_version(workspace: Make) -> None:
+    space = workspace({**DOCUSAURUS, "docs/01-a.md": b"", f"{VERSION}/01-a.md": b"", f"{VERSION}/b.md": b"[x](a)"})
+    assert move_page(space, "docs/01-a.md", "docs/g/01-a.md") == []
+
+
+@pytest.mark.parametrize(
+    ("files", "old", "new", "page", "after"),
+    [
+        ({"docs/guide.md": "[x](setup.md)"}, "docs/setup.md", "docs/guide/setup.md", "docs/guide.md", "guide/setup.md"),
+        ({"docs/a.md": "[x](../README.md)"}, "README.md", "docs/README.md", "docs/a.md", "README.md"),
+        ({"docs/h.md": "[x](a.md)", "docs/a.md": ""}, "docs/h.md", "docs/h/index.md", "docs/h/index.md", "../a.md"),
+        ({"docs/h/index.md": "[x](../a.md)", "docs/a.md": ""}, "docs/h/index.md", "docs/h.md", "docs/h.md", "a.md"),
+        ({"docs/h/index.md": "[x](../i.png)", "docs/i.png": ""}, "docs/h/index.md", "docs/h.md", "docs/h.md", "i.png"),
+        ({"docs/h/index.md": "[x](../a/)", "docs/a.md": ""}, "docs/h/index.md", "docs/h.md", "docs/h.md", "../a/"),
+        ({"docs/h.md": "[x](../a/)", "docs/a.md": ""}, "docs/h.md", "docs/h/index.md", "docs/h/index.md", "../a/"),
+        (
+            {"docs/g/a.md": "[x](s.md)", "docusaurus.config.js": ""},
+            "docs/g/s.md",
+            "docs/s.md",
+            "docs/g/a.md",
+            "../s.md",
+        ),
+    ],
+)
+def test_link_is_not_left_to_a_less_common_way_of_finding_its_file(
+    workspace: Make, files: dict[str, str], old: str, new: str, page: str, after: str
+) -> None:
+    """The resolver would find the file by the old link too, as if the page were a folder, or from the site's root."""
+    contents = {"mkdocs.yml": ""} | files if "docusaurus.config.js" not in files else files
+    space = workspace({old: b"", **{path: text.encode() for path, text in contents.items()}})
+    move_page(space, old, new)
+    assert space.read(page).decode() == f"[x]({after})"
+
+
+@pytest.mark.parametrize(
+    ("config", "include"),
+    [("docs/.vitepress/config.ts", "<!--@include: {}-->"), ("_config.yml", "{{% include_relative {} %}}")],
+)
+def test_relative_include_starts_from_the_folder_of_its_page(workspace: Make, config: str, include: str) -> None:
+    space = workspace({config: b"", "docs/g/a.md": include.format("./s.md").encode(), "docs/g/s.md": b""})
+    move_page(space, "docs/g/s.md", "docs/s.md")
+    assert space.read("docs/g/a.md").decode() == include.format("../s.md")
+    move_page(space, "docs/g/a.md", "docs/g/h/a.md")
+    assert space.read("docs/g/h/a.md").decode() == include.format("../../s.md")
+
+
+def test_address_has_no_number_and_a_path_no_space(workspace: Make) -> None:
+    body = b"[x](s) [y](/docs/s) [z](s.md) [s](@site/docs/s.md)"
+    space = workspace({**DOCUSAURUS, "docs/a.md": body, "docs/s.md": b""})
+    move_page(space, "docs/s.md", "docs/g/02-s t.md")
+    assert (
+        space.read("docs/a.md") == b"[x](g/s%20t) [y](/docs/g/s%20t) [z](g/02-s%20t.md) [s](@site/docs/g/02-s%20t.md)"
+    )

@@ -95,7 +95,7 @@ def parse_front_matter(body: str) -> FrontMatter | None:
     if match is None:
         return None
     inner, is_toml = match["inner"], match[1] == "+++"
-    if len(inner) > MAX_FRONT_MATTER_CHARS or TEMPLATE_PATTERN.search(inner):
+    if len(inner) > MAX_FRONT_MATTER_CHARS:
         parsed = UNREADABLE_FIELDS
     elif is_toml:
         parsed = ParsedFields(_load_toml(inner))
@@ -104,6 +104,8 @@ def parse_front_matter(body: str) -> FrontMatter | None:
     keys = _find_keys(inner, is_toml) if parsed.fields is None else tuple(parsed.fields)
     if parsed.fields is None and not keys and not is_toml:
         return None  # two horizontal rules with text between them
+    if TEMPLATE_PATTERN.search(inner):
+        parsed = UNREADABLE_FIELDS  # a template fills in the values later
     return FrontMatter(match.start("inner"), match.end("inner"), match.end(), is_toml, keys, parsed)
 
 

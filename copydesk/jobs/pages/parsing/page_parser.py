@@ -109,7 +109,7 @@ def _parse_fields(body: str) -> tuple[Mapping[str, Any], tuple[int, ...], bool, 
     matter = front_matter.parse_front_matter(body)
     if matter is None:
         if not front_matter.is_unclosed(body):
-            return {}, (), True, []
+            return {}, (), not body.startswith("+++"), []  # TOML that never ends cannot be read
         message = "The front matter has no closing `---`."
         return {}, (), False, [PageProblem(front_matter.FRONT_MATTER_RULE, 1, message)]
     problems = list(matter.parsed.problems)

@@ -3,7 +3,7 @@
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from copydesk.jobs.pages.site.paths import is_within
@@ -44,6 +44,21 @@ class DocsSite:
                     return root
             return path[: match.end() - 1] if match and is_within(path, self.folder) else None
         return next((root for root in self.roots if is_within(path, root)), None)
+
+    def list_roots(self, names: Sequence[str]) -> Iterator[str]:
+        """Yields the folders in which to search for an address, by the names before it: a locale, a version, a route.
+
+        Only Docusaurus has several, and only there does the order matter."""
+        if self.kind != "docusaurus":
+            return
+        versions = [f"version-{name}" for name in names]
+        for locale in names:
+            for route in dict.fromkeys((*names, "docs")):
+                folder = _join(self.folder, f"i18n/{locale}/docusaurus-plugin-content-{route}")
+                yield from (_join(folder, name) for name in (*versions, "current", ""))
+        yield from (_join(self.folder, f"versioned_docs/{version}") for version in versions)
+        yield from (_join(self.folder, name) for name in names or ["src/pages"])
+        yield from self.roots
 
 
 DOCUSAURUS_ROOT_PATTERN = re.compile(

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from urllib.parse import unquote
 
@@ -50,6 +50,8 @@ class LinkResolver:
         self.site_by_page: dict[str, DocsSite | None] = {}
         self._redirects = {site: Redirects(site.redirects) for site in self.sites}
         self.files_by_address: dict[DocsSite, dict[str, str]] = {site: {} for site in self.sites}
+        # Versions, translations and the blog of a Docusaurus site have pages with the same addresses.
+        self._files_by_root: dict[str, dict[str, str]] = {}
         self.labels: dict[DocsSite | None, set[str]] = {}
         self._resolved: dict[tuple[str, str], str | None] = {}
         self._anchors_by_page: dict[str, PageAnchors] = {}
@@ -89,9 +91,12 @@ class LinkResolver:
         if facts.labels:
             self.labels.setdefault(site, set()).update(facts.labels)
         if site is not None and root is not None:
-            files_by_address = self.files_by_address[site]
+            indexes = [self.files_by_address[site]]
+            if site.kind == "docusaurus":
+                indexes.append(self._files_by_root.setdefault(root, {}))
             for address in list_addresses(site.kind, strip_folder(path, root), facts):
-                files_by_address[address] = min(path, files_by_address.get(address, path))
+                for index in indexes:
+                    index[address] = min(path, index.get(address, path))
 
     def resolve(self, page: str, target: str) -> str | None:
         """Returns the file or folder that a link on this page leads to, or None if there is neither."""
@@ -181,11 +186,11 @@ class LinkResolver:
 
     def _find_by_address(self, site: DocsSite, path: str) -> str | None:
         """Finds a page by its address, which may begin with a base path, a route or a locale."""
-        files_by_address = self.files_by_address[site]
         path = path.removesuffix(".html").removesuffix(".md").removesuffix("/index")
+        names: list[str] = []
         for _ in range(4):
-            if path in files_by_address:
-                return files_by_address[path]
+            if path in self.files_by_address[site]:
+                return self.find_page(site, path, names)
             if path and self._redirects[site].matches(path):
                 return path
             for asset in site.asset_folders:
@@ -196,8 +201,16 @@ class LinkResolver:
                 r"v?\d+(\.[\dx]+)*|[a-z]{2}(-[A-Za-z]{2,4})?", first
             ):
                 return None
+            names.append(first)
             path = remainder
         return None
+
+    def find_page(self, site: DocsSite, address: str, names: Sequence[str]) -> str | None:
+        """Finds the page with an address. If there are several, `names` decides: the names before the address."""
+        for root in site.list_roots(names):
+            if address in (files_by_address := self._files_by_root.get(root, {})):
+                return files_by_address[address]
+        return self.files_by_address[site].get(address)
 
     def _find_below_page(self, site: DocsSite, page: str, path: str) -> str | None:
         """Finds a path relative to the page's address, or in any folder of pages.
@@ -215,7 +228,7 @@ class LinkResolver:
                 continue
             address = NUMBER_PREFIX_PATTERN.sub(r"\1", candidate.removesuffix(".html"))
             if address in self.files_by_address[site] and extension(path) not in (".md", ".mdx"):
-                return self.files_by_address[site][address]
+                return self._files_by_root.get(root, {}).get(address, self.files_by_address[site][address])
             for root_folder in site.roots:
                 if existing := self.find_at(join_path(root_folder, candidate)):
                     return existing

@@ -17,9 +17,16 @@ from copydesk.jobs.pages.site.include_paths import (
     find_included_file,
     parse_include,
 )
-from copydesk.jobs.pages.site.link_resolver import ASSET_FOLDERS, IMPLIED_ENDINGS, LinkResolver
+from copydesk.jobs.pages.site.link_resolver import (
+    ASSET_FOLDERS,
+    IMPLIED_ENDINGS,
+    NUMBER_PREFIX_PATTERN,
+    LinkResolver,
+)
 from copydesk.jobs.pages.site.paths import is_within, list_parent_folders, split_target, strip_folder
 
+RELATIVE_INCLUDES = ("vitepress", "liquid include_relative")
+"""Kinds of includes that start from the page's folder, although the resolver searches for them in others too."""
 UNENCODED_CHAR_PATTERN = re.compile(r"[A-Za-z0-9/_.~!$&'*+,;=@:-]")
 
 
@@ -54,15 +61,43 @@ def rewrite_reference(
 
     `pages` are the old and the new path of the page with the reference, and `files` those of the file that it leads to.
     """
-    page, file = pages[1], files[1]
     if kind in INCLUDE_PARSERS:
         candidates = _list_new_includes(before, kind, target, pages, files)
+        is_same_way = _is_same_include(before, after, kind, target, pages)
     else:
         candidates = _list_new_links(before, after, target, pages, files)
-    for candidate in (target, *candidates):
-        if find_referenced_file(after, page, kind, candidate) == file:
+        is_same_way = _is_same_link(target, pages, files)
+    for candidate in (target, *candidates) if is_same_way else candidates:
+        if find_referenced_file(after, pages[1], kind, candidate) == files[1]:
             return candidate
     return target
+
+
+def _is_same_link(target: str, pages: tuple[str, str], files: tuple[str, str]) -> bool:
+    """Returns False if an unchanged link would name its file in another way than before the move.
+
+    The resolver would still find the file, for example as if the page were a folder, but the generator might not."""
+    old_style, new_style = (find_link_style(page, target, file) for page, file in zip(pages, files, strict=True))
+    if old_style is None or target.startswith("/"):
+        return True
+    if new_style is None:
+        return False
+    # The address of an index page is its folder, so that both ways are the same for addresses.
+    is_address = extension(split_target(target)[0]) in ("", ".html")
+    has_index = any(stem(page) in INDEX_NAMES for page in pages)
+    return old_style.is_relative_to_address == new_style.is_relative_to_address or (is_address and has_index)
+
+
+def _is_same_include(before: LinkResolver, after: LinkResolver, kind: str, target: str, pages: tuple[str, str]) -> bool:
+    """Returns False if an unchanged include would start from another folder than the page's, as it did before."""
+    if kind not in RELATIVE_INCLUDES:
+        return True
+    starts_from_page = []
+    for resolver, page in zip((before, after), pages, strict=True):
+        include = parse_include(resolver, page, kind, target)
+        included = find_included_file(resolver, include) if include and not include.prefix else None
+        starts_from_page.append(included is not None and included.base == posixpath.dirname(page))
+    return starts_from_page[0] == starts_from_page[1]
 
 
 def _list_new_includes(
@@ -97,13 +132,17 @@ def _list_new_links(
     old_path, query_and_anchor = split_target(target)
     style = find_link_style(pages[0], target, files[0])
     if style:
-        yield rewrite_target(target, pages[1], style, files[1])
+        new_target = rewrite_target(target, pages[1], style, files[1])
+        file_site = after.site_by_page.get(files[1])
+        if style.omitted_ending and file_site is not None and file_site.kind == "docusaurus":
+            yield NUMBER_PREFIX_PATTERN.sub(r"\1", split_target(new_target)[0]) + query_and_anchor
+        yield new_target
     if old_path.startswith("/"):
         for address in _list_new_addresses(before, after, unquote(old_path), files):
             yield encode_like(address, old_path) + query_and_anchor
     site = before.site_by_page.get(pages[0])
     if site is not None and old_path.startswith("@site/") and is_within(files[1], site.folder):
-        yield f"@site/{strip_folder(files[1], site.folder)}{query_and_anchor}"
+        yield f"@site/{encode_like(strip_folder(files[1], site.folder), old_path)}{query_and_anchor}"
     path = relative_path(files[1], posixpath.dirname(pages[1]), old_path)
     yield encode_like(path, old_path) + query_and_anchor
 
@@ -153,7 +192,7 @@ def list_base_folders(page: str, path: str) -> Iterator[str]:
         yield from (posixpath.join(root, asset) for root in roots for asset in ASSET_FOLDERS)
         return
     yield posixpath.dirname(page)
-    if stem(page) not in INDEX_NAMES:
+    if stem(page) not in INDEX_NAMES and extension(path) not in PAGE_EXTENSIONS:
         yield strip_extension(page)  # relative to the page's address, where the page acts as a folder
 
 
@@ -164,7 +203,8 @@ def rewrite_target(target: str, page: str, style: LinkStyle, file: str) -> str:
     if old_path.startswith("/"):
         new_path = "/" + (strip_folder(short_path, style.base) if is_within(short_path, style.base) else short_path)
     else:
-        base = strip_extension(page) if style.is_relative_to_address else posixpath.dirname(page)
+        is_below_page = style.is_relative_to_address and stem(page) not in INDEX_NAMES
+        base = strip_extension(page) if is_below_page else posixpath.dirname(page)
         new_path = relative_path(short_path, base, old_path)
     return encode_like(new_path + (style.url_ending if new_path.strip("./") else ""), old_path) + query_and_anchor
 

@@ -34,13 +34,9 @@ def resolve_entry(resolver: LinkResolver, site: DocsSite, nav_path: str, value: 
 def _resolve_docusaurus_id(resolver: LinkResolver, site: DocsSite, nav_path: str, name: str) -> str | None:
     """Resolves a Docusaurus ID: the path without number prefixes, or with the front matter's `id` as its last name."""
     version = VERSIONED_SIDEBAR_PATTERN.search(nav_path)
-    files_by_address = resolver.files_by_address[site]
-    if version:
-        root = join_path(site.folder, f"versioned_docs/version-{version[1]}") or ""
-        for file in (f"{root}/{name}{kind}" for kind in (".md", ".mdx")):
-            if file in resolver.files:
-                return file
-    return files_by_address.get(name) or files_by_address.get(NUMBER_PREFIX_PATTERN.sub(r"\1", name))
+    names = ["docs", version[1]] if version else ["docs"]
+    unnumbered = NUMBER_PREFIX_PATTERN.sub(r"\1", name)
+    return resolver.find_page(site, name, names) or resolver.find_page(site, unnumbered, names)
 
 
 def find_entry_file(resolver: LinkResolver, nav_path: str, value: str) -> str | None:

@@ -92,6 +92,7 @@ def _assert_as_yaml(inner: str) -> None:
         ("---\na: [\nb: 1\n---\n", ("a", "b")),
         ('+++\ntitle = "A"\n[menu]\nweight = 1\n+++\n', ("title", "menu")),
         ("---\n---\n", ()),
+        ('---\n{a: 1, "b": "{{ x }}"}\n---\n', ("a", "b")),
         ("---\n\nText\n\n---\n", None),
         ("\n---\ntitle: A\n---\n", None),
         ("---\ntitle: A\n", None),

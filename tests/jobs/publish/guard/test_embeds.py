@@ -55,6 +55,7 @@ MARKDOWN = {
     "a diagram": f"```mermaid\nflowchart TD\n  A@{{ img: \"{EVIL}\" }}\n```",
     "front matter": f"---\nicon: {EVIL}\n---\n\nWords.",
     "a redirect in front matter": f"---\nredirect_to: {EVIL}\n---\n\nWords.",
+    "front matter in braces": f'---\n{{icon: "{EVIL}", title: "{{{{ x }}}}"}}\n---\n\nWords.',
     "front matter that is no data": f"---\ntitle: [\nicon: {EVIL}\n---\n\nWords.",
     "a reference with a space": f"![x] [pic]\n\n[pic]: {EVIL}",
     "a reference in a paragraph": f"![x][pic]\nwords\n[pic]: {EVIL}",
