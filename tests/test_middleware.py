@@ -200,7 +200,7 @@ def test_refused_views_are_counted_and_logged_once(collector: FakeCollector, cap
             views.queue.close()
     assert views.queue.lost == 2
     assert len(collector.requests) == 2
-    assert [record.getMessage() for record in caplog.records] == ["ViewRecorder were lost, 1 so far: 401 No such key."]
+    assert [record.getMessage() for record in caplog.records] == ["Views were lost, 1 so far: 401 No such key."]
 
 
 def test_the_key_does_not_follow_a_redirect(collector: FakeCollector) -> None:

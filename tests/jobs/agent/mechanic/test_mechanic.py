@@ -187,7 +187,7 @@ def test_a_broken_link_with_one_possible_target_is_fixed(workspace: Make, link: 
 def test_path_of_a_broken_link_starts_from_the_folder_of_its_page(workspace: Make) -> None:
     """Only an address, which has no extension, may start from the page as if it were a folder."""
     space = workspace({"docs/guide.md": b"[x](README.md)", "docs/README.mdx": b"", "docs/guide/README.mdx": b""})
-    work(space, "fix broken links")
+    run_mechanic(space, "fix broken links")
     assert space.changes() == {"docs/guide.md": b"[x](README.mdx)"}
 
 
