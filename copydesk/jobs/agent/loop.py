@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from copydesk.jobs.agent import stuck_detection
@@ -38,9 +38,11 @@ class StartingCommits(BaseModel):
 
 
 class ReviewFindings(BaseModel):
-    """The findings of a review of finished work; None means that there are none."""
+    """The findings of a review of finished work; None means that there are none. The journal names them `found`."""
 
-    found: str | None
+    model_config = ConfigDict(validate_by_name=True, serialize_by_alias=True)
+
+    findings: str | None = Field(validation_alias="found", serialization_alias="found")
 
 
 MAX_REVIEWS = 3
@@ -191,8 +193,8 @@ class AgentLoop:
             return None
         review = self.review
         return self.journal.run_step(
-            f"turn-{turn}-review", ReviewFindings, lambda: ReviewFindings(found=review(workspace))
-        ).found
+            f"turn-{turn}-review", ReviewFindings, lambda: ReviewFindings(findings=review(workspace))
+        ).findings
 
     def _load_history(self, workspace: Workspace) -> Conversation:
         """Returns the conversation of the job's earlier runs, and replays edits that were not published.
@@ -207,7 +209,7 @@ class AgentLoop:
                     conversation += TypeAdapter(list[Prompt]).validate_json(data)
                 elif step_name.endswith("-reply"):
                     conversation.append(Reply.model_validate_json(data))
-                elif step_name.endswith("-review") and (findings := ReviewFindings.model_validate_json(data).found):
+                elif step_name.endswith("-review") and (findings := ReviewFindings.model_validate_json(data).findings):
                     conversation.append(Prompt(text=findings))
                 elif step_name.endswith("-acts"):
                     tool_round = ToolRound.model_validate_json(data)

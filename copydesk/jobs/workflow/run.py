@@ -89,13 +89,13 @@ class Run:
             self._push_commit(publisher, committed, pinned)
             pull_request = self._open_pull_request(pinned, workspace, finished, review, committed, change_notes)
         consequence = "so it is a draft" if pull_request.draft else "which its description lists"
-        faults_note = f"The checks found problems in the pull request, {consequence}." if review.faults else None
+        findings_note = f"The checks found problems in the pull request, {consequence}." if review.findings else None
         executed_note = (
             f"The pull request changes files that are executed, {consequence}." if change_notes.executed_files else None
         )
         return JobOutcome(
             COMPLETED,
-            message=" ".join(filter(None, [committed.note, faults_note, executed_note, *pull_request.notes])) or None,
+            message=" ".join(filter(None, [committed.note, findings_note, executed_note, *pull_request.notes])) or None,
         )
 
     @cached_property
@@ -150,19 +150,19 @@ class Run:
             reviewer.origin,
             root=self.project.root,
             check=reviewer.describe_for_model,
-            review=lambda workspace: self._find_faults(workspace, reviewer),
+            review=lambda workspace: self._review_before_finish(workspace, reviewer),
             describe_repository=self.work.describe_repository,
             run_tool=self.work.run_tool,
         )
         return agent_loop.run(workspace)
 
-    def _find_faults(self, workspace: Workspace, reviewer: Reviewer) -> str | None:
-        """Returns the problems that the model must fix before it may finish, or None."""
+    def _review_before_finish(self, workspace: Workspace, reviewer: Reviewer) -> str | None:
+        """Returns the findings that the model must fix before it may finish, or None."""
         try:
             self._check_publishable(workspace)
         except publish_guard.PublishRefused as refusal:
             return f"Not finished yet: this cannot be published. {refusal} Fix that, then call finish again."
-        return reviewer.explain_faults(workspace) or self._find_overreach(workspace)
+        return reviewer.explain_findings(workspace) or self._find_overreach(workspace)
 
     def _find_overreach(self, workspace: Workspace) -> str | None:
         """Returns advice if many small edits add up to a rewrite, which would be refused as a single edit.
@@ -183,13 +183,13 @@ class Run:
         with self.journal.step("check", ReviewResult) as step:
             if not step.is_done:
                 review = reviewer.review(workspace)
-                result = {"passed": not review.faults, "faults": review.faults[:20]}
+                result = {"passed": not review.findings, "faults": review.findings[:20]}
                 step.save(review, events=[NewEvent(EventKind.CHECKED, result)], job={"checks": review.checks})
         review = step.result
-        if review.faults and self.project.policy.on_check_failure == "fail":
-            count = f"{len(review.faults)} problem{'' if len(review.faults) == 1 else 's'}"
+        if review.findings and self.project.policy.on_check_failure == "fail":
+            count = f"{len(review.findings)} problem{'' if len(review.findings) == 1 else 's'}"
             raise JobFailed(
-                f"The checks found {count} in the change. The first one: {review.faults[0]}", Reason.CHECKS_FAILED
+                f"The checks found {count} in the change. The first one: {review.findings[0]}", Reason.CHECKS_FAILED
             )
         return review
 
@@ -242,7 +242,7 @@ class Run:
             base_note=committed.note,
             files=diff_trees(tree.repository, tree.root, write_changed_tree(tree, changes)),
             checks=review.summary_lines,
-            findings=review.faults,
+            findings=review.findings,
             executed_files=change_notes.executed_files,
             external_urls=change_notes.external_addresses,
             usage=self.journal.load_job().usage,
@@ -257,7 +257,7 @@ class Run:
             text=render_pull_body(
                 self.job, [redact_secrets(prompt, secret_values) for prompt in self._read_prompts()], report, link
             ),
-            draft=self.job.draft or bool(review.faults) or bool(change_notes.executed_files),
+            draft=self.job.draft or bool(review.findings) or bool(change_notes.executed_files),
             base=pinned.base if pinned.head else committed.onto,
             head=committed.commit,
         )
