@@ -25,7 +25,7 @@ from copydesk.jobs.sandbox.probe import probe
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool
 from copydesk.jobs.workflow.maintenance import archive_and_expire, detect_merges, pack_mirrors
-from copydesk.jobs.workflow.run import Run
+from copydesk.jobs.workflow.run import RunWorkflow
 from copydesk.jobs.workspace.repository_limits import MIB
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ class RunExecutor:
         except UserFacingError as failure:
             raise JobFailed(str(failure), Reason.REPOSITORY_ERROR) from None
         with open_forge_if_remote(project, secrets, attempt.deadline) as forge:
-            return Run(
+            return RunWorkflow(
                 settings=self.settings,
                 journal=journal,
                 attempt=attempt,

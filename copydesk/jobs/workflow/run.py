@@ -41,8 +41,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Run:
-    """One attempt at a run, with everything it needs. `forge` is None for the local forge."""
+class RunWorkflow:
+    """Executes the steps of a run within one attempt. `forge` is None for the local forge."""
 
     settings: Settings
     journal: Journal
@@ -65,7 +65,7 @@ class Run:
         reviewer = Reviewer(
             self.project,
             self.mirror.tree(pinned.base),
-            self.work.check_workspace,
+            self.isolated.check_workspace,
             self.sandbox,
             self.attempt.stoppable,
             self.settings.check_tools,
@@ -85,7 +85,7 @@ class Run:
             )
             publisher = self._build_publisher(pinned, workspace, finished)
             committed = self.journal.run_step("commit", CommitResult, lambda: self._with_retries(publisher.commit))
-            change_notes = self.work.describe_change(workspace)
+            change_notes = self.isolated.describe_change(workspace)
             self._push_commit(publisher, committed, pinned)
             pull_request = self._open_pull_request(pinned, workspace, finished, review, committed, change_notes)
         consequence = "so it is a draft" if pull_request.draft else "which its description lists"
@@ -105,7 +105,7 @@ class Run:
         return Mirror.for_project(self.settings.mirrors_folder, self.project, token, self.attempt.stoppable, limits)
 
     @cached_property
-    def work(self) -> IsolatedWork:
+    def isolated(self) -> IsolatedWork:
         """Returns an object that reads untrusted text in child processes, which end when this attempt is stopped."""
         return IsolatedWork(self.children, self.attempt.stoppable, self.project.policy.unprotected_paths)
 
@@ -143,7 +143,7 @@ class Run:
             self.journal.enter_phase(Phase.THINKING)
         model = self.model()
         agent_loop = AgentLoop(
-            IsolatedMechanic(self.work) if isinstance(model, Mechanic) else model,
+            IsolatedMechanic(self.isolated) if isinstance(model, Mechanic) else model,
             self.journal,
             self.attempt,
             Budget.from_settings(self.settings),
@@ -151,8 +151,8 @@ class Run:
             root=self.project.root,
             check=reviewer.describe_for_model,
             review=lambda workspace: self._review_before_finish(workspace, reviewer),
-            describe_repository=self.work.describe_repository,
-            run_tool=self.work.run_tool,
+            describe_repository=self.isolated.describe_repository,
+            run_tool=self.isolated.run_tool,
         )
         return agent_loop.run(workspace)
 
@@ -170,7 +170,7 @@ class Run:
         Advises only once per attempt, so that the model can finish if the task asks for a rewrite."""
         if self.job.model == "mechanic" or self.advised_paths:  # the mechanic reformats only on request
             return None
-        overreach = self.work.find_overreach(workspace)
+        overreach = self.isolated.find_overreach(workspace)
         if overreach is None:
             return None
         path, advice = overreach
@@ -197,7 +197,7 @@ class Run:
         publish_guard.refuse_protected(path, self.project.policy.unprotected_paths, self.project.root)
 
     def _check_publishable(self, workspace: Workspace, texts: Sequence[str] = ()) -> None:
-        self.work.check_publishable(
+        self.isolated.check_publishable(
             workspace, list_known_secrets(self.project, self.secrets), texts, self._read_prompts()
         )
 
