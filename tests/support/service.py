@@ -108,5 +108,5 @@ def _new_keeper(desk: Desk) -> FoldScheduler:
         desk.store,
         lambda: {project.id: project.collecting.raw_retention_days for project in desk.projects.all()},
         PATIENT,
-        desk.drop_old_feedback,
+        desk.delete_old_feedback,
     )

@@ -15,7 +15,7 @@ from copydesk.core.telemetry import instruments
 
 log = logging.getLogger(__name__)
 
-FOLDING, DROPPING = "folding", "dropping raw views"
+FOLDING, DELETING = "folding", "deleting raw views"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class FoldTiming:
     """Up to this many views are folded at once for a reader, unless a fold of so few views took longer than
     `quick_fold_seconds`."""
     quick_fold_seconds: float = 2
-    drop_interval_seconds: float = 3600
+    deletion_interval_seconds: float = 3600
 
 
 class FoldScheduler:
@@ -48,14 +48,14 @@ class FoldScheduler:
         store: Store,
         raw_days: Callable[[], Mapping[str, int | None]] = dict,
         timing: FoldTiming | None = None,
-        drop_expired: Callable[[], object] = lambda: None,
+        delete_expired: Callable[[], object] = lambda: None,
     ) -> None:
         """`raw_days` returns how many days each project retains raw views; None means forever.
 
-        `drop_expired` deletes other expired data, each time raw views are deleted.
+        `delete_expired` deletes other expired data, each time raw views are deleted.
         """
         self._store = store
-        self._raw_days, self._drop_expired = raw_days, drop_expired
+        self._raw_days, self._delete_expired = raw_days, delete_expired
         self._timing = timing or FoldTiming()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -64,9 +64,9 @@ class FoldScheduler:
         self._is_slow = False
         self._can_fold_at_once = True
         self._requests = self._answered_requests = 0
-        self._failures = {FOLDING: 0, DROPPING: 0}
+        self._failures = {FOLDING: 0, DELETING: 0}
         self._next_fold_at = self._next_reader_fold_at = self._waiting_since = 0.0
-        self._next_drop_at = math.inf
+        self._next_deletion_at = math.inf
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="fold-scheduler", daemon=True)
@@ -121,8 +121,8 @@ class FoldScheduler:
                 self._has_new_views and time.monotonic() >= self._next_fold_at
             ):
                 self._run_with_backoff(FOLDING, self._fold_if_due)
-            if time.monotonic() >= self._next_drop_at:
-                self._run_with_backoff(DROPPING, self._drop_old_views)
+            if time.monotonic() >= self._next_deletion_at:
+                self._run_with_backoff(DELETING, self._delete_expired_views)
 
     def _wait_for_work(self) -> bool:
         """Blocks until there is work. Returns False when the scheduler stops."""
@@ -137,7 +137,7 @@ class FoldScheduler:
     def _next_due_at(self) -> float:
         if self._requests > self._answered_requests:
             return 0
-        return min(self._next_fold_at if self._has_new_views else math.inf, self._next_drop_at)
+        return min(self._next_fold_at if self._has_new_views else math.inf, self._next_deletion_at)
 
     def _run_with_backoff(self, task: str, action: Callable[[], None]) -> None:
         """Runs a task; retries a failed task with exponential backoff, because errors such as a full disk may pass.
@@ -156,8 +156,8 @@ class FoldScheduler:
             retry_at = time.monotonic() + min(
                 self._timing.min_pause_seconds * backoff_factor, self._timing.max_pause_seconds
             )
-            if task == DROPPING:
-                self._next_drop_at = retry_at
+            if task == DELETING:
+                self._next_deletion_at = retry_at
             else:
                 self._has_new_views, self._can_fold_at_once, self._next_fold_at = True, True, retry_at
                 self._answer_requests(self._requests)
@@ -181,8 +181,8 @@ class FoldScheduler:
             self._fold_store()
         elif backlog:
             self._has_new_views = True
-        if self._next_drop_at == math.inf:
-            self._next_drop_at = time.monotonic()
+        if self._next_deletion_at == math.inf:
+            self._next_deletion_at = time.monotonic()
         self._answer_requests(requests)
 
     def _fold_store(self) -> None:
@@ -207,7 +207,7 @@ class FoldScheduler:
         self._can_fold_at_once = True
         self._answer_requests(requests)
 
-    def _drop_old_views(self) -> None:
+    def _delete_expired_views(self) -> None:
         """Deletes expired raw views.
 
         Calls the store even if all projects retain them forever, because it also cleans up.
@@ -217,9 +217,9 @@ class FoldScheduler:
             if days is not None:
                 projects_by_days[days].append(project_id)
         for days, project_ids in (projects_by_days or {0: []}).items():
-            self._store.drop_views(today - days, project_ids)
-        self._drop_expired()
-        self._next_drop_at = time.monotonic() + self._timing.drop_interval_seconds
+            self._store.delete_raw_views(today - days, project_ids)
+        self._delete_expired()
+        self._next_deletion_at = time.monotonic() + self._timing.deletion_interval_seconds
 
     def _answer_requests(self, requests: int) -> None:
         """Wakes the readers whose requests have a number up to this one."""
