@@ -79,7 +79,7 @@ class Desk:
         return FoldScheduler(
             self.store,
             lambda: {project.id: project.collecting.raw_retention_days for project in projects.all()},
-            drop_expired=self.drop_old_feedback,
+            delete_expired=self.delete_old_feedback,
         )
 
     @cached_property
@@ -104,7 +104,7 @@ class Desk:
         quota = FeedbackQuota(self.database, settings.feedback_entries, settings.feedback_megabytes * 1_000_000)
         return Feedback(self.database, quota, settings.feedback_per_day)
 
-    def drop_old_feedback(self) -> int:
+    def delete_old_feedback(self) -> int:
         """Deletes feedback that is older than its project's `feedback_days`. Returns how many entries it deleted."""
         from copydesk.core.clock import today
 

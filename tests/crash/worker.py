@@ -135,9 +135,9 @@ def _install_watches(fate: KillSwitch) -> None:
             super().enter_phase(phase)
             fate.signal_at("recorded")
 
-        def finish_run(self, ending: JobOutcome, **values: Any) -> bool:
+        def finish_run(self, outcome: JobOutcome, **values: Any) -> bool:
             fate.enter("settle")
-            settled = super().finish_run(ending, **values)
+            settled = super().finish_run(outcome, **values)
             fate.signal_at("recorded")
             return settled
 

@@ -213,7 +213,7 @@ class Store(Protocol):
     def rebuild_index(self) -> None:
         """Rebuilds the index from the visits."""
 
-    def drop_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
+    def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
         """Deletes folded raw views of days before this day, of these projects (None means all). Returns how many.
 
         Reports keep their numbers, except `list_rules`.

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from copydesk.jobs.agent import stuck_detection
@@ -38,9 +38,11 @@ class StartingCommits(BaseModel):
 
 
 class ReviewFindings(BaseModel):
-    """The findings of a review of finished work; None means that there are none."""
+    """The findings of a review of finished work; None means that there are none. The journal names them `found`."""
 
-    found: str | None
+    model_config = ConfigDict(validate_by_name=True, serialize_by_alias=True)
+
+    findings: str | None = Field(validation_alias="found", serialization_alias="found")
 
 
 MAX_REVIEWS = 3
@@ -91,11 +93,11 @@ class AgentLoop:
                 if prompts := self._take_new_messages(turn):
                     conversation += prompts
                     pending_finish = None
-                reply = self._query_model(turn, conversation, workspace, used, runner)
+                reply = self._run_reply_step(turn, conversation, workspace, used, runner)
                 used += reply.usage
                 conversation.append(reply)
                 if reply.calls:
-                    tool_round = self._execute_tool_calls(turn, reply, workspace, rejections < MAX_REVIEWS)
+                    tool_round = self._run_tools_step(turn, reply, workspace, rejections < MAX_REVIEWS)
                     conversation.append(ToolResults(results=tool_round.results))
                     if tool_round.finished is not None:
                         return tool_round.finished
@@ -106,7 +108,7 @@ class AgentLoop:
                 match stuck_detection.judge_latest_turn(conversation, self.tools):
                     case stuck_detection.FinishedInText(text):
                         finished = Finished(title=_first_line(text), summary=text[:MAX_SUMMARY_CHARS])
-                        findings = self._record_review(turn, workspace) if rejections < MAX_REVIEWS else None
+                        findings = self._run_review_step(turn, workspace) if rejections < MAX_REVIEWS else None
                         if findings is None:
                             return finished
                         conversation.append(Prompt(text=findings))
@@ -131,20 +133,21 @@ class AgentLoop:
                     step.save(self._mark_messages_read(tx))
         return step.result
 
-    def _query_model(
+    def _run_reply_step(
         self, turn: int, conversation: Conversation, workspace: Workspace, used: Usage, runner: asyncio.Runner
     ) -> Reply:
+        """Returns the reply of this turn: the stored one, or else queries the model and stores its reply."""
         with self.journal.step(f"turn-{turn}-reply", Reply) as step:
             if not step.is_done:
                 self.budget.check(used)
                 self.attempt.raise_if_stopped()
                 self.journal.check_lease()
-                reply = self._ask_model(conversation, workspace, used, runner)
+                reply = self._query_model(conversation, workspace, used, runner)
                 events = [NewEvent(EventKind.THOUGHT, {"text": reply.text[:4000]})] if reply.text else []
                 step.save(reply, events=events, job={"usage": (used + reply.usage).model_dump()})
         return step.result
 
-    def _ask_model(
+    def _query_model(
         self, conversation: Conversation, workspace: Workspace, used: Usage, runner: asyncio.Runner
     ) -> Reply:
         """Returns the model's reply. If the model fails, stores the usage of its attempts and raises JobFailed."""
@@ -159,18 +162,19 @@ class AgentLoop:
         usage_metrics.record_model_usage(self.model.name, started, reply.usage, "answered")
         return reply
 
-    def _execute_tool_calls(self, turn: int, reply: Reply, workspace: Workspace, may_review: bool) -> ToolRound:
-        """Runs the tools that the model called, and the review if it called finish. Replays a round that is stored."""
+    def _run_tools_step(self, turn: int, reply: Reply, workspace: Workspace, may_review: bool) -> ToolRound:
+        """Returns the round of tool calls of this turn: replays the stored one, or else executes the calls."""
         with self.journal.step(f"turn-{turn}-acts", ToolRound) as step:
             if step.is_done:
                 step.result.replay(workspace)
             else:
-                tool_round = self._call_tools(reply, workspace, may_review)
+                tool_round = self._execute_tool_calls(reply, workspace, may_review)
                 patches = self._build_patches(workspace) if tool_round.splices else None
                 step.save(tool_round, events=_build_tool_events(reply, tool_round), files=patches)
         return step.result
 
-    def _call_tools(self, reply: Reply, workspace: Workspace, may_review: bool) -> ToolRound:
+    def _execute_tool_calls(self, reply: Reply, workspace: Workspace, may_review: bool) -> ToolRound:
+        """Runs the tools that the model called, and the review if it called finish."""
         changes_before, toolbox = workspace.changes(), Toolbox(workspace, self.check, self.run_tool)
         results = []
         for call in reply.calls:
@@ -183,14 +187,14 @@ class AgentLoop:
             tool_round = tool_round.with_review_findings(findings)
         return tool_round
 
-    def _record_review(self, turn: int, workspace: Workspace) -> str | None:
+    def _run_review_step(self, turn: int, workspace: Workspace) -> str | None:
         """Reviews the work of a model that ended with text. A finish call includes the review already."""
         if self.review is None:
             return None
         review = self.review
         return self.journal.run_step(
-            f"turn-{turn}-review", ReviewFindings, lambda: ReviewFindings(found=review(workspace))
-        ).found
+            f"turn-{turn}-review", ReviewFindings, lambda: ReviewFindings(findings=review(workspace))
+        ).findings
 
     def _load_history(self, workspace: Workspace) -> Conversation:
         """Returns the conversation of the job's earlier runs, and replays edits that were not published.
@@ -205,7 +209,7 @@ class AgentLoop:
                     conversation += TypeAdapter(list[Prompt]).validate_json(data)
                 elif step_name.endswith("-reply"):
                     conversation.append(Reply.model_validate_json(data))
-                elif step_name.endswith("-review") and (findings := ReviewFindings.model_validate_json(data).found):
+                elif step_name.endswith("-review") and (findings := ReviewFindings.model_validate_json(data).findings):
                     conversation.append(Prompt(text=findings))
                 elif step_name.endswith("-acts"):
                     tool_round = ToolRound.model_validate_json(data)

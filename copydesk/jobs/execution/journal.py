@@ -20,7 +20,7 @@ from copydesk.jobs.storage.records import (
     NewEvent,
     enqueue_run,
     job_from_row,
-    save_changed_files,
+    save_changed_files_in,
     update_job,
 )
 from copydesk.jobs.storage.tables import jobs, runs, steps
@@ -114,9 +114,9 @@ class Step(Generic[T]):
         row = {"run_id": claim.run_id, "name": self.name, "position": position, "result": data, "at": clock.now()}
         tx.execute(INSERT_STEP, row)
         if job:
-            self._journal.set_job_values(tx, **job)
+            self._journal.save_job_values_in(tx, **job)
         if files is not None:
-            save_changed_files(tx, claim.job_id, files)
+            save_changed_files_in(tx, claim.job_id, files)
         if events:
             update_job(self._journal.database, tx, claim.job_id, events)
         self._saved = (data, result)
@@ -185,18 +185,19 @@ class Journal:
         with self.transaction() as tx:
             update_job(self.database, tx, self.claim.job_id, [NewEvent(EventKind.PHASE, {"phase": phase})], phase=phase)
 
-    def set_job_values(self, tx: Connection, **values: Any) -> None:
-        """Updates columns of the job within the caller's transaction."""
+    def save_job_values_in(self, tx: Connection, **values: Any) -> None:
+        """Updates columns of the job in the caller's transaction."""
         tx.execute(update(jobs).where(jobs.c.id == self.claim.job_id).values(**values))
 
     def save_job_values(self, **values: Any) -> None:
+        """Updates columns of the job in a transaction of its own."""
         with self.transaction() as tx:
-            self.set_job_values(tx, **values)
+            self.save_job_values_in(tx, **values)
 
     def save_changed_files(self, patches: "Sequence[FilePatch]") -> None:
-        """Replaces the stored list of files that the job has changed so far."""
+        """Replaces the stored list of files that the job has changed so far, in a transaction of its own."""
         with self.transaction() as tx:
-            save_changed_files(tx, self.claim.job_id, patches)
+            save_changed_files_in(tx, self.claim.job_id, patches)
 
     def load_job(self) -> Job:
         with self.database.read() as tx:
@@ -221,20 +222,20 @@ class Journal:
                 run.results[row.name] = row.result
         return list(runs_by_number.values())
 
-    def finish_run(self, ending: JobOutcome) -> bool:
+    def finish_run(self, outcome: JobOutcome) -> bool:
         """Ends the run, and the job unless a message arrived meanwhile: then enqueues the next run.
 
         Returns False when the lease was lost."""
         now = clock.now()
         try:
             with self.transaction() as tx:
-                tx.execute(FINISH_RUN, {"run": self.claim.run_id, "now": now, "reason": ending.reason})
+                tx.execute(FINISH_RUN, {"run": self.claim.run_id, "now": now, "reason": outcome.reason})
                 self.database.notify(tx, QUEUE_TOPIC)  # a slot is free now
-                since = self.claim.created_at if ending.status is Status.FAILED else 0
+                since = self.claim.created_at if outcome.status is Status.FAILED else 0
                 has_unread = (
                     tx.execute(SELECT_UNREAD_MESSAGE, {"job": self.claim.job_id, "since": since}).first() is not None
                 )
-                if has_unread and ending.reason is not Reason.BUDGET_EXCEEDED:
+                if has_unread and outcome.reason is not Reason.BUDGET_EXCEEDED:
                     enqueue_run(self.database, tx, self.claim.job_id, self.claim.project_id, self.claim.run_number + 1)
                     update_job(
                         self.database,
@@ -244,7 +245,7 @@ class Journal:
                         phase=Phase.QUEUED,
                     )
                 else:
-                    finish_job(self.database, tx, self.claim.job_id, ending)
+                    finish_job(self.database, tx, self.claim.job_id, outcome)
             return True
         except LeaseLost:
             return False
@@ -261,8 +262,8 @@ class Journal:
         return {"run": self.claim.run_id, "attempt": self.claim.attempt, "worker": self.claim.worker}
 
 
-def finish_job(database: Database, tx: Connection, job_id: str, ending: JobOutcome) -> None:
-    values = {"status": ending.status, "reason": ending.reason, "message": ending.message}
+def finish_job(database: Database, tx: Connection, job_id: str, outcome: JobOutcome) -> None:
+    values = {"status": outcome.status, "reason": outcome.reason, "message": outcome.message}
     update_job(
         database,
         tx,

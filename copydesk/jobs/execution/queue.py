@@ -16,25 +16,25 @@ CLOCK_STEP_MS = 15 * 60 * clock.SECOND
 """Tolerance for changes of the database's clock. A lease that ends later than the longest possible lease plus this
 was written before the clock was set back, and counts as expired."""
 
-IS_LEASED = "(lease_until > {now} and lease_until <= {now} + :longest)"
-# Prefers a running run without a valid lease (turn -1). Otherwise picks the oldest queued run of the project with the
-# fewest running runs, within the limits on slots.
+IS_LEASED = "(lease_until > {now} and lease_until <= {now} + :max_lease_ms)"
+# Picks the oldest queued run of the project with the fewest running runs, within the limits on slots. -1 puts abandoned
+# runs first: running runs without a valid lease.
 SELECT_NEXT_RUN = """
     with busy as (
-        select project_id, count(*) as n from runs where state = 'running' and {held} group by project_id
+        select project_id, count(*) as n from runs where state = 'running' and {is_leased} group by project_id
     ),
     heads as (
         select project_id, min(id) as id from runs
         where state = 'queued' and version <= :version group by project_id
     )
     select id from (
-        select id, -1 as turn from runs
-        where state = 'running' and not {held} and version <= :version
+        select id, -1 as running_in_project from runs
+        where state = 'running' and not {is_leased} and version <= :version
         union all
         select heads.id, coalesce(busy.n, 0) from heads left join busy on busy.project_id = heads.project_id
         where coalesce(busy.n, 0) < :project_slots and (select coalesce(sum(n), 0) from busy) < :total_slots
     ) as candidates
-    order by turn, id limit 1
+    order by running_in_project, id limit 1
 """
 # A running run with released_at null was lost in a crash. started_at is moved forward so that {now} - started_at is
 # the time that workers held the run: time without a worker, or skipped by the clock, does not count.
@@ -43,8 +43,8 @@ CLAIM_RUN = """
         crashes = crashes + case when state = 'running' and released_at is null then 1 else 0 end,
         lease_until = {now} + :lease, released_at = null,
         started_at = {now} - case when lease_until > started_at then lease_until - started_at else 0 end
-    where id = :id and (state = 'queued' or (state = 'running' and not {held}))
-    returning id, job_id, project_id, number, attempt, crashes, started_at, created_at, {now} - started_at as age
+    where id = :id and (state = 'queued' or (state = 'running' and not {is_leased}))
+    returning id, job_id, project_id, number, attempt, crashes, started_at, created_at, {now} - started_at as worked_ms
 """
 # Does not renew a released run. A lease that has expired by now means that the clock was set forward or the machine
 # slept; started_at is moved forward so that this time does not count.
@@ -94,16 +94,16 @@ class Queue:
         self.database = database
         self.limits = limits
         now = database.clock_sql
-        held = IS_LEASED.format(now=now)
-        self._select_next_run = text(SELECT_NEXT_RUN.format(now=now, held=held))
-        self._claim_run = text(CLAIM_RUN.format(now=now, held=held))
+        is_leased = IS_LEASED.format(now=now)
+        self._select_next_run = text(SELECT_NEXT_RUN.format(now=now, is_leased=is_leased))
+        self._claim_run = text(CLAIM_RUN.format(now=now, is_leased=is_leased))
         self._renew_leases = text(RENEW_LEASES.format(now=now)).bindparams(bindparam("ids", expanding=True))
         self._release_leases = text(RELEASE_LEASES.format(now=now)).bindparams(bindparam("ids", expanding=True))
 
     def claim(self, worker: str) -> Claim | None:
         """Claims the next queued run, or one whose worker is gone. Returns None if there is none."""
         limits = self.limits
-        lease_params = {"longest": limits.lease_ms + CLOCK_STEP_MS}
+        lease_params = {"max_lease_ms": limits.lease_ms + CLOCK_STEP_MS}
         slot_params = {
             "project_slots": limits.project_slots,
             "total_slots": limits.total_slots,
@@ -129,7 +129,7 @@ class Queue:
             attempt=row.attempt,
             crashes=row.crashes,
             created_at=row.created_at,
-            worked_ms=row.age,
+            worked_ms=row.worked_ms,
             worker=worker,
         )
 

@@ -101,6 +101,7 @@ class Worker:
         self.stop()
 
     def _claim_one(self) -> bool:
+        """Claims a run and starts a thread that executes it. Returns False if there is none, or if that failed."""
         if time.monotonic() < self._cool_down_until:  # lets another worker claim the run that this one released
             return False
         try:

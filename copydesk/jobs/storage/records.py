@@ -142,8 +142,8 @@ def enqueue_run(database: Database, tx: Connection, job_id: str, project_id: str
     database.notify(tx, QUEUE_TOPIC)
 
 
-def save_changed_files(tx: Connection, job_id: str, patches: "Sequence[FilePatch]") -> None:
-    """Replaces the stored list of files that the job has changed so far."""
+def save_changed_files_in(tx: Connection, job_id: str, patches: "Sequence[FilePatch]") -> None:
+    """Replaces the stored list of files that the job has changed so far, in the caller's transaction."""
     tx.execute(delete(job_files).where(job_files.c.job_id == job_id))
     if patches:
         rows = [

@@ -25,7 +25,7 @@ from copydesk.jobs.sandbox.probe import probe
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool
 from copydesk.jobs.workflow.maintenance import archive_and_expire, detect_merges, pack_mirrors
-from copydesk.jobs.workflow.run import Run
+from copydesk.jobs.workflow.run import RunWorkflow
 from copydesk.jobs.workspace.repository_limits import MIB
 
 log = logging.getLogger(__name__)
@@ -65,17 +65,17 @@ class RunExecutor:
         started = time.monotonic()
         self.children.start()  # the fork server loads its modules while the repository is fetched
         with attempt_span(self.database, attempt.claim) as span:
-            ending = self._execute(attempt, span)
-            if ending is not None:
+            outcome = self._execute(attempt, span)
+            if outcome is not None:
                 _record_outcome(
-                    ending, attempt.claim.run_number, attempt.claim.worked_ms / 1000 + time.monotonic() - started
+                    outcome, attempt.claim.run_number, attempt.claim.worked_ms / 1000 + time.monotonic() - started
                 )
 
     def _execute(self, attempt: Attempt, span: traces.Span) -> JobOutcome | None:
         """Returns how the run ended, or None if a later attempt decides that."""
         journal = Journal(self.database, attempt.claim)
         try:
-            ending = self._run_workflow(journal, attempt)
+            outcome = self._run_workflow(journal, attempt)
         except LeaseLost:
             span.mark_failed("lost")
             return None
@@ -86,25 +86,25 @@ class RunExecutor:
                 span.mark_failed("interrupted")
                 return None
             minutes = f"{self.settings.job_minutes:g} minutes"
-            ending = JobOutcome(
+            outcome = JobOutcome(
                 FAILED, Reason.TIMED_OUT, f"The job did not finish within {minutes}. Request less at once."
             )
         except JobFailed as failure:
-            ending = JobOutcome(FAILED, failure.reason, str(failure))
+            outcome = JobOutcome(FAILED, failure.reason, str(failure))
         except Exception as failure:
             if is_disk_full(failure):
                 raise DiskFull from failure
             log.exception("job %s failed", attempt.claim.job_id)
-            ending = JobOutcome(
+            outcome = JobOutcome(
                 FAILED, Reason.INTERNAL_ERROR, "An internal error stopped the job. See the Copydesk log for details."
             )
-        if not journal.finish_run(ending):
+        if not journal.finish_run(outcome):
             span.mark_failed("lost")
             return None
-        span.set_attributes(status=ending.status, reason=ending.reason or "none")
-        if ending.status is FAILED:
-            span.mark_failed(ending.reason or FAILED)
-        return ending
+        span.set_attributes(status=outcome.status, reason=outcome.reason or "none")
+        if outcome.status is FAILED:
+            span.mark_failed(outcome.reason or FAILED)
+        return outcome
 
     def run_maintenance(self) -> None:
         """Runs the maintenance tasks. Called about once a minute; tasks that contact repositories run less often."""
@@ -141,7 +141,7 @@ class RunExecutor:
         except UserFacingError as failure:
             raise JobFailed(str(failure), Reason.REPOSITORY_ERROR) from None
         with open_forge_if_remote(project, secrets, attempt.deadline) as forge:
-            return Run(
+            return RunWorkflow(
                 settings=self.settings,
                 journal=journal,
                 attempt=attempt,
@@ -168,8 +168,8 @@ class RunExecutor:
             raise JobFailed(str(error), Reason.MODEL_ERROR) from None
 
 
-def _record_outcome(ending: JobOutcome, run_number: int, seconds: float) -> None:
-    reason = ending.reason or "none"
-    instruments.ended_runs.add(ending.status, reason)
-    instruments.run_seconds.observe(seconds, ending.status)
-    log.info("run %d ended as %s (%s) after %.1f seconds", run_number, ending.status, reason, seconds)
+def _record_outcome(outcome: JobOutcome, run_number: int, seconds: float) -> None:
+    reason = outcome.reason or "none"
+    instruments.ended_runs.add(outcome.status, reason)
+    instruments.run_seconds.observe(seconds, outcome.status)
+    log.info("run %d ended as %s (%s) after %.1f seconds", run_number, outcome.status, reason, seconds)

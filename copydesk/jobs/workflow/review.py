@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.checks import CheckReport, format_for_api, format_for_model
@@ -21,11 +21,13 @@ MAX_OUTPUT_CHARS = 4000
 class ReviewResult(BaseModel):
     """The outcome of a review. `checks` has one entry for each check that ran, as the API shows it."""
 
+    model_config = ConfigDict(validate_by_name=True, serialize_by_alias=True)
+
     checks: list[dict[str, Any]]
-    faults: list[str] = []
-    """Problems that the change introduces, one line each."""
+    findings: list[str] = Field(default=[], validation_alias="faults", serialization_alias="faults")
+    """Findings that the change introduces, one line each. The journal names them `faults`."""
     can_mend: bool = True
-    """False if a model cannot fix the problems: only the check command failed, and it could not be run."""
+    """False if a model cannot fix the findings: only the check command failed, and it could not be run."""
 
     @property
     def summary_lines(self) -> list[str]:
@@ -87,12 +89,12 @@ class Reviewer:
         """Returns the result of the review as text for the model."""
         return self._review_if_changed(workspace).text
 
-    def explain_faults(self, workspace: Workspace) -> str | None:
+    def explain_findings(self, workspace: Workspace) -> str | None:
         """Returns why the model may not finish yet, or None if it may."""
         if not workspace.changes():
             return None
         result, text = self._review_if_changed(workspace)
-        if not result.faults or not result.can_mend:
+        if not result.findings or not result.can_mend:
             return None
         return f"Not finished yet: your changes introduce these problems. Fix them, then call finish again.\n{text}"
 
@@ -107,17 +109,17 @@ class Reviewer:
         policy = self.project.policy
         report = self._check(workspace, self.origin, policy.required_fields, policy.ignored_checks)
         checks = format_for_api(report, policy.ignored_checks)
-        faults = [f"{finding.path}:{finding.line} {finding.message}" for finding in report.introduced]
+        findings = [f"{finding.path}:{finding.line} {finding.message}" for finding in report.introduced]
         text = format_for_model(report)
         if policy.check_command is not None:
             command = self._review_command(policy.check_command, workspace)
             checks.append(command.entry)
             text += f"\n{command.text}"
             if command.entry["introduced"]:
-                faults.append(command.entry["findings"][0]["message"])
-            can_mend = command.could_run or len(faults) > 1
-            return _Review(ReviewResult(checks=checks, faults=faults, can_mend=can_mend), text)
-        return _Review(ReviewResult(checks=checks, faults=faults), text)
+                findings.append(command.entry["findings"][0]["message"])
+            can_mend = command.could_run or len(findings) > 1
+            return _Review(ReviewResult(checks=checks, findings=findings, can_mend=can_mend), text)
+        return _Review(ReviewResult(checks=checks, findings=findings), text)
 
     def _review_command(self, command: str, workspace: Workspace) -> _CommandReview:
         """Runs the check command.

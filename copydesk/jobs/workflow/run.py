@@ -41,8 +41,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Run:
-    """One attempt at a run, with everything it needs. `forge` is None for the local forge."""
+class RunWorkflow:
+    """Executes the steps of a run within one attempt. `forge` is None for the local forge."""
 
     settings: Settings
     journal: Journal
@@ -65,7 +65,7 @@ class Run:
         reviewer = Reviewer(
             self.project,
             self.mirror.tree(pinned.base),
-            self.work.check_workspace,
+            self.isolated.check_workspace,
             self.sandbox,
             self.attempt.stoppable,
             self.settings.check_tools,
@@ -85,17 +85,17 @@ class Run:
             )
             publisher = self._build_publisher(pinned, workspace, finished)
             committed = self.journal.run_step("commit", CommitResult, lambda: self._with_retries(publisher.commit))
-            change_notes = self.work.describe_change(workspace)
+            change_notes = self.isolated.describe_change(workspace)
             self._push_commit(publisher, committed, pinned)
             pull_request = self._open_pull_request(pinned, workspace, finished, review, committed, change_notes)
         consequence = "so it is a draft" if pull_request.draft else "which its description lists"
-        faults_note = f"The checks found problems in the pull request, {consequence}." if review.faults else None
+        findings_note = f"The checks found problems in the pull request, {consequence}." if review.findings else None
         executed_note = (
             f"The pull request changes files that are executed, {consequence}." if change_notes.executed_files else None
         )
         return JobOutcome(
             COMPLETED,
-            message=" ".join(filter(None, [committed.note, faults_note, executed_note, *pull_request.notes])) or None,
+            message=" ".join(filter(None, [committed.note, findings_note, executed_note, *pull_request.notes])) or None,
         )
 
     @cached_property
@@ -105,7 +105,7 @@ class Run:
         return Mirror.for_project(self.settings.mirrors_folder, self.project, token, self.attempt.stoppable, limits)
 
     @cached_property
-    def work(self) -> IsolatedWork:
+    def isolated(self) -> IsolatedWork:
         """Returns an object that reads untrusted text in child processes, which end when this attempt is stopped."""
         return IsolatedWork(self.children, self.attempt.stoppable, self.project.policy.unprotected_paths)
 
@@ -143,26 +143,26 @@ class Run:
             self.journal.enter_phase(Phase.THINKING)
         model = self.model()
         agent_loop = AgentLoop(
-            IsolatedMechanic(self.work) if isinstance(model, Mechanic) else model,
+            IsolatedMechanic(self.isolated) if isinstance(model, Mechanic) else model,
             self.journal,
             self.attempt,
             Budget.from_settings(self.settings),
             reviewer.origin,
             root=self.project.root,
             check=reviewer.describe_for_model,
-            review=lambda workspace: self._find_faults(workspace, reviewer),
-            describe_repository=self.work.describe_repository,
-            run_tool=self.work.run_tool,
+            review=lambda workspace: self._review_before_finish(workspace, reviewer),
+            describe_repository=self.isolated.describe_repository,
+            run_tool=self.isolated.run_tool,
         )
         return agent_loop.run(workspace)
 
-    def _find_faults(self, workspace: Workspace, reviewer: Reviewer) -> str | None:
-        """Returns the problems that the model must fix before it may finish, or None."""
+    def _review_before_finish(self, workspace: Workspace, reviewer: Reviewer) -> str | None:
+        """Returns the findings that the model must fix before it may finish, or None."""
         try:
             self._check_publishable(workspace)
         except publish_guard.PublishRefused as refusal:
             return f"Not finished yet: this cannot be published. {refusal} Fix that, then call finish again."
-        return reviewer.explain_faults(workspace) or self._find_overreach(workspace)
+        return reviewer.explain_findings(workspace) or self._find_overreach(workspace)
 
     def _find_overreach(self, workspace: Workspace) -> str | None:
         """Returns advice if many small edits add up to a rewrite, which would be refused as a single edit.
@@ -170,7 +170,7 @@ class Run:
         Advises only once per attempt, so that the model can finish if the task asks for a rewrite."""
         if self.job.model == "mechanic" or self.advised_paths:  # the mechanic reformats only on request
             return None
-        overreach = self.work.find_overreach(workspace)
+        overreach = self.isolated.find_overreach(workspace)
         if overreach is None:
             return None
         path, advice = overreach
@@ -183,13 +183,13 @@ class Run:
         with self.journal.step("check", ReviewResult) as step:
             if not step.is_done:
                 review = reviewer.review(workspace)
-                result = {"passed": not review.faults, "faults": review.faults[:20]}
+                result = {"passed": not review.findings, "faults": review.findings[:20]}
                 step.save(review, events=[NewEvent(EventKind.CHECKED, result)], job={"checks": review.checks})
         review = step.result
-        if review.faults and self.project.policy.on_check_failure == "fail":
-            count = f"{len(review.faults)} problem{'' if len(review.faults) == 1 else 's'}"
+        if review.findings and self.project.policy.on_check_failure == "fail":
+            count = f"{len(review.findings)} problem{'' if len(review.findings) == 1 else 's'}"
             raise JobFailed(
-                f"The checks found {count} in the change. The first one: {review.faults[0]}", Reason.CHECKS_FAILED
+                f"The checks found {count} in the change. The first one: {review.findings[0]}", Reason.CHECKS_FAILED
             )
         return review
 
@@ -197,7 +197,7 @@ class Run:
         publish_guard.refuse_protected(path, self.project.policy.unprotected_paths, self.project.root)
 
     def _check_publishable(self, workspace: Workspace, texts: Sequence[str] = ()) -> None:
-        self.work.check_publishable(
+        self.isolated.check_publishable(
             workspace, list_known_secrets(self.project, self.secrets), texts, self._read_prompts()
         )
 
@@ -242,7 +242,7 @@ class Run:
             base_note=committed.note,
             files=diff_trees(tree.repository, tree.root, write_changed_tree(tree, changes)),
             checks=review.summary_lines,
-            findings=review.faults,
+            findings=review.findings,
             executed_files=change_notes.executed_files,
             external_urls=change_notes.external_addresses,
             usage=self.journal.load_job().usage,
@@ -257,7 +257,7 @@ class Run:
             text=render_pull_body(
                 self.job, [redact_secrets(prompt, secret_values) for prompt in self._read_prompts()], report, link
             ),
-            draft=self.job.draft or bool(review.faults) or bool(change_notes.executed_files),
+            draft=self.job.draft or bool(review.findings) or bool(change_notes.executed_files),
             base=pinned.base if pinned.head else committed.onto,
             head=committed.commit,
         )

@@ -48,10 +48,10 @@ class WatchedStore(DuckStore):
         self.asked.append("backlog")
         return super().backlog()
 
-    def drop_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
-        dropped = super().drop_views(before_day, project_ids)
-        self.asked.append("drop_views")
-        return dropped
+    def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
+        deleted = super().delete_raw_views(before_day, project_ids)
+        self.asked.append("delete_raw_views")
+        return deleted
 
 
 @pytest.fixture
@@ -112,15 +112,15 @@ def test_idle_scheduler_does_not_call_the_store(store: WatchedStore) -> None:
         store.log_views([make_view()])
         keeper.notify_new_views()
         wait_until(lambda: count_views(store) == 1)
-        wait_until(lambda: "drop_views" in store.asked)
+        wait_until(lambda: "delete_raw_views" in store.asked)
         time.sleep(0.2)
-        assert store.asked == ["backlog", "fold", "drop_views"]
+        assert store.asked == ["backlog", "fold", "delete_raw_views"]
 
 
 def test_store_that_is_only_read_is_maintained_too(store: WatchedStore) -> None:
     with run_scheduler(FoldScheduler(store, timing=SELDOM)) as keeper:
         keeper.wait_until_folded()
-        wait_until(lambda: store.asked == ["backlog", "drop_views"])
+        wait_until(lambda: store.asked == ["backlog", "delete_raw_views"])
 
 
 def test_concurrent_readers_share_a_fold(store: WatchedStore) -> None:
@@ -196,9 +196,9 @@ def test_raw_views_are_dropped_after_the_retention_of_their_project(store: Watch
         store.log_views([make_view(day=today - age)._replace(project=project) for age in (29, 31, 99)])
     with run_scheduler(FoldScheduler(store, lambda: {"docs": 30, "other": None, "third": 90})) as keeper:
         keeper.notify_new_views()
-        wait_until(lambda: store.asked.count("drop_views") == 2)
+        wait_until(lambda: store.asked.count("delete_raw_views") == 2)
     assert count_views(store) == 3
-    assert [store.drop_views(today, [project]) for project in ("docs", "other", "third")] == [1, 3, 2]
+    assert [store.delete_raw_views(today, [project]) for project in ("docs", "other", "third")] == [1, 3, 2]
 
 
 def test_failed_fold_is_logged_once_and_retried(store: WatchedStore, caplog: pytest.LogCaptureFixture) -> None:
@@ -227,7 +227,7 @@ def test_folding_continues_when_dropping_raw_views_fails(store: WatchedStore, ca
             keeper.notify_new_views()
             wait_until(lambda expected=number: count_views(store) == expected)  # type: ignore[misc]
     assert [record.getMessage() for record in caplog.records] == [
-        "dropping raw views failed and will be retried: the database is away"
+        "deleting raw views failed and will be retried: the database is away"
     ]
 
 

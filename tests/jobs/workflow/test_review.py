@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from copydesk.core.projects.policy import Policy
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
@@ -14,6 +16,7 @@ from copydesk.jobs.sandbox.sandbox import SandboxUnavailable
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import job_topic
 from copydesk.jobs.workflow.executor import RunExecutor
+from copydesk.jobs.workflow.review import ReviewResult
 from copydesk.jobs.workspace.workspace import short_hash
 from tests.support import migrated_databases
 from tests.support.repositories import make_repository
@@ -147,3 +150,10 @@ def test_page_reformatted_in_small_edits_is_pointed_out_once(tmp_path: Path) -> 
         assert stage.job().status is Status.COMPLETED
         assert "If this is what was asked for, call finish again." in str(stage.model.requests[2][-1])
         assert len(stage.model.requests) == 3
+
+
+def test_journal_stores_findings_under_their_earlier_name() -> None:
+    stored = b'{"checks":[],"faults":["a.md:1 broken link"],"can_mend":true}'
+    adapter = TypeAdapter(ReviewResult)
+    assert adapter.validate_json(stored).findings == ["a.md:1 broken link"]
+    assert adapter.dump_json(ReviewResult(checks=[], findings=["a.md:1 broken link"])) == stored

@@ -92,12 +92,12 @@ class Maintenance:
                 leased_shards, {"project": project, "visitor": visitor, "upto": self._batches.read_last_number()}
             )
 
-    def drop_views(self, before_day: int, project_ids: Collection[str] | None) -> int:
+    def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None) -> int:
         """Deletes raw views of days before this day.
 
         Needs no lease, because only `list_rules` reads raw views; cleaning up the inbox needs one.
         """
-        dropped = 0
+        deleted = 0
         condition = BEFORE_TIME if project_ids is None else f"{BEFORE_TIME} and project in {{projects:Array(String)}}"
         for chunk in split_into_chunks(sorted(project_ids or ()), MAX_PROJECTS_PER_STATEMENT):
             params = {"time": before_day * DAY, "projects": chunk}
@@ -106,9 +106,9 @@ class Maintenance:
                 [(view_count,)] = shard.query(query, params, LONG_TIMEOUT_SECONDS)
                 if view_count:
                     shard.execute(f"alter table views delete where {condition}", params)
-                dropped += view_count
+                deleted += view_count
         self._drop_leftovers()
-        return dropped
+        return deleted
 
     def _has_pending_ai_change(self, project: str) -> bool:
         return any(plan.get("chosen") == project for plan in self._shard_leases.read_committed_plans().values())

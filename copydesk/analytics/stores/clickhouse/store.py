@@ -105,9 +105,9 @@ class ClickHouseStore:
         self._ensure_schema()
         self._maintenance.rebuild_index()
 
-    def drop_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
+    def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
         self._ensure_schema()
-        return self._maintenance.drop_views(before_day, project_ids)
+        return self._maintenance.delete_raw_views(before_day, project_ids)
 
     def forget_project(self, project_id: str) -> None:
         self._ensure_schema()

@@ -62,7 +62,7 @@ def _rebuild_index(connection: DuckConnection, project: int | None) -> None:
     connection.execute("drop table days")
 
 
-def drop_views(database: DuckDatabase, before_day: int, project_ids: Collection[str] | None) -> int:
+def delete_raw_views(database: DuckDatabase, before_day: int, project_ids: Collection[str] | None) -> int:
     if project_ids is not None and not project_ids:
         return 0
     project_condition = (
@@ -70,11 +70,11 @@ def drop_views(database: DuckDatabase, before_day: int, project_ids: Collection[
     )
     with database.write() as connection:
         params = {"time": before_day * DAY, "folded": read_last_folded(connection)}
-        [(dropped,)] = connection.execute(
+        [(deleted,)] = connection.execute(
             f"delete from views where time < $time and seq <= $folded{project_condition}",  # noqa: S608 - ours
             params if project_ids is None else {**params, "names": list(project_ids)},
         ).fetchall()
-        return int(dropped)
+        return int(deleted)
 
 
 def forget_project(connection: DuckConnection, project: int) -> None:

@@ -92,9 +92,9 @@ class DuckStore:
         with self._fold_lock:
             maintenance.rebuild_index(self._database)
 
-    def drop_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
+    def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
         with self._fold_lock:
-            return maintenance.drop_views(self._database, before_day, project_ids)
+            return maintenance.delete_raw_views(self._database, before_day, project_ids)
 
     def forget_project(self, project_id: str) -> None:
         with self._fold_lock, self._view_log.project_removal(project_id) as (connection, project):

@@ -95,9 +95,9 @@ class SharedStore:
     def rebuild_index(self) -> None:
         self._call_with_retry(Store.rebuild_index)
 
-    def drop_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
+    def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
         return self._call_with_retry(
-            Store.drop_views, before_day, None if project_ids is None else frozenset(project_ids)
+            Store.delete_raw_views, before_day, None if project_ids is None else frozenset(project_ids)
         )
 
     def forget_project(self, project_id: str) -> None:

@@ -47,7 +47,7 @@ def test_documented_grants_are_enough_for_a_store(tmp_path: Path) -> None:
         store.rebuild_index()
         store.forget_visitor("docs", 1)
         store.forget_project("other")
-        store.drop_views(before_day=99_999)
+        store.delete_raw_views(before_day=99_999)
         store.back_up(tmp_path / "copy")
         store.close()
     main.close()

@@ -17,7 +17,7 @@ from tests.support.drills import mark_drills
 RETRIES: dict[str, Callable[[FolderClickHouseStore], object]] = {
     "the same again": lambda store: store.set_ai_classes("docs", {"search"}),
     "a fold": lambda store: store.fold(),
-    "dropping": lambda store: store.drop_views(0, []),
+    "dropping": lambda store: store.delete_raw_views(0, []),
 }
 
 
@@ -44,7 +44,7 @@ def test_old_inbox_rows_are_dropped_without_a_fold(store: FolderClickHouseStore)
     log_and_fold(store, make_view())
     store.main.clock_sql = f"({store.main.clock_sql} + {2 * MAX_BATCH_AGE_MS + 600_000})"
     store.main.now = text(store.main.clock_sql)  # type: ignore[assignment]
-    store.drop_views(0, [])
+    store.delete_raw_views(0, [])
     assert store._cluster.reader.query("select count() from inbox") == [(0,)]
     assert store.count_visitors_by_page("docs").totals.total == 1
 

@@ -23,5 +23,5 @@ def test_thousands_of_projects_with_own_ai_classes_work(store: FolderClickHouseS
         for project in (PROJECTS[1234], PROJECTS[-1], "docs"):
             assert store.count_visitors_by_page(project).totals == Counts(0, 1, 1)
         store.rebuild_index()
-    assert store.drop_views(MONDAY + 1, PROJECTS) == len(views)
+    assert store.delete_raw_views(MONDAY + 1, PROJECTS) == len(views)
     assert len(store.list_rules("docs")) == 1

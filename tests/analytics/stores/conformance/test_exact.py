@@ -119,8 +119,8 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
 
         @precondition(lambda self: not self.model.logged)
         @rule(day=DAYS)
-        def drop_views(self, day: int) -> None:
-            self.store.drop_views(day)
+        def delete_raw_views(self, day: int) -> None:
+            self.store.delete_raw_views(day)
 
         @rule(visitor=st.sampled_from((1, 2, 3, (1 << 63) - 1)))
         def forget_visitor(self, visitor: int) -> None:

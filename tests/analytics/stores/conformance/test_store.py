@@ -211,7 +211,7 @@ def test_rules_of_an_agent_are_available_until_raw_views_are_dropped(store: Stor
     assert list(store.list_rules("docs", DayRange(MONDAY + 1, MONDAY + 2))) == [by_range]
     assert list(store.list_rules("docs", limit=1)) == [by_token]
     assert list(store.list_rules("nobody")) == []
-    store.drop_views(MONDAY + 1)
+    store.delete_raw_views(MONDAY + 1)
     assert list(store.list_rules("docs"))[-1] == by_range
 
 
@@ -254,8 +254,8 @@ def test_projects_do_not_see_each_other(store: Store) -> None:
 def test_dropping_raw_views_changes_no_number(store: Store) -> None:
     log_and_fold(store, make_view(day=MONDAY), make_view(day=MONDAY + 1, event=5))
     store.log_views([make_view(day=MONDAY, visitor=2)])
-    assert store.drop_views(MONDAY + 1) == 1
-    assert store.drop_views(MONDAY + 2) == 1
+    assert store.delete_raw_views(MONDAY + 1) == 1
+    assert store.delete_raw_views(MONDAY + 2) == 1
     store.fold()
     store.rebuild_index()
     assert store.count_visitors_by_page("docs").totals.human == 2

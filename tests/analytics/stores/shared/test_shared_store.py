@@ -72,7 +72,7 @@ def test_guest_gets_the_same_answers_as_the_owner(owner: NeighborProcess, store:
     store.rebuild_index()
     store.forget_visitor("docs", 2**63 - 1)
     assert store.count_visitors_by_page("docs").totals == Counts(0, 1, 1)
-    assert store.drop_views(MONDAY + 1) == 2
+    assert store.delete_raw_views(MONDAY + 1) == 2
     store.back_up(tmp_path / "copy.duckdb")
     store.forget_project("docs")
     assert count_views(store) == 0

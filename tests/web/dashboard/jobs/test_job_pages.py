@@ -19,7 +19,7 @@ from copydesk.jobs.agent.tools.toolbox import TOOLS as AGENT_TOOLS
 from copydesk.jobs.job import Job, Phase, Reason, Status
 from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
-from copydesk.jobs.storage.records import EventKind, JobEvent, NewEvent, save_changed_files, update_job
+from copydesk.jobs.storage.records import EventKind, JobEvent, NewEvent, save_changed_files_in, update_job
 from copydesk.jobs.storage.tables import events, jobs
 from copydesk.jobs.workspace.patches import FilePatch, create_patch
 from copydesk.web.dashboard.jobs.change_view import MAX_DIFF_LINES
@@ -407,7 +407,7 @@ def test_text_of_a_job_is_escaped_everywhere(quiet: Service) -> None:
         update_job(database, tx, job.id, [NewEvent(EventKind(kind), data) for kind, data in notes])
         last_event = insert(events).values(job_id=job.id, seq=len(notes) + 2, at=0, kind=EVIL[:40], data={})
         tx.execute(last_event)
-        save_changed_files(tx, job.id, [create_patch(f"docs/{EVIL}.md", EVIL.encode(), f"{EVIL}!\n".encode())])
+        save_changed_files_in(tx, job.id, [create_patch(f"docs/{EVIL}.md", EVIL.encode(), f"{EVIL}!\n".encode())])
     set_job_columns(quiet, job, summary=f"{EVIL} it says", message=EVIL, model=EVIL, branch=EVIL, ref=EVIL, base=EVIL,
                     head=EVIL, checks=[check, {**check, "status": "passed"}])  # fmt: skip
     editor = editor_client(quiet)
@@ -441,7 +441,7 @@ def test_too_large_diff_is_truncated_with_a_note(quiet: Service) -> None:
     )
     lines = old.replace(b"some", b"a few")
     with quiet.desk.database.write() as tx:
-        save_changed_files(tx, job.id, [create_patch("a.md", old, lines), create_patch("b.md", None, b"text\n")])
+        save_changed_files_in(tx, job.id, [create_patch("a.md", old, lines), create_patch("b.md", None, b"text\n")])
     for look in ("unified", "split"):
         shown = viewer.get(project_path(quiet, f"/jobs/{job.id}?view={look}"))
         assert "too long for one page" in shown.text
@@ -458,7 +458,7 @@ def test_binary_file_rename_and_missing_newline_are_described(quiet: Service) ->
             create_patch("c.md", b"x\n", None),
         ]
         moved = FilePatch("new.md", "renamed", "old.md", 0, 0, b"")
-        save_changed_files(tx, job.id, [*patches, moved])
+        save_changed_files_in(tx, job.id, [*patches, moved])
     shown = viewer.get(project_path(quiet, f"/jobs/{job.id}")).text
     for words in (
         "old.md → new.md",

@@ -1,4 +1,4 @@
-"""What stores of views on several machines agree on: batches, folds, marks, classes."""
+"""Adds tables that coordinate ClickHouse stores: batches, folds, marks and classes of views."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -13,7 +13,7 @@ from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, Pull
 from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
 from copydesk.jobs.publish.forges.markers import strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
-from copydesk.jobs.publish.forges.rest.rest_forge import Permission, PullHead, RestForge
+from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, Permission, PullHead, RestForge
 
 DRAFT_MARK = "WIP: "
 DRAFT_MARK_PATTERN = r"(?:wip:|\[wip\])"
@@ -152,17 +152,20 @@ class Gitea(RestForge):
             return BranchNotVisibleYet(str(refusal), status=refusal.status)
         return refusal
 
-    def _check_access(self, branch: str) -> dict[str, bool]:
+    def _run_access_checks(self, branch: str) -> list[AccessCheck]:
         repository = self.http.request(GiteaRepository, "GET", self._path)
-        return {
-            "is archived, so nothing can be pushed.": repository.archived,
-            "is a fork. Use the repository that pull requests go to.": repository.fork,
-            "has pull requests turned off.": not repository.has_pull_requests,
-            "cannot be pushed to with this token. The token's owner needs write access.": (
-                repository.permissions is not None and not repository.permissions.push
+        return [
+            AccessCheck("is archived, so nothing can be pushed.", repository.archived),
+            AccessCheck("is a fork. Use the repository that pull requests go to.", repository.fork),
+            AccessCheck("has pull requests turned off.", not repository.has_pull_requests),
+            AccessCheck(
+                "cannot be pushed to with this token. The token's owner needs write access.",
+                repository.permissions is not None and not repository.permissions.push,
             ),
-            f"has a branch protection that blocks pushes to branches such as {branch}.": self._is_protected(branch),
-        }
+            AccessCheck(
+                f"has a branch protection that blocks pushes to branches such as {branch}.", self._is_protected(branch)
+            ),
+        ]
 
     def _is_protected(self, branch: str) -> bool:
         """Returns whether a protection rule blocks pushes; False if the token's owner is not an administrator."""

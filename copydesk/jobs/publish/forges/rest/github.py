@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
 from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
-from copydesk.jobs.publish.forges.rest.rest_forge import Permission, PullHead, RestForge
+from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, Permission, PullHead, RestForge
 
 GITHUB_HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 
@@ -117,25 +117,30 @@ class GitHub(RestForge):
             return BranchNotVisibleYet(str(refusal), status=422)
         return refusal
 
-    def _check_access(self, branch: str) -> dict[str, bool]:
+    def _run_access_checks(self, branch: str) -> list[AccessCheck]:
         repository = self.http.request(GitHubRepository, "GET", self._path)
         scopes = self.http.get_header(self._path, "x-oauth-scopes")
         token_scopes = {scope.strip() for scope in (scopes or "").split(",")}
         # GitHub does not report an App's permissions here, but refuses to mint a token if they are missing.
         is_app = self._revoke_token is not None
-        return {
-            "is archived, so nothing can be pushed.": repository.archived,
-            "is disabled.": repository.disabled,
-            "is a fork. Use the repository that pull requests go to.": repository.fork,
-            "has pull requests turned off.": not repository.has_pull_requests,
-            "cannot be pushed to with this token. It needs write access to contents and pull requests.": (
-                not is_app and repository.permissions is not None and not repository.permissions.get("push", False)
+        return [
+            AccessCheck("is archived, so nothing can be pushed.", repository.archived),
+            AccessCheck("is disabled.", repository.disabled),
+            AccessCheck("is a fork. Use the repository that pull requests go to.", repository.fork),
+            AccessCheck("has pull requests turned off.", not repository.has_pull_requests),
+            AccessCheck(
+                "cannot be pushed to with this token. It needs write access to contents and pull requests.",
+                not is_app and repository.permissions is not None and not repository.permissions.get("push", False),
             ),
-            "cannot be pushed to with this token. It lacks the scope repo (or public_repo).": (
-                scopes is not None and not {"repo", "public_repo"} & token_scopes
+            AccessCheck(
+                "cannot be pushed to with this token. It lacks the scope repo (or public_repo).",
+                scopes is not None and not {"repo", "public_repo"} & token_scopes,
             ),
-            f"has a rule that forbids branches such as {branch}.": (not is_app and self._is_forbidden_by_rules(branch)),
-        }
+            AccessCheck(
+                f"has a rule that forbids branches such as {branch}.",
+                not is_app and self._is_forbidden_by_rules(branch),
+            ),
+        ]
 
     def _is_forbidden_by_rules(self, branch: str) -> bool:
         """Returns whether a ruleset forbids the branch; False on older Enterprise servers, which have no rulesets."""

@@ -13,7 +13,7 @@ from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, Pull
 from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
 from copydesk.jobs.publish.forges.markers import strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
-from copydesk.jobs.publish.forges.rest.rest_forge import RestForge
+from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, RestForge
 
 DRAFT_MARK = "Draft: "
 DRAFT_MARK_PATTERN = r"(?:\[draft\]|\(draft\)|draft:|draft - )"
@@ -146,23 +146,26 @@ class GitLab(RestForge):
     def _attach_labels(self, number: int, labels: Sequence[str | int]) -> None:
         self._change_pull(number, {"add_labels": ",".join(map(str, labels))})
 
-    def _check_access(self, branch: str) -> dict[str, bool]:
+    def _run_access_checks(self, branch: str) -> list[AccessCheck]:
         project = self.http.request(GitLabProject, "GET", self._path)
         permissions = project.permissions or ProjectPermissions()
         access_levels = [
             access.access_level for access in (permissions.project_access, permissions.group_access) if access
         ]
         level = max(access_levels, default=OWNER_LEVEL)  # GitLab does not report access through an invited group
-        return {
-            "is archived, so nothing can be pushed.": project.archived,
-            "is a fork. Use the project that merge requests go to.": project.forked_from_project is not None,
-            "has merge requests turned off.": project.merge_requests_access_level == "disabled",
-            "cannot be pushed to with this token. It needs the role Developer.": level < DEVELOPER_LEVEL,
-            "cannot be written to with this token. It lacks the scope api.": self._lacks_scope(),
-            f"does not allow this token's role to push to branches such as {branch}.": self._is_protected(
-                branch, level
+        return [
+            AccessCheck("is archived, so nothing can be pushed.", project.archived),
+            AccessCheck(
+                "is a fork. Use the project that merge requests go to.", project.forked_from_project is not None
             ),
-        }
+            AccessCheck("has merge requests turned off.", project.merge_requests_access_level == "disabled"),
+            AccessCheck("cannot be pushed to with this token. It needs the role Developer.", level < DEVELOPER_LEVEL),
+            AccessCheck("cannot be written to with this token. It lacks the scope api.", self._lacks_scope()),
+            AccessCheck(
+                f"does not allow this token's role to push to branches such as {branch}.",
+                self._is_protected(branch, level),
+            ),
+        ]
 
     def _find_user_id(self, name: str) -> int | None:
         users = self.http.request(list[GitLabUser], "GET", "/users", query={"username": name})

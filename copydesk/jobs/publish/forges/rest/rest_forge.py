@@ -1,8 +1,8 @@
-"""What the forges with a REST API have in common. Each one adds its endpoints, its fields and its rules."""
+"""The base class of forges with a REST API. Each forge adds its endpoints, its fields and its rules."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import quote
 
 from pydantic import BaseModel
@@ -33,9 +33,16 @@ class PullHead(BaseModel):
 
 
 class Permission(BaseModel):
-    """What a user may do in the repository, on GitHub and on Gitea."""
+    """A user's permission in the repository, on GitHub and on Gitea."""
 
     permission: str
+
+
+class AccessCheck(NamedTuple):
+    """One condition that would prevent publishing. `problem` continues a sentence that begins with the repository."""
+
+    problem: str
+    prevents_publishing: bool
 
 
 class RestForge(ABC):
@@ -112,13 +119,13 @@ class RestForge(ABC):
 
     def find_access_problems(self, branch: str) -> list[str]:
         try:
-            problems = self._check_access(branch)
+            checks = self._run_access_checks(branch)
         except ForgeRefused as refusal:
             if refusal.status != 404:
                 return [str(refusal)]
             noun = self.repository_noun
             return [f"{self.http.host} has no {noun} {self.repository}, or the token has no access to it."]
-        return [f"{self.repository} {problem}" for problem, is_present in problems.items() if is_present]
+        return [f"{self.repository} {check.problem}" for check in checks if check.prevents_publishing]
 
     @abstractmethod
     def can_write(self, user: str) -> bool: ...
@@ -142,8 +149,8 @@ class RestForge(ABC):
         """Returns PullAlreadyOpen or BranchNotVisibleYet if that is why nothing was opened, else the refusal."""
 
     @abstractmethod
-    def _check_access(self, branch: str) -> Mapping[str, bool]:
-        """Returns what could prevent publishing, as the end of a sentence about the repository, and whether it does."""
+    def _run_access_checks(self, branch: str) -> Sequence[AccessCheck]:
+        """Checks each condition that would prevent publishing to this branch. Returns all checks, also passed ones."""
 
     def _repository_path(self) -> str:
         return f"/repos/{quote(self.repository)}"
