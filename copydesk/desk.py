@@ -129,7 +129,8 @@ class Desk:
         from copydesk.jobs.publish.git.mirror import Mirror
         from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
-        token, limits = self.secrets.get(project.id, "forge_token"), RepositoryLimits.from_settings(self.settings)
+        token = self.secrets.get(project.id, "forge_token")
+        limits = RepositoryLimits.from_settings(self.settings)
         return Mirror.for_project(self.settings.mirrors_folder, project, token, limits=limits)
 
     @property

@@ -147,7 +147,8 @@ Reader = Callable[[Any], tuple[str, str, Mapping[str, str]]]
 def _read_asgi_request(scope: Scope) -> tuple[str, str, Mapping[str, str]]:
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
-        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        name = raw_name.decode("latin-1")
+        value = raw_value.decode("latin-1")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     path = scope.get("raw_path") or quote(scope["path"]).encode()
     query = b"?" + scope["query_string"] if scope.get("query_string") else b""
@@ -248,7 +249,8 @@ class ViewSender:
             return batch
 
     def _deliver(self, batch: list[Event]) -> None:
-        body, count = gzip.compress(json.dumps(batch).encode(), 5), len(batch)
+        body = gzip.compress(json.dumps(batch).encode(), 5)
+        count = len(batch)
         request = Request(self.url, body, self.headers, method="POST")  # noqa: S310
         pause = 0.5
         while True:

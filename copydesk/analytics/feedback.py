@@ -42,7 +42,8 @@ class PageFeedback:
 
 class Feedback:
     def __init__(self, database: Database, quota: FeedbackQuota, max_per_day: int) -> None:
-        self.database, self._quota = database, quota
+        self.database = database
+        self._quota = quota
         self._daily_limit = RateLimit("feedback-project", max_per_day, DAY)
 
     def add(

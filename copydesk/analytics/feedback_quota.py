@@ -41,7 +41,8 @@ class FeedbackQuota:
 
     def __init__(self, database: Database, max_entries: int, max_bytes: int) -> None:
         self._database = database
-        self._max_entries, self._max_bytes = max_entries, max_bytes
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
         self._usages: dict[str, _Usage] = {}
         self._lock = Lock()
 

@@ -56,7 +56,8 @@ class NetworkTable(Generic[Value]):
         networks: dict[int, dict[tuple[bytes, int], tuple[bytes, Value]]] = {4: {}, 16: {}}
         for text, value in entries:
             network = _unmap_ipv4_network(ip_network(text.strip(), strict=False))
-            first, last = network.network_address.packed, network.broadcast_address.packed
+            first = network.network_address.packed
+            last = network.broadcast_address.packed
             networks[len(first)].setdefault((first, network.prefixlen), (last, value))
         self._intervals = {size: _build_intervals(same_size) for size, same_size in networks.items()}
 

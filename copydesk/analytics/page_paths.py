@@ -67,7 +67,8 @@ def normalize_url(url: str, base_path: str = "", kept_params: frozenset[str] = f
     """
     if len(url) > MAX_URL_CHARS:
         return Dropped(DropReason.PATH_TOO_LONG)
-    bare_url, query = url, ""
+    bare_url = url
+    query = ""
     if "?" in url or "#" in url:
         bare_url, _, query = url.partition("#")[0].partition("?")
         if "_rsc=" in query:  # Next.js fetches the data of a page with this parameter
@@ -92,9 +93,11 @@ def _locate_page(url: str, base_path: str) -> PageLocation | Dropped:
     """Returns the page of a URL without its query. Queries vary without limit and would defeat the cache."""
     if not url:
         return Dropped(DropReason.NO_PATH)
-    host, path = "", url
+    host = ""
+    path = url
     if match := HTTP_URL_PATTERN.match(url):
-        host, path = normalize_host(match[1]), url[match.end() :]
+        host = normalize_host(match[1])
+        path = url[match.end() :]
     elif OTHER_SCHEME_PATTERN.match(url):
         return Dropped(DropReason.NOT_HTTP)
     decoded_path = _decode_percent(path, RESERVED_IN_PATH)

@@ -31,7 +31,8 @@ def watch_job(client: Client, job_id: str, quiet: bool = False) -> Job:
 
 
 def format_event(event: Event) -> str:
-    at, data = event["data"].get("at", "")[11:19], event["data"]
+    at = event["data"].get("at", "")[11:19]
+    data = event["data"]
     match event["kind"]:
         case "queued" | "message":
             text = f"“{data['prompt'].strip().splitlines()[0]}”"

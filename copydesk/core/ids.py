@@ -54,7 +54,8 @@ def new_key() -> str:
 
 def is_wellformed_key(key: str) -> bool:
     """Returns whether the format and the checksum are right, which detects typos without a database query."""
-    body, checksum = key[len(KEY_PREFIX) : -KEY_CHECKSUM_CHARS], key[-KEY_CHECKSUM_CHARS:]
+    body = key[len(KEY_PREFIX) : -KEY_CHECKSUM_CHARS]
+    checksum = key[-KEY_CHECKSUM_CHARS:]
     return (
         key.startswith(KEY_PREFIX)
         and len(body) == KEY_RANDOM_CHARS

@@ -123,7 +123,8 @@ class Jobs:
         Returns the earlier job when the same request was sent before with this idempotency key.
         """
         job = self._build_job(project, new)
-        existing_job_id, headers = None, {}
+        existing_job_id = None
+        headers = {}
         with self.database.write() as tx:
             if idempotency_key is not None:
                 existing_job_id = self._claim_idempotency_key(tx, project.id, idempotency_key, new.digest(), job.id)
@@ -285,7 +286,8 @@ class Jobs:
         model = new.model if new.model is not None else models[0]
         if model not in models:
             raise InvalidRequest(f"This project cannot use the model '{model[:80]}'. Use one of: {', '.join(models)}.")
-        job_id, now = new_id("job"), clock.now()
+        job_id = new_id("job")
+        now = clock.now()
         return Job(
             id=job_id,
             project_id=project.id,

@@ -51,7 +51,8 @@ class _UvicornServer(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, desk: Desk, readiness: Readiness) -> None:
         super().__init__(config)
-        self.desk, self.readiness = desk, readiness
+        self.desk = desk
+        self.readiness = readiness
         self.exit_at = math.inf
 
     def drain(self) -> None:

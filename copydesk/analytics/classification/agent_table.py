@@ -84,11 +84,14 @@ class AgentTable:
 
     def find(self, user_agent: str) -> AgentEntry | None:
         """Returns the first entry of the table whose token occurs in the user agent as a separate word."""
-        text, best, best_position = user_agent.lower(), None, len(self.entries)
+        text = user_agent.lower()
+        best = None
+        best_position = len(self.entries)
         for word in WORD_PATTERN.finditer(text):
             for position, token, entry in self._entries_by_word.get(word[0], ()):
                 if position < best_position and _token_matches(text, token, word.start(), entry.match):
-                    best, best_position = entry, position
+                    best = entry
+                    best_position = position
         return best
 
 

@@ -43,7 +43,9 @@ class Classifier:
 
     def __init__(self, table: AgentTable, ranges: IpRanges, crawler_lookup: CrawlerLookup = no_crawler_lookup) -> None:
         self.version = table.version
-        self._table, self._ranges, self._crawler_lookup = table, ranges, crawler_lookup
+        self._table = table
+        self._ranges = ranges
+        self._crawler_lookup = crawler_lookup
         self._classification_by_signer = {
             s.host: Classification(s.kind, s.agent, s.operator, f"signature:{s.host}") for s in table.signers
         }

@@ -24,7 +24,8 @@ class CrawlerList:
         self._substrings: list[tuple[str, VisitorClass]] = []
         self._patterns: list[tuple[re.Pattern[str], VisitorClass]] = []
         for entry in entries:
-            tags, pattern = entry.get("tags", ()), entry["pattern"]
+            tags = entry.get("tags", ())
+            pattern = entry["pattern"]
             if LIBRARY_TAG in tags:
                 continue
             kind = next((CLASS_BY_TAG[tag] for tag in tags if tag in CLASS_BY_TAG), VisitorClass.OTHER)

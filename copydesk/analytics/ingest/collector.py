@@ -66,7 +66,8 @@ class Collector:
 
     def __init__(self, log_views: Callable[[Sequence[PageView]], LogResult], on_commit: Callable[[], object]) -> None:
         """`on_commit` is called after each commit, successful or not, in the thread of the commit."""
-        self._log_views, self._on_commit = log_views, on_commit
+        self._log_views = log_views
+        self._on_commit = on_commit
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="collect")
         self._batcher = AsyncBatcher[Sequence[PageView], LogResult](
             self._commit, weigh=len, max_batch_weight=MAX_VIEWS_PER_COMMIT, get_pause_seconds=_get_gather_seconds
@@ -121,7 +122,9 @@ def split_result(combined: LogResult, sizes: Sequence[int]) -> list[LogResult]:
     """Splits the result of a group commit into one result per request; `sizes` are the requests' numbers of views."""
     if not combined.duplicates:
         return [LogResult(size) for size in sizes]
-    results, duplicates, start = [], deque(sorted(combined.duplicates)), 0
+    results = []
+    duplicates = deque(sorted(combined.duplicates))
+    start = 0
     for size in sizes:
         own_duplicates = []
         while duplicates and duplicates[0] < start + size:

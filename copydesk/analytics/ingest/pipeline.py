@@ -42,13 +42,15 @@ def normalize_path(raw: RawView) -> RawView | Dropped:
 def classify_and_identify(raw: RawView) -> RawView:
     """Classifies the visitor and hashes its id. Cached, because these two are the most expensive steps of the pipeline
     and a visitor usually views several pages."""
-    site, accept = raw.site, raw.accept if raw.accept and normalize_markdown_accept(raw.accept) else None
+    site = raw.site
+    accept = raw.accept if raw.accept and normalize_markdown_accept(raw.accept) else None
     identify = (
         _classify_and_identify
         if accept is None or len(accept) <= MAX_CACHED_CHARS
         else _classify_and_identify.__wrapped__
     )
-    day, page_format = site.hasher.day_to_hash(raw.at), raw.location.format
+    day = site.hasher.day_to_hash(raw.at)
+    page_format = raw.location.format
     raw.classification, raw.visitor = identify(
         site, day, raw.user_agent, accept, page_format, raw.address, raw.signer, raw.visitor_id
     )
@@ -73,7 +75,8 @@ def _classify_and_identify(
 
 
 def build_view(raw: RawView) -> PageView:
-    site, location = raw.site, raw.location
+    site = raw.site
+    location = raw.location
     return PageView(
         site.project_id,
         location.path,

@@ -62,7 +62,10 @@ def raw_view_from_event(event: Event, site: SiteConfig, now: int) -> RawView | D
     at = now if event.timestamp is None else parse_timestamp(event.timestamp, now)
     if isinstance(at, Dropped):
         return at
-    user_agent, visitor_id, ip, status = event.user_agent, event.visitor_id, event.ip, event.status
+    user_agent = event.user_agent
+    visitor_id = event.visitor_id
+    ip = event.ip
+    status = event.status
     return RawView(
         site,
         url,

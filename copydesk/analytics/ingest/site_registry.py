@@ -30,7 +30,8 @@ class AiClassesChanging(StoreUnavailable):
 
 class SiteRegistry:
     def __init__(self, projects: Projects, secrets: SealedSecrets, data_folder: Path) -> None:
-        self._projects, self._secrets = projects, secrets
+        self._projects = projects
+        self._secrets = secrets
         self._ranges_path = ranges_file(data_folder)
         self._ai_classes_lock = threading.Lock()
         self._projects_by_site_id = BoundedCache[str, tuple[float, Project]](MAX_CACHED_SITES)
@@ -48,7 +49,8 @@ class SiteRegistry:
         return project, self.for_project(project)
 
     def for_project(self, project: Project) -> SiteConfig:
-        options, classifier = project.collecting, self.classifier
+        options = project.collecting
+        classifier = self.classifier
         cached = self._sites.get(project.id)
         if cached and cached[0] == options and cached[1] is classifier:
             return cached[2]

@@ -39,7 +39,8 @@ class VisitorHasher:
         self._initialize(derived, rotation)
 
     def _initialize(self, derived: bytes, rotation: Rotation) -> None:
-        self._secret, self.rotation = derived, rotation
+        self._secret = derived
+        self.rotation = rotation
         self._hashes = lru_cache(maxsize=4096)(self._new_visitor_hash)
         self._event = blake2b(key=derived, digest_size=16, person=b"copydesk event  ")
 

@@ -55,7 +55,9 @@ def _read_file(
     request: ImportRequest, log_file: LogFile, batch: ImportBatch
 ) -> Generator[ImportBatch, None, ImportBatch]:
     """Yields full batches. Continues the batch of the previous file, and returns the batch for the next file."""
-    convert, line_number, counted_bytes = LineConverter(request).convert, 0, 0
+    convert = LineConverter(request).convert
+    line_number = 0
+    counted_bytes = 0
     log_format: LogFormat | None = None
     for block in log_file.read_blocks():
         log_format = log_format or _choose_format(request, block, log_file)
@@ -72,7 +74,8 @@ def _read_file(
             else:
                 batch.dropped[outcome.reason] = 1
                 batch.samples[outcome.reason] = f"{log_file.name}:{line_number}"
-        batch.bytes_read, counted_bytes = batch.bytes_read + log_file.bytes_read - counted_bytes, log_file.bytes_read
+        batch.bytes_read = batch.bytes_read + log_file.bytes_read - counted_bytes
+        counted_bytes = log_file.bytes_read
         if len(batch.views) >= VIEWS_PER_BATCH or batch.bytes_read >= MAX_BYTES_PER_BATCH:
             yield batch
             batch = ImportBatch()

@@ -63,7 +63,8 @@ def detect_format(text: str, file_name: str) -> LogFormat:
     }
     best = max(scores, key=lambda known: scores[known])
     if lines and not scores[best]:
-        format_names, first_line = ", ".join(FORMATS), ascii(lines[0][:200])
+        format_names = ", ".join(FORMATS)
+        first_line = ascii(lines[0][:200])
         raise UnknownLogFormat(
             f"{file_name} is not in a log format that Copydesk supports ({format_names}). It starts with: {first_line}"
         )

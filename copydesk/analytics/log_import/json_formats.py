@@ -101,10 +101,8 @@ class CaddyFormat(JsonFormat):
         request = record.get("request")
         if record.get("msg") != "handled request" or not isinstance(request, dict):
             return MALFORMED
-        request_headers, response_headers = (
-            _first_header_values(request, "headers", REQUEST_HEADERS),
-            _first_header_values(record, "resp_headers", ("Content-Type",)),
-        )
+        request_headers = _first_header_values(request, "headers", REQUEST_HEADERS)
+        response_headers = _first_header_values(record, "resp_headers", ("Content-Type",))
         outcome = {name: record[name] for name in ("ts", "status") if name in record}
         return super().line_from_record(text, {**request, **request_headers, **response_headers, **outcome})
 
@@ -120,7 +118,9 @@ class CloudflareFormat(JsonFormat):
 
 def line_from_fields(text: str, fields: dict[str, Any]) -> LogLine | Dropped:
     """Returns the request, or why it is dropped: a field has the wrong type or is too long, or the time is missing."""
-    time, status, visitor_id = fields.pop("when", None), fields.get("status", 200), fields.get("visitor_id")
+    time = fields.pop("when", None)
+    status = fields.get("status", 200)
+    visitor_id = fields.get("visitor_id")
     if type(status) is int and 0 <= status <= 999:
         fields["status"] = status = f"{status:03}"
     if not isinstance(status, str) or len(status) != 3 or not status.isdecimal():

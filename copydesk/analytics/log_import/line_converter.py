@@ -40,13 +40,16 @@ class LineConverter:
     """Converts the lines of one file."""
 
     def __init__(self, request: ImportRequest) -> None:
-        self._site, self._now, self._hosts = request.site, request.now, request.hosts
+        self._site = request.site
+        self._now = request.now
+        self._hosts = request.hosts
         self._behind_proxies, self._proxies = bool(request.proxies), build_trusted_networks(request.proxies)
         self._line_ids = LineIds()
 
     def convert(self, line: LogLine) -> PageView | Dropped:
         text, host, address, time, method, url, status_text, referrer, user_agent, forwarded, extra = line
-        status, site = int(status_text), self._site
+        status = int(status_text)
+        site = self._site
         accept = (extra and extra.accept) or None
         if dropped := check_request(method, status, extra and extra.purpose, accept):
             return dropped

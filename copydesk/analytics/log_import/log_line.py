@@ -66,7 +66,9 @@ def _parse_common_time(time: str) -> int | None:
     try:
         offset = timedelta(hours=int(time[22:24]), minutes=int(time[24:26]))
         zone = timezone(-offset if time[21] == "-" else offset)
-        day, month, year = int(time[:2]), MONTH_NUMBERS[time[3:6]], int(time[7:11])
+        day = int(time[:2])
+        month = MONTH_NUMBERS[time[3:6]]
+        year = int(time[7:11])
         minute = datetime(year, month, day, int(time[12:14]), int(time[15:17]), tzinfo=zone)
         return (minute - EPOCH) // MILLISECOND + int(time[18:20]) * SECOND  # datetime does not accept leap seconds (60)
     except (ValueError, KeyError, OverflowError):

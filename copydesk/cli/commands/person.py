@@ -41,7 +41,8 @@ def invite(
 def list_people(json: JsonOption = False) -> None:
     """Lists the people who have an account. Also shows how many valid keys each has created."""
     with open_configured_desk() as desk:
-        people, key_counts = desk.people.all(), desk.people.count_keys_by_creator()
+        people = desk.people.all()
+        key_counts = desk.people.count_keys_by_creator()
     facts = [_person_to_dict(person, key_counts.get(person.email, 0)) for person in people]
     if json:
         print_json(facts)

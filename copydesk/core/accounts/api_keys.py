@@ -121,7 +121,8 @@ class ApiKeys:
         """
         if key_id is not None and not is_id(key_id, "key"):
             raise InvalidRequest("This is not the ID of an API key. Reload the page and try again.")
-        secret, now = new_key(), clock.now()
+        secret = new_key()
+        now = clock.now()
         key = ApiKey(
             id=key_id or new_id("key"),
             project_id=project_id,

@@ -78,7 +78,8 @@ INVITATION_COLUMNS = [
 
 class People:
     def __init__(self, database: Database, keys: ApiKeys) -> None:
-        self.database, self._keys = database, keys
+        self.database = database
+        self._keys = keys
         self.sessions = Sessions(database)
 
     def all(self) -> list[Person]:
@@ -113,7 +114,8 @@ class People:
 
     def invite(self, email: str, role: str, *, actor: str) -> str:
         """Invites a person. Returns the secret of the link, which can be used once."""
-        email, role = validate_email(email), validate_role(role)
+        email = validate_email(email)
+        role = validate_role(role)
         with self.database.write() as tx:
             if tx.execute(select(people.c.id).where(people.c.email == email)).first():
                 raise InvalidRequest(f"{email} already has an account.")
@@ -181,7 +183,8 @@ class People:
 
         Finds the account by the provider's id, or else by the email address, which the provider has verified. A new
         person needs an invitation, or joins with `role` if it is given."""
-        email, provider_subject = validate_email(email), f"{issuer}#{subject}"
+        email = validate_email(email)
+        provider_subject = f"{issuer}#{subject}"
         with self.database.write() as tx:
             row = tx.execute(select(*PERSON_COLUMNS).where(people.c.subject == provider_subject)).first()
             if row is not None:
@@ -310,7 +313,8 @@ def _set_password(tx: Connection, person: Person, hashed: str, keep_session_id: 
 
 def _create_invitation(tx: Connection, email: str, role: str, actor: str) -> str:
     """Creates a link for this address and returns its secret. Earlier links for the address become invalid."""
-    secret, now = random_text(32), clock.now()
+    secret = random_text(32)
+    now = clock.now()
     tx.execute(delete(invitations).where((invitations.c.email == email) | (invitations.c.expires_at < now)))
     row = {"digest": sha256_hex(secret), "email": email, "role": role, "created_at": now, "created_by": actor}
     tx.execute(insert(invitations).values({**row, "expires_at": now + INVITATION_LIFETIME_MS}))

@@ -39,7 +39,8 @@ class Sessions:
 
     def create(self, person: Person, address: str | None, agent: str) -> str:
         """Creates a session and returns its secret."""
-        secret, now = random_text(43), clock.now()
+        secret = random_text(43)
+        now = clock.now()
         session = Session(
             new_id("sess"), person.id, now, now, now + SESSION_LIFETIME_MS, address and address[:64], agent[:400]
         )

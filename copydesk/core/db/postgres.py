@@ -118,7 +118,8 @@ def _redact_server_details(context: ExceptionContext) -> None:
 
     They quote rows, such as an email address that exists already.
     """
-    error, sqlalchemy_error = context.original_exception, context.sqlalchemy_exception
+    error = context.original_exception
+    sqlalchemy_error = context.sqlalchemy_exception
     if isinstance(error, psycopg.Error) and error.diag.message_primary:
         error.args = (error.diag.message_primary,)
         if sqlalchemy_error is not None:

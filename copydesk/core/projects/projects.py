@@ -81,7 +81,8 @@ class Projects:
             if row is None:
                 raise ProjectNotFound
             old = _project_from_row(row)
-            policy, collecting = old.policy.with_values(policy_values), old.collecting.with_values(collecting_values)
+            policy = old.policy.with_values(policy_values)
+            collecting = old.collecting.with_values(collecting_values)
             new_values = {**own_values, **_dump_options(policy, collecting)}
             tx.execute(update(projects).where(projects.c.id == project_id).values(new_values))
             audit_log.record(tx, project_id, actor, "project.changed", project_id, fields=sorted(values))
@@ -214,7 +215,8 @@ since its jobs refer to them."""
 def _validate_fields(
     validators: Mapping[str, Callable[[str], str | None]], values: Mapping[str, str]
 ) -> dict[str, Any]:
-    validated, faults = {}, []
+    validated = {}
+    faults = []
     for name, value in values.items():
         try:
             validated[name] = validators[name](value)
@@ -240,5 +242,6 @@ def _project_from_row(row: Row[Any]) -> Project:
 
 
 def project_from_values(values: dict[str, Any]) -> Project:
-    policy, collecting = Policy.model_validate(values["policy"]), CollectionOptions.model_validate(values["collecting"])
+    policy = Policy.model_validate(values["policy"])
+    collecting = CollectionOptions.model_validate(values["collecting"])
     return Project(**{**values, "policy": policy, "collecting": collecting})

@@ -41,7 +41,8 @@ class SealedSecrets:
     """Stores secrets with AES-256-GCM, bound to project and name, so that a row cannot be used as another."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
-        self.database, self.settings = database, settings
+        self.database = database
+        self.settings = settings
 
     def get(self, project_id: str, name: str) -> str | None:
         return self.all(project_id).get(name)

@@ -51,7 +51,9 @@ class SharedRateLimiter:
 
     def __init__(self, limit: RateLimit, database: Database, executor: Executor) -> None:
         """Takes the executor that synchronizes with the database. The caller owns it and shuts it down."""
-        self.limit, self._database, self._executor = limit, database, executor
+        self.limit = limit
+        self._database = database
+        self._executor = executor
         self._windows: dict[str, _Window] = {}
         self._lock = Lock()
 
@@ -87,7 +89,8 @@ class SharedRateLimiter:
             log.exception("Could not synchronize a rate limit with the database.")
         else:
             with self._lock:
-                window.synced_uses, window.unsynced_uses = synced_uses, window.unsynced_uses - uses
+                window.synced_uses = synced_uses
+                window.unsynced_uses = window.unsynced_uses - uses
                 window.ends_at = monotonic() + remaining / 1000
                 window.is_syncing = False
 

@@ -28,8 +28,10 @@ class AsyncBatcher(Generic[Item, Result]):
         A batch that has reached `max_batch_weight` takes no further items. `get_pause_seconds` returns how long to
         gather items before the next commit; it gets the duration of the last commit and the weight of waiting items.
         """
-        self._commit, self._weigh = commit, weigh
-        self._max_batch_weight, self._get_pause_seconds = max_batch_weight, get_pause_seconds
+        self._commit = commit
+        self._weigh = weigh
+        self._max_batch_weight = max_batch_weight
+        self._get_pause_seconds = get_pause_seconds
         self._queue: deque[tuple[Item, asyncio.Future[Result]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self.pending_weight = 0
@@ -63,7 +65,8 @@ class AsyncBatcher(Generic[Item, Result]):
                 await asyncio.sleep(pause_seconds)
 
     def _take_batch(self) -> tuple[list[tuple[Item, asyncio.Future[Result]]], int]:
-        batch, weight = [], 0
+        batch = []
+        weight = 0
         while self._queue and (self._max_batch_weight is None or weight < self._max_batch_weight):
             batch.append(self._queue.popleft())
             weight += self._weigh(batch[-1][0])

@@ -25,7 +25,8 @@ def find_exposed_files(settings: Settings) -> list[Path]:
 
 def make_files_private(settings: Settings) -> tuple[list[Path], list[Path]]:
     """Removes the permissions of other users. Returns the changed paths and the paths that it could not change."""
-    changed, failed = list[Path](), list[Path]()
+    changed = list[Path]()
+    failed = list[Path]()
     for path in find_exposed_files(settings):
         try:
             path.chmod(_mode(path) & ~NON_OWNER_BITS)

@@ -18,7 +18,9 @@ class Counter:
     kind = "counter"
 
     def __init__(self, name: str, help: str, labels: Labels = ()) -> None:  # noqa: A002
-        self.name, self.help, self.labels = name, help, labels
+        self.name = name
+        self.help = help
+        self.labels = labels
         self._values: dict[Labels, float] = {} if labels else {(): 0}
         self._lock = threading.Lock()
 
@@ -41,7 +43,10 @@ class Histogram:
     kind = "histogram"
 
     def __init__(self, name: str, help: str, bounds: Sequence[float], labels: Labels = ()) -> None:  # noqa: A002
-        self.name, self.help, self.labels, self.bounds = name, help, labels, bounds
+        self.name = name
+        self.help = help
+        self.labels = labels
+        self.bounds = bounds
         self._values: dict[Labels, list[float]] = {}
         self._lock = threading.Lock()
 
@@ -61,7 +66,8 @@ class Histogram:
         with self._lock:
             values = sorted((labels, list(counts)) for labels, counts in self._values.items())
         for labels, counts in values:
-            label_pairs, cumulative = list(zip(self.labels, labels, strict=True)), 0.0
+            label_pairs = list(zip(self.labels, labels, strict=True))
+            cumulative = 0.0
             for bound, count in zip((*map(str, self.bounds), "+Inf"), counts, strict=False):
                 cumulative += count
                 yield _format_sample(f"{self.name}_bucket", [*label_pairs, ("le", bound)], cumulative)
@@ -75,7 +81,8 @@ class Gauge:
     kind = "gauge"
 
     def __init__(self, name: str, help: str, samples: Iterable[Sample] | float) -> None:  # noqa: A002
-        self.name, self.help = name, help
+        self.name = name
+        self.help = help
         self.samples = [({}, samples)] if isinstance(samples, (int, float)) else list(samples)
 
     def render_lines(self) -> Iterator[str]:

@@ -79,7 +79,9 @@ def stop_tracing() -> None:
     An unavailable collector must not delay the end of the process.
     """
     global _provider, _tracer
-    provider, _provider, _tracer = _provider, None, None
+    provider = _provider
+    _provider = None
+    _tracer = None
     if provider is not None:
         thread = threading.Thread(target=provider.shutdown, name="traces", daemon=True)
         thread.start()

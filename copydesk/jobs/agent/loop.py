@@ -87,7 +87,8 @@ class AgentLoop:
     def run(self, workspace: Workspace) -> Finished:
         conversation = self._load_history(workspace)
         used = sum((entry.usage for entry in conversation if isinstance(entry, Reply)), Usage())
-        rejections, pending_finish = 0, None
+        rejections = 0
+        pending_finish = None
         with asyncio.Runner() as runner:
             for turn in count(1):
                 if prompts := self._take_new_messages(turn):
@@ -102,7 +103,8 @@ class AgentLoop:
                     if tool_round.finished is not None:
                         return tool_round.finished
                     if tool_round.sent_back is not None:
-                        rejections, pending_finish = rejections + 1, tool_round.sent_back
+                        rejections = rejections + 1
+                        pending_finish = tool_round.sent_back
                 elif pending_finish is not None:
                     return pending_finish  # the model does not act on the findings
                 match stuck_detection.judge_latest_turn(conversation, self.tools):
@@ -112,7 +114,8 @@ class AgentLoop:
                         if findings is None:
                             return finished
                         conversation.append(Prompt(text=findings))
-                        rejections, pending_finish = rejections + 1, finished
+                        rejections = rejections + 1
+                        pending_finish = finished
                     case stuck_detection.GiveUp(reason):
                         raise JobFailed(reason, Reason.MODEL_ERROR)
         raise AssertionError("count() never ends")
@@ -175,7 +178,8 @@ class AgentLoop:
 
     def _execute_tool_calls(self, reply: Reply, workspace: Workspace, may_review: bool) -> ToolRound:
         """Runs the tools that the model called, and the review if it called finish."""
-        changes_before, toolbox = workspace.changes(), Toolbox(workspace, self.check, self.run_tool)
+        changes_before = workspace.changes()
+        toolbox = Toolbox(workspace, self.check, self.run_tool)
         results = []
         for call in reply.calls:
             self.attempt.raise_if_stopped()

@@ -82,11 +82,14 @@ def add_advice(conversation: Conversation, tools: Collection[str]) -> Conversati
 
 def _judge_turns(conversation: Conversation, tools: Collection[str]) -> Iterator[tuple[int, Verdict]]:
     """Yields the position where each turn ends, with the verdict on the turn."""
-    fruitless_turns, used_tools = 0, False
+    fruitless_turns = 0
+    used_tools = False
     rounds: list[Counter[str]] = []
     for position, entry in enumerate(conversation):
         if isinstance(entry, Prompt):
-            fruitless_turns, used_tools, rounds = 0, False, []
+            fruitless_turns = 0
+            used_tools = False
+            rounds = []
         elif isinstance(entry, Reply) and not entry.calls:
             if entry.text.strip() and fruitless_turns and used_tools:
                 yield position, FinishedInText(entry.text)

@@ -24,7 +24,8 @@ class Splice(BaseModel):
 
     @classmethod
     def between(cls, path: str, old: bytes | None, new: bytes | None) -> "Splice":
-        before, after = old or b"", new or b""
+        before = old or b""
+        after = new or b""
         start = common_prefix_length(before, after)
         suffix_length = common_prefix_length(before[start:][::-1], after[start:][::-1])
         return cls.model_construct(

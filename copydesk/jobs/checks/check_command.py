@@ -68,7 +68,8 @@ def run_command(
 def export_workspace(workspace: Workspace, target: Path, root: str = "", stop: threading.Event | None = None) -> None:
     """Writes the regular files below `root` to a folder. Leaves out symbolic links, submodules and git folders."""
     prefix = f"{root}/" if root else ""
-    files, size = 0, 0
+    files = 0
+    size = 0
     for path in workspace.paths():
         if stop is not None and stop.is_set():
             raise ExportFailed("Copying the files was stopped.")
@@ -78,7 +79,8 @@ def export_workspace(workspace: Workspace, target: Path, root: str = "", stop: t
             data = workspace.read(path)
         except FileTooLarge as error:
             raise ExportFailed(str(error)) from None
-        files, size = files + 1, size + len(data)
+        files = files + 1
+        size = size + len(data)
         if files > MAX_COPIED_FILES or size > MAX_COPIED_BYTES:
             raise ExportFailed(
                 "The documentation is too large for a check command: "

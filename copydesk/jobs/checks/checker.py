@@ -41,7 +41,8 @@ def check(
 
 def build_edited_snapshot(before: Snapshot, workspace: Workspace) -> Snapshot:
     """Returns the snapshot of the workspace with its edits, built from the snapshot before them."""
-    tree, index = workspace.tree, before.index
+    tree = workspace.tree
+    index = before.index
     is_same_tree = index.tree.root == tree.root
     files = apply_changes(index.files if is_same_tree else {path: entry.oid for path, entry in tree.files()}, workspace)
     changed = workspace.changes().keys() if is_same_tree else None
@@ -55,7 +56,8 @@ def _find_newly_broken(before: Snapshot, after: Snapshot) -> Iterator[Finding]:
     They are reported even where the generator's rules are too uncertain to report an unresolved reference alone.
     """
     for page in after.rechecked_pages:
-        page_findings, earlier_findings = after.findings_by_page[page], before.findings_by_page.get(page)
+        page_findings = after.findings_by_page[page]
+        earlier_findings = before.findings_by_page.get(page)
         if earlier_findings is None or not page_findings.uncertain or page_findings is earlier_findings:
             continue
         earlier_targets = {target for _, _, target in before.index.pages[page].references}

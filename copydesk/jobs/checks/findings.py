@@ -56,9 +56,11 @@ def split_introduced(before: Iterable[Finding], after: Iterable[Finding], delete
     """
     counts_before = Counter((each.rule, each.path, each.message) for each in before)
     counts_in_deleted = Counter((each.rule, each.message) for each in before if each.path in deleted)
-    introduced, old = [], []
+    introduced = []
+    old = []
     for each in sort_findings(after):
-        finding_key, moved_key = (each.rule, each.path, each.message), (each.rule, each.message)
+        finding_key = (each.rule, each.path, each.message)
+        moved_key = (each.rule, each.message)
         if counts_before[finding_key] > 0:
             counts_before[finding_key] -= 1
             old.append(each)

@@ -116,7 +116,8 @@ def _find_affected_keys(before: RepositoryIndex, after: RepositoryIndex) -> set[
     """Returns the dependency keys of all files that were added or removed, or whose anchors or addresses changed."""
     keys: set[str] = set()
     for path in after.changed:
-        old, new = before.pages.get(path), after.pages.get(path)
+        old = before.pages.get(path)
+        new = after.pages.get(path)
         if (path in before.files) != (path in after.files):
             keys |= _list_reference_keys(before, path, old) | _list_reference_keys(after, path, new)
         elif old is not None and new is not None:

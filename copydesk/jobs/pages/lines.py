@@ -46,7 +46,8 @@ def iter_lines(body: str, start: int) -> Iterator[TextLine]:
         next_start = len(body) if newline < 0 else newline + 1
         end = next_start if newline < 0 else newline - (newline > start and body[newline - 1] == "\r")
         yield TextLine(number, start, body[start:end], body[end:next_start])
-        start, number = next_start, number + 1
+        start = next_start
+        number = number + 1
 
 
 def line_at(lines: list[TextLine], position: int) -> TextLine:
@@ -62,7 +63,8 @@ def mask_text(text: str) -> str:
 
 def mask_spans(body: str, spans: list[Span]) -> str:
     """Replaces the spans with spaces. Length and lines stay the same."""
-    pieces, position = [], 0
+    pieces = []
+    position = 0
     for start, end in sorted(spans):
         start = max(start, position)
         if end > start:
@@ -73,7 +75,8 @@ def mask_spans(body: str, spans: list[Span]) -> str:
 
 def apply_edits(body: str, edits: list[tuple[int, int, str]]) -> str:
     """Replaces each span with its text. Spans must not overlap."""
-    pieces, position = [], 0
+    pieces = []
+    position = 0
     for start, end, replacement in sorted(edits):
         pieces += [body[position:start], replacement]
         position = end

@@ -92,11 +92,13 @@ class _Move:
         return text.encode(apply_edits(text.body, edits))
 
     def _update_own_target(self, reference: Reference) -> str:
-        kind, target = reference.kind, reference.target
+        kind = reference.kind
+        target = reference.target
         file = find_referenced_file(self.before, self.old, kind, target)
         if file is not None:
             file_after = self.new if file == self.old else file
-            pages, files = (self.old, self.new), (file, file_after)
+            pages = (self.old, self.new)
+            files = (file, file_after)
             return rewrite_reference(self.before, self.after, kind, target, pages, files)
         if kind in SHIFTED_KINDS or (kind == "import" and target.startswith(".")):
             return shift_target(self.before, target, self.old, self.new)
@@ -111,7 +113,8 @@ class _Move:
     def _edit_references(self, path: str, text: DecodedText) -> Edits:
         edits: Edits = []
         for reference in _find_file_references(path, text.body):
-            kind, target = reference.kind, reference.target
+            kind = reference.kind
+            target = reference.target
             if find_referenced_file(self.before, path, kind, target) != self.old:
                 continue
             files = (self.old, self.new)

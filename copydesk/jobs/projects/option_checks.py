@@ -8,7 +8,8 @@ from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
 
 def validate_options(values: Mapping[str, str]) -> None:
     """Raises InvalidRequest when the values name a model or a check that does not exist."""
-    model, ignored = values.get("model", ""), values.get("ignored_checks", "")
+    model = values.get("model", "")
+    ignored = values.get("ignored_checks", "")
     if model and not is_model_name(model):
         _raise_invalid("model", f"There is no model '{model[:80]}'. Use one of: {', '.join(NAME_FORMS)}.")
     if ignored:

@@ -68,7 +68,9 @@ def neutralize_markup(text: str) -> str:
 
     Code is left unchanged only where all Markdown parsers agree that it is code; ambiguous code is treated as prose.
     """
-    text, parts, end = strip_hidden_characters(text), [], 0
+    text = strip_hidden_characters(text)
+    parts = []
+    end = 0
     for start, stop in _find_code_blocks(text):
         parts += [_neutralize_prose(text[end:start]), text[start:stop]]
         end = stop
@@ -105,7 +107,8 @@ def _has_ambiguous_code(paragraph: str) -> bool:
 
 
 def _neutralize_around_code(paragraph: str) -> str:
-    parts, end = [], 0
+    parts = []
+    end = 0
     for span in CODE_SPAN_PATTERN.finditer(paragraph):
         parts += [_neutralize(paragraph[end : span.start()]), span[0]]
         end = span.end()

@@ -41,7 +41,8 @@ def find_usable_branch(
 
 
 def _choose_branch(heads: Mapping[str, str], ref: str | None) -> str:
-    branch, branches = ref or heads.get("HEAD"), heads.keys() - {"HEAD"}
+    branch = ref or heads.get("HEAD")
+    branches = heads.keys() - {"HEAD"}
     if branch is None:
         raise RepositoryFailed("The repository has no default branch. Push a first commit, or specify the branch.")
     if branch not in branches:

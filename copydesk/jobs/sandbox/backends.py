@@ -62,7 +62,8 @@ def _exec_bubblewrap(request: SandboxRequest) -> NoReturn:
 
 
 def _exec_landlock(request: SandboxRequest) -> NoReturn:
-    work, tmp = request.folder + WORK, request.folder + TMP
+    work = request.folder + WORK
+    tmp = request.folder + TMP
     program = build_seccomp_program(pretend_modes=True)
     os.chdir(work)
     linux_security.restrict_with_landlock(

@@ -18,7 +18,8 @@ STDIN_AS_RIGHTS = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", 0))
 
 
 def list_attempts(target: dict[str, Any]) -> dict[str, Callable[[], object]]:
-    file, folder = target["file"], os.path.dirname(target["file"])
+    file = target["file"]
+    folder = os.path.dirname(target["file"])
     loopback = ("127.0.0.1", target["port"])
     return {
         "read a file outside": lambda: Path(file).read_bytes(),

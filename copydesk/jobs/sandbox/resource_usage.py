@@ -47,7 +47,8 @@ def count_sockets(members: list[Process], limit: int) -> int:
 
     If the descriptors of a process cannot be read, each of them counts as a socket.
     """
-    sockets, unreadable = set[str](), 0
+    sockets = set[str]()
+    unreadable = 0
     for each in members:
         try:
             for number in os.listdir(f"/proc/{each.id}/fd"):
@@ -88,7 +89,8 @@ def measure_own_tasks() -> int:
     while not _can_fork(enough, hard):
         if enough == highest:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        too_low, enough = enough, min(2 * enough, highest)
+        too_low = enough
+        enough = min(2 * enough, highest)
     while enough - too_low > 1:
         middle = (too_low + enough) // 2
         if _can_fork(middle, hard):

@@ -115,7 +115,9 @@ def build_seccomp_program(*, pretend_modes: bool, machine: str = "") -> bytes:
 
 def _argument_rules() -> list[tuple[tuple[int, int], list[Instruction]]]:
     """Returns the calls that are decided by their arguments, with the instructions that decide and end in a verdict."""
-    allow, refuse, pretend = (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ERRNO)
+    allow = (RETURN, 0, 0, ALLOW)
+    refuse = (RETURN, 0, 0, ERRNO | EPERM)
+    pretend = (RETURN, 0, 0, ERRNO)
     stream, packets = CONNECTED_TYPES
     pair_tests = [(LOAD, 0, 0, FIRST_ARGUMENT_OFFSET), (EQUAL, 0, 4, AF_UNIX), (LOAD, 0, 0, SECOND_ARGUMENT_OFFSET)]
     pair_tests += [(AND, 0, 0, SOCKET_TYPE_BITS), (EQUAL, 2, 0, stream), (EQUAL, 1, 0, packets), refuse, allow]

@@ -49,7 +49,8 @@ def read_queue_stats(database: Database) -> QueueStats:
         counts_by_lease = {
             bool(row[0]): row for row in tx.execute(running.where(runs.c.state == "running").group_by(is_leased))
         }
-    leased, orphaned = counts_by_lease.get(True, (True, 0, 0)), counts_by_lease.get(False, (False, 0, 0))
+    leased = counts_by_lease.get(True, (True, 0, 0))
+    orphaned = counts_by_lease.get(False, (False, 0, 0))
     return QueueStats(active, queued, leased[1] + orphaned[1], orphaned[1], leased[2], max(0, waited_ms) / clock.SECOND)
 
 

@@ -133,7 +133,8 @@ class RunExecutor:
     def _run_workflow(self, journal: Journal, attempt: Attempt) -> JobOutcome:
         if attempt.claim.crashes >= self.settings.max_attempts:
             raise JobFailed(f"The job failed because its worker crashed in {self.settings.max_attempts} attempts.")
-        job, project = journal.load_job(), self.projects.get(attempt.claim.project_id)
+        job = journal.load_job()
+        project = self.projects.get(attempt.claim.project_id)
         try:
             secrets = self.secrets.all(project.id)
         except StoreUnavailable:

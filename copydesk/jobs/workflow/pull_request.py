@@ -44,7 +44,8 @@ class PullRequestOpener:
 
     def open_locally(self, journal: Journal, base_url: str) -> OpenedPullRequest:
         """Opens or updates a local pull request, in the transaction that stores the step."""
-        title, body = format_pull_title(self.title), self._combine_bodies(journal)
+        title = format_pull_title(self.title)
+        body = self._combine_bodies(journal)
         with journal.step("open", OpenedPullRequest) as step:
             if not step.is_done:
                 with step.transaction() as tx:
@@ -88,7 +89,8 @@ class PullRequestOpener:
                     pause=pause,
                     deadline=deadline,
                 )
-                pull, notes = published.pull, list(published.notes)
+                pull = published.pull
+                notes = list(published.notes)
                 opened = OpenedPullRequest(
                     link=pull.url, title=pull.title, text=self.text, draft=pull.draft, notes=notes
                 )

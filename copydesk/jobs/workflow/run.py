@@ -125,7 +125,8 @@ class RunWorkflow:
         """Returns the commits to start from. A follow-up continues on the branch, with the commits of other people."""
         if self.forge is not None and (missing := self.forge.find_access_problems(self.job.branch)):
             raise RepositoryFailed(" ".join(missing))  # before a model is paid for work that cannot be published
-        newest, base = self.mirror.fetch_head(self.job.ref), self.job.base
+        newest = self.mirror.fetch_head(self.job.ref)
+        base = self.job.base
         head = self.mirror.find_head(self.job.branch) if self.attempt.claim.run_number > 1 else None
         return StartingCommits(base=base if base and self.mirror.has_commit(base) else newest, head=head)
 
@@ -235,7 +236,8 @@ class RunWorkflow:
         committed: CommitResult,
         change_notes: ChangeNotes,
     ) -> OpenedPullRequest:
-        tree, changes = workspace.tree, workspace.changes()
+        tree = workspace.tree
+        changes = workspace.changes()
         report = PullRequestReport(
             summary=finished.summary,
             unsure=finished.unsure,
@@ -263,7 +265,8 @@ class RunWorkflow:
         )
         if self.forge is None:
             return opener.open_locally(self.journal, self.settings.base_url)
-        asked_at, deadline = self.attempt.claim.created_at, self.attempt.deadline
+        asked_at = self.attempt.claim.created_at
+        deadline = self.attempt.deadline
         return opener.open_on_forge(self.journal, self.forge, asked_at, self._check_still_active, self._pause, deadline)
 
     def _check_still_active(self) -> None:

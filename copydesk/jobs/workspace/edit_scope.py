@@ -32,7 +32,8 @@ def explain_overreach(old: bytes, new: bytes, *, allow_rewrite: bool = False) ->
     `allow_rewrite` means that the whole page may be rewritten."""
     if not (is_text(old) and is_text(new)):
         return None
-    before, after = DecodedText.decode(old), DecodedText.decode(new)
+    before = DecodedText.decode(old)
+    after = DecodedText.decode(new)
     if before.bom != after.bom:
         return "The change would add or remove the file's byte-order mark. Leave it as it is."
     comparison = Comparison.from_texts(before.body, after.body)
@@ -174,14 +175,16 @@ class Comparison:
         return sorted(line_numbers - blank_lines if len(blank_lines) <= self.meaningful_count else line_numbers)
 
     def _find_meaningful_lines(self, hunk: DiffHunk) -> None:
-        old_words, new_words = self.old.all_words(hunk.old), self.new.all_words(hunk.new)
+        old_words = self.old.all_words(hunk.old)
+        new_words = self.new.all_words(hunk.new)
         self._find_moved_lines(hunk)
         if old_words == new_words:
             return
         if len(old_words) * len(new_words) > MAX_WORD_PAIRS:
             self._compare_lines(hunk)
             return
-        old_lines, new_lines = self.old.word_line_numbers(hunk.old), self.new.word_line_numbers(hunk.new)
+        old_lines = self.old.word_line_numbers(hunk.old)
+        new_lines = self.new.word_line_numbers(hunk.new)
         matcher = BoundedMatcher(old_words, new_words, self._steps_left)
         self._steps_left = matcher.steps_left
         for tag, old_first, old_last, new_first, new_last in matcher.get_opcodes():
@@ -198,13 +201,15 @@ class Comparison:
 
     def _find_moved_lines(self, hunk: DiffHunk) -> None:
         """Marks lines as meaningful that were moved within the hunk without any change."""
-        old, new = {self.old.lines[n] for n in hunk.old}, {self.new.lines[n] for n in hunk.new}
+        old = {self.old.lines[n] for n in hunk.old}
+        new = {self.new.lines[n] for n in hunk.new}
         self.old.meaningful_lines.update(n for n in hunk.old if self.old.words(n) and self.old.lines[n] in new)
         self.new.meaningful_lines.update(n for n in hunk.new if self.new.words(n) and self.new.lines[n] in old)
 
     def _compare_lines(self, hunk: DiffHunk) -> None:
         """Compares whole lines, for a hunk that is too large to be compared word by word."""
-        old, new = {tuple(self.old.words(n)) for n in hunk.old}, {tuple(self.new.words(n)) for n in hunk.new}
+        old = {tuple(self.old.words(n)) for n in hunk.old}
+        new = {tuple(self.new.words(n)) for n in hunk.new}
         removed = [n for n in hunk.old if tuple(self.old.words(n)) not in new]
         inserted = [n for n in hunk.new if tuple(self.new.words(n)) not in old]
         self.old.meaningful_lines.update(removed)
@@ -239,7 +244,8 @@ class Comparison:
         """Returns whether the hunk only indents lines by the same amount, next to a line that changes in meaning.
 
         That happens when lines are put into a new group, tab, list or quotation, and is not reformatting."""
-        old, new = self.old.list_unedited(hunk.old), self.new.list_unedited(hunk.new)
+        old = self.old.list_unedited(hunk.old)
+        new = self.new.list_unedited(hunk.new)
         if len(old) != len(new) or self.new.meaningful_lines.isdisjoint(hunk.new):
             return False
         is_same_text = all(
@@ -256,7 +262,8 @@ def _indent_width(line: str) -> int:
 
 
 def _number_blocks(lines: list[str]) -> Iterator[int]:
-    number, was_row = 0, False
+    number = 0
+    was_row = False
     for line in lines:
         is_row = "|" in line
         if not line.strip() or BLOCK_START_PATTERN.match(line) or is_row != was_row:

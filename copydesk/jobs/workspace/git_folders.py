@@ -93,7 +93,10 @@ def validate_tree_size(
 
 
 def _measure_extent(contents: list[tuple[str, TreeEntry]], extents: Mapping[pygit2.Oid, Extent]) -> Extent:
-    entries, paths, path_chars, depth = len(contents), 0, 0, 0
+    entries = len(contents)
+    paths = 0
+    path_chars = 0
+    depth = 0
     for name, entry in contents:
         if entry.mode == FileMode.TREE:
             subfolder = extents[entry.oid]

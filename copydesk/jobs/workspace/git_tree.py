@@ -107,7 +107,8 @@ def write_changed_tree(tree: Tree, changes: Mapping[str, bytes | None]) -> pygit
     }
     blobs: dict[tuple[str, ...], TreeEntry | None] = {}
     for path, data in changes.items():
-        old_entry, blob_id = old_entries[path], None if data is None else tree.repository.create_blob(data)
+        old_entry = old_entries[path]
+        blob_id = None if data is None else tree.repository.create_blob(data)
         mode = old_entry.mode if old_entry else deleted_modes.get(blob_id, FileMode.BLOB) if blob_id else FileMode.BLOB
         blobs[tuple(path.split("/"))] = None if blob_id is None else TreeEntry(mode, blob_id)
     return _write_folder(tree, tree.root, blobs) or tree.repository.TreeBuilder().write()
@@ -122,7 +123,8 @@ def _write_folder(
     builder = repository.TreeBuilder(repository[folder].peel(pygit2.Tree)) if folder else repository.TreeBuilder()
     for name in sorted({path[0] for path in blobs}):
         nested = {path[1:]: blob for path, blob in blobs.items() if path[0] == name and len(path) > 1}
-        old_entry, new_entry = listing.get(name), blobs.get((name,))
+        old_entry = listing.get(name)
+        new_entry = blobs.get((name,))
         if nested:
             subfolder = _write_folder(
                 tree, old_entry.oid if old_entry and old_entry.mode == FileMode.TREE else None, nested

@@ -49,7 +49,8 @@ def count_changed_bytes(old: bytes, new: bytes) -> int:
 
 def common_prefix_length(a: bytes, b: bytes) -> int:
     """Returns the length of the common prefix. Uses binary search, since comparing slices is faster than a loop."""
-    low, high = 0, min(len(a), len(b))
+    low = 0
+    high = min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2
         if a[low:middle] == b[low:middle]:

@@ -122,7 +122,8 @@ def apply_replacements(data: bytes, replacements: Sequence[Replacement]) -> byte
             prefix = f"Replacement {number}: " if len(replacements) > 1 else ""
             raise NotEditable(prefix + str(error)) from None
     edits.sort()
-    pieces, position = [], 0
+    pieces = []
+    position = 0
     for edit in edits:
         if edit.start < position:
             raise NotEditable("Two replacements overlap. Combine them into one.")
@@ -172,8 +173,10 @@ class _SearchableText:
 def _find_spans(searchable: _SearchableText, replacement: Replacement) -> list[tuple[int, int]]:
     if not replacement.old:
         raise NotEditable("'old' is empty. Give the text to replace, or use write to create a file.")
-    old, text = replacement.old.replace("\r\n", "\n"), searchable.text
-    position, stop = 0, len(text)
+    old = replacement.old.replace("\r\n", "\n")
+    text = searchable.text
+    position = 0
+    stop = len(text)
     if replacement.line is not None:
         if replacement.line >= len(searchable.line_starts):
             raise NotEditable(f"The file has no line {replacement.line}. Read it again.")
@@ -200,7 +203,8 @@ def _fit_line_endings(body: str, start: int, end: int, new: str, has_crlf: bool)
     new = new.replace("\r\n", "\n")
     if not has_crlf:
         return new
-    old_lines, new_lines = split_lines(body[start:end]), split_lines(new)
+    old_lines = split_lines(body[start:end])
+    new_lines = split_lines(new)
     normalized_lines = [LINE_ENDING_PATTERN.sub("\n", line) for line in old_lines]
     fitted: list[str] = []
     nearby_ending = ""
@@ -241,12 +245,14 @@ def diff_lines(old: list[str], new: list[str]) -> Iterator[DiffHunk]:
     tail = 0
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
-    old_end, new_end = len(old) - tail, len(new) - tail
+    old_end = len(old) - tail
+    new_end = len(new) - tail
     yield DiffHunk(True, range(head), range(head))
     if (old_end - head) * (new_end - head) <= MAX_LINE_PAIRS:
         matcher = BoundedMatcher(old[head:old_end], new[head:new_end])
         for tag, old_first, old_last, new_first, new_last in matcher.get_opcodes():
-            old_lines, new_lines = range(head + old_first, head + old_last), range(head + new_first, head + new_last)
+            old_lines = range(head + old_first, head + old_last)
+            new_lines = range(head + new_first, head + new_last)
             yield DiffHunk(tag == "equal", old_lines, new_lines)
     else:
         yield DiffHunk(False, range(head, old_end), range(head, new_end))

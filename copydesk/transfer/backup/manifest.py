@@ -87,7 +87,8 @@ def read_manifest(folder: Path) -> Manifest:
 
 def checksum_file(path: Path) -> FileChecksum:
     """Reads the whole file and returns its size and SHA-256."""
-    digest, size = sha256(), 0
+    digest = sha256()
+    size = 0
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
             digest.update(chunk)

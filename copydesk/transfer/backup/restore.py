@@ -52,7 +52,8 @@ def restore_backup(settings: Settings, source: Path, progress: Progress, *, repl
     manifest = verify_backup(source, progress)
     _check_compatibility(settings, manifest)
     settings.make_data_folder()
-    data, url = settings.data.absolute(), settings.analytics_url
+    data = settings.data.absolute()
+    url = settings.analytics_url
     with (
         ExitStack() as cleanup,
         exclusive_analytics_access(data),
@@ -81,7 +82,8 @@ def restore_backup(settings: Settings, source: Path, progress: Progress, *, repl
 
 
 def _check_compatibility(settings: Settings, manifest: Manifest) -> None:
-    url, newest_schema = settings.analytics_url, DUCKDB_SCHEMA_VERSION
+    url = settings.analytics_url
+    newest_schema = DUCKDB_SCHEMA_VERSION
     if manifest.analytics == "duckdb" and url:
         raise RestoreFailed(
             "The backup contains views of an embedded store. Restore it without COPYDESK_ANALYTICS_URL, then move"

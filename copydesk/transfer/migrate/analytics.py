@@ -41,7 +41,8 @@ def move_views(data_folder: Path, url: str, database: Database, progress: Progre
         source_store = DuckStore(data_folder / DUCKDB_FILE)
         source_store.fold()
         source_store.close()
-        target_store, source_file = ClickHouseStore(url, database, cluster), EmbeddedDatabase(data_folder / DUCKDB_FILE)
+        target_store = ClickHouseStore(url, database, cluster)
+        source_file = EmbeddedDatabase(data_folder / DUCKDB_FILE)
         try:
             target_store.fold()  # creates the tables
             with source_file.write() as source:  # writes only a temporary table
@@ -86,7 +87,8 @@ def _copy_tables(source: DuckConnection, cluster: Cluster, database: Database, p
         finished_parts = _reset_marks(database)
     _load_scope_hashes(source, cluster.reader)
     for table in MOVED_TABLES:
-        first_part, part_count = finished_parts.get(table.name, 0), table.count_parts(source)
+        first_part = finished_parts.get(table.name, 0)
+        part_count = table.count_parts(source)
         progress.start_stage(table.name, part_count * ROWS_PER_PART)
         progress.advance(first_part * ROWS_PER_PART)
         for number in range(first_part, part_count):
@@ -122,7 +124,8 @@ def _verify_copy(source: DuckConnection, reader: Node, database: Database, progr
     row_counts = {}
     for table in MOVED_TABLES:
         progress.start_stage(f"comparing {table.name}")
-        source_sum, target_sum = table.sum_source(source), table.sum_target(reader)
+        source_sum = table.sum_source(source)
+        target_sum = table.sum_target(reader)
         if source_sum != target_sum:
             raise MigrationFailed(
                 f"The {table.name} differ: {source_sum[0]:,} rows in the source, {target_sum[0]:,} in ClickHouse."

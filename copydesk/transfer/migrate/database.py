@@ -119,10 +119,8 @@ def _find_finished_move(source: Connection, target: Connection) -> dict[str, int
             return {}
         row_counts = {}
         for table in (table for table in TABLES.values() if table not in VIEW_TABLES):
-            source_digest, target_digest = (
-                compute_digest(source, RowCodec(table)),
-                compute_digest(target, RowCodec(table)),
-            )
+            source_digest = compute_digest(source, RowCodec(table))
+            target_digest = compute_digest(target, RowCodec(table))
             if source_digest != target_digest:
                 return {}
             row_counts[table.name] = target_digest.rows

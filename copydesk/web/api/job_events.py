@@ -47,7 +47,9 @@ class EventStreamResponse(StreamingResponse):
         after: int,
         extra_data: Callable[[JobEvent], dict[str, Any]] = lambda _: {},
     ) -> None:
-        self._desk, self._streams, self._extra_data = desk, streams, extra_data
+        self._desk = desk
+        self._streams = streams
+        self._extra_data = extra_data
         self._stream_args = holder, job.project_id, job.id, after
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__((), media_type="text/event-stream", headers=headers)

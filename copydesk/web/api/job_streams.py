@@ -91,7 +91,8 @@ class StreamRegistry:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._max_total, self._max_per_owner = desk.settings.streams, desk.settings.streams_per_key
+        self._max_total = desk.settings.streams
+        self._max_per_owner = desk.settings.streams_per_key
         self._open: set[LiveStream] = set()
         self._open_by_owner: Counter[str] = Counter()
         self._open_by_topic: Counter[str] = Counter()
@@ -110,7 +111,8 @@ class StreamRegistry:
     def open(self, holder: StreamHolder, project_id: str, job_id: str, after: int) -> Iterator[LiveStream]:
         """Registers a stream while the context lasts. Raises the same errors as `check_capacity`."""
         self.check_capacity(holder)
-        stream, topic = LiveStream(holder, project_id, job_id, after), job_topic(job_id)
+        stream = LiveStream(holder, project_id, job_id, after)
+        topic = job_topic(job_id)
         self._open.add(stream)
         self._open_by_owner[holder.owner] += 1
         self._open_by_topic[topic] += 1
@@ -137,7 +139,9 @@ class StreamRegistry:
         return await asyncio.shield(pending_read)
 
     async def _watch_all(self) -> None:
-        signals, loop, wake_event = self._desk.database.notifications, asyncio.get_running_loop(), asyncio.Event()
+        signals = self._desk.database.notifications
+        loop = asyncio.get_running_loop()
+        wake_event = asyncio.Event()
 
         def wake(topic: str) -> None:
             if topic == ANY_TOPIC or topic in self._open_by_topic:
@@ -157,7 +161,8 @@ class StreamRegistry:
 
     async def _wake_ready_streams(self) -> float:
         """Wakes streams that have something to send or must end. Returns the duration in seconds."""
-        streams, began = list(self._open), asyncio.get_running_loop().time()
+        streams = list(self._open)
+        began = asyncio.get_running_loop().time()
         try:
             snapshot = await run_in_thread(self._read_snapshot, streams)
         except StoreUnavailable:  # temporary: clients need not reconnect

@@ -24,7 +24,9 @@ class ReportRequest:
     """One request for a report of a project."""
 
     def __init__(self, request: Request, desk: Desk, project: Project) -> None:
-        self.request, self.desk, self.project = request, desk, project
+        self.request = request
+        self.desk = desk
+        self.project = project
         self._headers = {"Cache-Control": "private, no-cache"}
 
     async def run_query(self, query: Callable[[], T]) -> T:

@@ -128,7 +128,8 @@ def _decompress(headers: Headers, body: bytes) -> bytes:
 def gunzip(body: bytes) -> bytes:
     """Decompresses a body of one or more gzip members. Returns at most MAX_UNPACKED_BYTES + 1 bytes, so that the caller
     detects a body that is too large without decompressing all of it."""
-    unpacked, offset = bytearray(), 0
+    unpacked = bytearray()
+    offset = 0
     for _ in range(MAX_GZIP_MEMBERS):
         offset = _gunzip_member(body, offset, unpacked)
         if offset == len(body) or len(unpacked) > MAX_UNPACKED_BYTES:

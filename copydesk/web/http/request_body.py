@@ -56,7 +56,8 @@ class BodyMemory:
 class BodyReader:
     def __init__(self, memory: BodyMemory, seconds: float) -> None:
         """A body must arrive within `seconds`, plus one second for every MIN_BYTES_PER_SECOND of it."""
-        self.memory, self._seconds = memory, seconds
+        self.memory = memory
+        self._seconds = seconds
 
     async def read(self, headers: Headers, receive: Receive, max_bytes: int, has_key: bool) -> bytes:
         """Returns the whole body, whose memory the caller must release. Raises RequestTooLarge if it is too large.
@@ -101,9 +102,11 @@ class _Body:
     """A body that is being received. Drops its content once it is too large."""
 
     def __init__(self, memory: BodyMemory, max_bytes: int, has_key: bool) -> None:
-        self.content, self.size = bytearray(), 0
+        self.content = bytearray()
+        self.size = 0
         self.max_bytes = max_bytes
-        self._memory, self._has_key = memory, has_key
+        self._memory = memory
+        self._has_key = has_key
 
     @property
     def is_too_large(self) -> bool:

@@ -29,7 +29,9 @@ class FastPath:
 
     async def try_respond(self, scope: Scope, headers: Headers, body: bytes) -> Response | None:
         """Returns the response, or None when FastAPI must handle the request. Raises the same errors as the routes."""
-        method, path, project = scope["method"], scope["path"], scope["state"]["project"]
+        method = scope["method"]
+        path = scope["path"]
+        project = scope["state"]["project"]
         if method == "POST":
             content_type = headers.get("content-type", "")
             if project and content_type in EVENT_MEDIA_TYPES and SEND_EVENTS_PATH.fullmatch(path):

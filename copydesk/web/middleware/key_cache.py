@@ -29,7 +29,8 @@ class ApiKeyCache:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._keys, self._database = desk.keys, desk.database
+        self._keys = desk.keys
+        self._database = desk.database
         self._change_counter = -1
         self._entries = BoundedCache[CacheKey, tuple[ApiKey, Project]](MAX_CACHED_KEYS)
 

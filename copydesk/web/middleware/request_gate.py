@@ -50,7 +50,8 @@ class RequestGate:
 
     def __init__(self, app: ASGIApp, desk: Desk, readiness: Readiness) -> None:
         self.app = app
-        self.desk, self.readiness = desk, readiness
+        self.desk = desk
+        self.readiness = readiness
         self.key_cache = ApiKeyCache(desk)
         self.intake = ViewIntake(desk)
         self.fast_path = FastPath(desk, self.intake)
@@ -62,7 +63,8 @@ class RequestGate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, kind = perf_counter(), classify_request(scope["method"], scope["path"])
+        began = perf_counter()
+        kind = classify_request(scope["method"], scope["path"])
         if scope["path"] != paths.HEALTH_PATH:
             await self.pacer.wait_for_turn()
         headers = Headers(scope=scope)
@@ -86,7 +88,8 @@ class RequestGate:
 
         try:
             await self._authenticate(scope, headers)
-            has_key, max_bytes = scope["state"]["project"] is not None, max_body_bytes(scope["method"], scope["path"])
+            has_key = scope["state"]["project"] is not None
+            max_bytes = max_body_bytes(scope["method"], scope["path"])
             body = await self.body_reader.read(headers, receive, max_bytes, has_key)
             try:
                 await self._respond(kind, scope, headers, body, receive, send_with_id)
@@ -128,7 +131,8 @@ class RequestGate:
 
         Raises a RequestError if access is denied.
         """
-        path, state = scope["path"], scope["state"]
+        path = scope["path"]
+        state = scope["state"]
         state["address"] = address = self.client_addresses.find_address(scope, headers)
         state["project"] = None
         if scope["method"] == "POST" and (webhook := paths.WEBHOOK_PATH.fullmatch(path)):
@@ -143,7 +147,8 @@ class RequestGate:
         if key.should_record_use:
             with suppress(StoreUnavailable):  # the time of last use is not worth failing the request
                 await run_in_thread(self.desk.keys.record_use, key)
-        state["project"], state["key"] = project, key
+        state["project"] = project
+        state["key"] = key
 
 
 def max_body_bytes(method: str, path: str) -> int:

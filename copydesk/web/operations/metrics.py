@@ -19,12 +19,16 @@ class MetricsCollector:
     """Collects all metrics. Leaves out those of an unavailable part; `copydesk_ready` shows which part that is."""
 
     def __init__(self, desk: Desk, readiness: Readiness, worker: Worker | None = None) -> None:
-        self.desk, self.readiness, self.worker = desk, readiness, worker
+        self.desk = desk
+        self.readiness = readiness
+        self.worker = worker
         self._queue_probe = CachedProbe(lambda: read_queue_stats(desk.database))
 
     def render(self) -> str:
-        queue_future, report = self._queue_probe.start(), self.readiness.check()
-        store_gauges, queue_gauges = self._collect_stores(report), _collect_queue(queue_future)
+        queue_future = self._queue_probe.start()
+        report = self.readiness.check()
+        store_gauges = self._collect_stores(report)
+        queue_gauges = _collect_queue(queue_future)
         return metrics.render_metrics(
             [*_collect_process(), *store_gauges, *queue_gauges, *self._collect_worker(), *instruments.ALL_INSTRUMENTS]
         )

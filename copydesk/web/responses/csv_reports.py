@@ -47,12 +47,14 @@ def prefers_csv(accept: str) -> bool:
 
 def _rank_media_type(accept: str, main_type: str, subtype: str) -> tuple[float, int]:
     """Returns the quality of the most specific range that matches the media type, and its specificity."""
-    best_specificity, quality = 0, 0.0
+    best_specificity = 0
+    quality = 0.0
     for part in accept.lower().split(","):
         media_range, *parameters = (piece.strip() for piece in part.split(";"))
         specificity = {f"{main_type}/{subtype}": 3, f"{main_type}/*": 2, "*/*": 1}.get(media_range, 0)
         if specificity > best_specificity:
-            best_specificity, quality = specificity, _parse_quality(parameters)
+            best_specificity = specificity
+            quality = _parse_quality(parameters)
     return (quality, best_specificity) if quality else (0.0, 0)
 
 

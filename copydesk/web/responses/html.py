@@ -63,7 +63,9 @@ def render_page(
     `error` is shown above the page's content. A RequestError also sets the status and the headers.
     """
     if isinstance(error, RequestError):
-        status, headers, error = error.status, error.headers, error.message
+        status = error.status
+        headers = error.headers
+        error = error.message
     context = {"signed_in": None, "project": None, "tab": "", "error": error or "", **values}
     return HTMLResponse(
         _templates.get_template(template).render(**context),

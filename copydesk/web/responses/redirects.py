@@ -14,7 +14,8 @@ def redirect(location: str) -> Response:
 
 
 def redirect_to_sign_in(request: Request) -> Response:
-    path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+    path = request.scope["path"]
+    query = request.scope["query_string"].decode("latin-1")
     target = path + (f"?{query}" if query else "")
     return redirect(
         SIGN_IN_PATH if request.method != "GET" or target == "/" else f"{SIGN_IN_PATH}?next={quote(target, safe='')}"

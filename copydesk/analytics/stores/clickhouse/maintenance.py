@@ -46,7 +46,9 @@ DatabaseChange = Callable[[Connection], None]
 
 class Maintenance:
     def __init__(self, cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases) -> None:
-        self._cluster, self._batches, self._shard_leases = cluster, batches, shard_leases
+        self._cluster = cluster
+        self._batches = batches
+        self._shard_leases = shard_leases
 
     def rebuild_index(self) -> None:
         with self._lease_all_shards() as leased_shards:

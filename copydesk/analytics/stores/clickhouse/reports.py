@@ -29,7 +29,8 @@ KIND_BY_BIT = {bit: kind for kind, bit in CLASS_BITS.items()}
 
 class Reports:
     def __init__(self, cluster: Cluster, batches: ViewBatches) -> None:
-        self._cluster, self._batches = cluster, batches
+        self._cluster = cluster
+        self._batches = batches
 
     def count_visitors_by_page(
         self, project: str, days: DayRange, limit: int, offset: int, query: PageQuery

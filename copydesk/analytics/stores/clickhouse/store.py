@@ -42,7 +42,8 @@ class ClickHouseStore:
         self._database = database
         self._cluster = cluster or build_cluster(parse_clickhouse_url(url))
         self._batches, self._shard_leases = ViewBatches(database), ShardLeases(database)
-        self._schema_breaker, self._is_schema_ready = CircuitBreaker(), False
+        self._schema_breaker = CircuitBreaker()
+        self._is_schema_ready = False
         self._view_log = ViewLog(self._cluster, self._batches)
         self._reports = Reports(self._cluster, self._batches)
         self._maintenance = Maintenance(self._cluster, self._batches, self._shard_leases)

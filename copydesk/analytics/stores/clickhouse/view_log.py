@@ -22,7 +22,8 @@ EventKey = tuple[str, int]
 
 class ViewLog:
     def __init__(self, cluster: Cluster, batches: ViewBatches) -> None:
-        self._cluster, self._batches = cluster, batches
+        self._cluster = cluster
+        self._batches = batches
 
     def write(self, views: Sequence[PageView]) -> LogResult:
         times = [view.at for view in views]
@@ -104,7 +105,9 @@ def _split_duplicates(
     event_keys: Sequence[EventKey | None], known_events: set[EventKey]
 ) -> tuple[list[int], tuple[int, ...]]:
     """Returns the positions of views to log, and of duplicates: logged before, or repeated in this call."""
-    new_positions, duplicates, seen = [], [], set(known_events)
+    new_positions = []
+    duplicates = []
+    seen = set(known_events)
     for position, event_key in enumerate(event_keys):
         if event_key is not None:
             if event_key in seen:

@@ -84,7 +84,8 @@ class DuckDatabase:
 
         Quotes the names, because DuckDB does not bind names as parameters.
         """
-        quoted_target, quoted_name = str(target).replace("'", "''"), self.path.stem.replace('"', '""')
+        quoted_target = str(target).replace("'", "''")
+        quoted_name = self.path.stem.replace('"', '""')
         with self._borrow_connection() as connection:
             connection.execute(f"attach '{quoted_target}' as copied")
             try:

@@ -45,18 +45,25 @@ class EventFilter:
 
     def finish_rebuild(self, bloom_filter: "BloomFilter") -> None:
         bloom_filter.add(self._added_during_rebuild or ())
-        self._bloom_filter, self._is_complete, self._added_during_rebuild = bloom_filter, True, None
+        self._bloom_filter = bloom_filter
+        self._is_complete = True
+        self._added_during_rebuild = None
 
 
 class BloomFilter:
     def __init__(self, capacity: int) -> None:
-        self.capacity, self.count = max(capacity, MIN_CAPACITY_EVENTS), 0
+        self.capacity = max(capacity, MIN_CAPACITY_EVENTS)
+        self.count = 0
         self.word_count = self.capacity * BITS_PER_EVENT // WORD_BITS
         self.words = array("Q", bytes(self.word_count * WORD_BITS // 8))
 
     def add(self, events: Iterable[int]) -> list[int]:
         """Adds events. Returns those that it may have contained before."""
-        words, word_count, bit_pairs, possible_duplicates, added = self.words, self.word_count, BIT_PAIRS, [], 0
+        words = self.words
+        word_count = self.word_count
+        bit_pairs = BIT_PAIRS
+        possible_duplicates = []
+        added = 0
         for event in events:
             quotient, first_index = divmod(event, word_count)
             second_index = quotient % word_count

@@ -48,12 +48,16 @@ class IdTables:
             return self._build_known_rows(views, first_seq)
 
     def _build_known_rows(self, views: Sequence[PageView], first_seq: int) -> list[ViewRow]:
-        projects, pages, agents, rules = self.projects, self._pages, self._agents, self._rules
+        projects = self.projects
+        pages = self._pages
+        agents = self._agents
+        rules = self._rules
         rows: list[ViewRow] = []
         for seq, view in enumerate(views, first_seq):
             project_name, path, at, kind, agent, operator, rule, version, visitor, host, referrer, _, _ = view
             project_id = projects[project_name]
-            page_id, agent_id = pages[project_id, path], agents[project_id, agent, operator, kind]
+            page_id = pages[project_id, path]
+            agent_id = agents[project_id, agent, operator, kind]
             rule_id = rules[rule, version]
             rows.append((seq, project_id, page_id, agent_id, rule_id, CLASS_BITS[kind], at, visitor, host, referrer))
         return rows

@@ -21,7 +21,8 @@ class ViewLog:
     """The log of views, with one writer at a time. Its caches hold committed data and are discarded after a failure."""
 
     def __init__(self, database: DuckDatabase, max_cached_pages: int = MAX_CACHED_PAGES) -> None:
-        self._database, self._max_cached_pages = database, max_cached_pages
+        self._database = database
+        self._max_cached_pages = max_cached_pages
         self._write_lock = threading.Lock()
         self._last_number = 0
         self._id_tables: IdTables | None = None
@@ -94,7 +95,8 @@ class ViewLog:
 
     def _start_filter_rebuild(self) -> None:
         """Starts a rebuild of the filter if needed, in a thread, so that logging continues."""
-        event_filter, thread = self._event_filter, self._filter_thread
+        event_filter = self._event_filter
+        thread = self._filter_thread
         if event_filter is None or not event_filter.needs_rebuild or (thread is not None and thread.is_alive()):
             return
         self._filter_thread = threading.Thread(
@@ -130,7 +132,9 @@ class ViewLog:
         if not possible_duplicates:
             return views, sent_keys, []
         known_keys = set(_find_logged_events(connection, possible_duplicates))
-        new_views, new_keys, duplicates = [], [], []
+        new_views = []
+        new_keys = []
+        duplicates = []
         for position, event in enumerate(event_keys):
             if event is not None:
                 if event in known_keys:

@@ -109,7 +109,8 @@ def decode_reply(message: bytes) -> Any:
             return value
         case ["refused", type_name, error_text]:
             error = ERROR_TYPES[type_name]()
-            error.message, error.args = error_text, (error_text,)
+            error.message = error_text
+            error.args = (error_text,)
             raise error
     raise CallFailed
 

@@ -113,7 +113,8 @@ class SharedStore:
     def close(self) -> None:
         with self._open_lock:
             self._closed = True
-            server, self._server = self._server, None
+            server = self._server
+            self._server = None
         if server is not None:
             server.close()
         self._client.close()

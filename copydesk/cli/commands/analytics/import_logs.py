@@ -58,7 +58,9 @@ def import_logs(
     from copydesk.core.clock import now
     from copydesk.core.runtime import memory
 
-    tally, began, interrupted = ImportTotals(), time.monotonic(), False
+    tally = ImportTotals()
+    began = time.monotonic()
+    interrupted = False
     with open_configured_desk() as desk:
         loaded_project = desk.projects.get(project)
         hosts = frozenset(map(normalize_host, site_host or ()))
@@ -147,7 +149,8 @@ def _show_progress(tally: "ImportTotals", size: int | None) -> Iterator[Callable
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task, began = bar.add_task("", total=size), time.monotonic()
+        task = bar.add_task("", total=size)
+        began = time.monotonic()
 
         def update() -> None:
             rate = tally.lines / max(time.monotonic() - began, 0.001)

@@ -95,7 +95,8 @@ def _assign_levels(page_headings: list[Heading]) -> list[tuple[Heading, int]]:
 
 
 def _set_level(body: str, heading: Heading, level: int) -> tuple[int, int, str]:
-    line, underline = heading.line, heading.underline
+    line = heading.line
+    underline = heading.underline
     if underline is None:
         start = line.start + line.text.index("#")
         return start, start + heading.level, "#" * level

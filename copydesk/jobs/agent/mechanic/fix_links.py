@@ -46,7 +46,8 @@ NUMBER_PATTERN = re.compile(r"\d+")
 
 
 def plan_link_fixes(workspace: Workspace, instruction: FixLinks) -> EditPlan:
-    plan, fixer = EditPlan(), LinkFixer(workspace)
+    plan = EditPlan()
+    fixer = LinkFixer(workspace)
     fixed = 0
     for path in find_pages(workspace, instruction.scope, plan):
         data = workspace.read(path)

@@ -52,7 +52,8 @@ def build_reply(conversation: Conversation, workspace: Workspace) -> Reply:
     latest_index = max((n for n, entry in enumerate(conversation) if isinstance(entry, Prompt)), default=None)
     if latest_index is None:
         return Reply()
-    prompt, later_entries = conversation[latest_index], conversation[latest_index + 1 :]
+    prompt = conversation[latest_index]
+    later_entries = conversation[latest_index + 1 :]
     assert isinstance(prompt, Prompt)
     replies = [entry for entry in later_entries if isinstance(entry, Reply)]
     if any(call.name == "finish" for reply in replies for call in reply.calls):

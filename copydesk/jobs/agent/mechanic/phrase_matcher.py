@@ -11,7 +11,8 @@ class PhraseMatcher:
     """Finds a phrase. A lower-case replacement takes over the case of each occurrence; any other is used as given."""
 
     def __init__(self, old: str, new: str) -> None:
-        self.old, self.new = old, new
+        self.old = old
+        self.new = new
         self.preserves_case = new == new.lower() and any(c.isalpha() for c in new)
         words = old.split()
         before = r"(?<!\w)" if words[0][0].isalnum() else ""
@@ -28,7 +29,8 @@ class PhraseMatcher:
 
         `visible` is the body with spaces in place of protected text. An occurrence counts only if all of it is visible.
         """
-        edits, split_count = [], 0
+        edits = []
+        split_count = 0
         for match in self._pattern.finditer(body):
             start, end = match.span()
             if visible[start:end] != match.group() or not NON_NEWLINE_PATTERN.search(match.group()):

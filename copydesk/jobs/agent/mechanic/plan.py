@@ -41,7 +41,8 @@ class EditPlan:
             self.notes.append(f"{path} was not changed: more than {MAX_CHANGED_LINES:,} of its lines would change.")
             return False
         while replacements:
-            chunk, replacements = replacements[:MAX_REPLACEMENTS_PER_CALL], replacements[MAX_REPLACEMENTS_PER_CALL:]
+            chunk = replacements[:MAX_REPLACEMENTS_PER_CALL]
+            replacements = replacements[MAX_REPLACEMENTS_PER_CALL:]
             self.calls.append(("edit", {"path": path, "hash": short_hash(data), "replacements": chunk}))
             if replacements:
                 data = apply_replacements(data, [Replacement(**replacement) for replacement in chunk])
@@ -61,7 +62,8 @@ def to_line_replacements(body: str, edits: Edits) -> list[dict[str, Any]]:
     for start, end, new in sorted(edits):
         if body[start:end] == new or not lines:
             continue
-        first, last = line_at(lines, start).number, line_at(lines, max(start, end - 1)).number
+        first = line_at(lines, start).number
+        last = line_at(lines, max(start, end - 1)).number
         while last < len(lines) and not body[lines[first - 1].start : lines[last - 1].end]:
             last += 1  # an empty text cannot be replaced, so the next line is included
         if groups and first <= groups[-1][1]:
@@ -72,7 +74,8 @@ def to_line_replacements(body: str, edits: Edits) -> list[dict[str, Any]]:
             groups.append((first, last, [(start, end, new)]))
     replacements = []
     for first, last, group_edits in groups:
-        block_start, block_end = lines[first - 1].start, max(lines[last - 1].end, group_edits[-1][1])
+        block_start = lines[first - 1].start
+        block_end = max(lines[last - 1].end, group_edits[-1][1])
         new_block = apply_edits(
             body[block_start:block_end],
             [(start - block_start, end - block_start, new) for start, end, new in group_edits],

@@ -167,7 +167,8 @@ def _parse_replace(command: str, scope: InstructionScope, named_scope: bool, quo
             return None
         if not all(_is_literal(match[part], bool(match["noun"])) for part in ("old", "new")):
             continue
-        old, new = quotations.resolve(match["old"]), quotations.resolve(match["new"])
+        old = quotations.resolve(match["old"])
+        new = quotations.resolve(match["new"])
         if len(old.split()) > MAX_PHRASE_WORDS:
             return None
         return Replace(old, new, scope) if old.strip() and old != new else None
@@ -199,7 +200,8 @@ def _parse_move(clause: str, quotations: Quotations) -> MovePage | None:
     match = MOVE_PATTERN.fullmatch(clause)
     if match is None or re.match(r"(?:rename|move)\s+(?:the\s+)?(?:word|term|phrase)\b", clause, re.I):
         return None
-    page, to = quotations.resolve(match["page"]), quotations.resolve(match["to"])
+    page = quotations.resolve(match["page"])
+    to = quotations.resolve(match["to"])
     into_folder = bool(match["folder"] or match["into"]) or to.endswith("/")
     descriptive_words = {match[part].lower() for part in ("page", "to")} & DESCRIPTIVE_WORDS
     if not page.strip("/") or not to.strip("/") or descriptive_words:
@@ -223,9 +225,11 @@ def _parse_add_fields(
     match = FIELD_PATTERN.fullmatch(command)
     if match is None or not (in_front_matter or match["noun"]):
         return []
-    name, value = quotations.resolve(match["name"]), match["value"] and quotations.resolve(match["value"]).strip()
+    name = quotations.resolve(match["name"])
+    value = match["value"] and quotations.resolve(match["value"]).strip()
     if value is None and (pair := KEY_VALUE_PATTERN.fullmatch(name)):
-        name, value = pair["name"], pair["value"]
+        name = pair["name"]
+        value = pair["value"]
     if value is not None and not is_placeholder(match["value"] or match["name"]) and _mentions_pages(value):
         return []  # the value contains a part of a scope that was not understood
     if not re.fullmatch(r"[A-Za-z_][\w-]*", name) or value is None or "\n" in value:

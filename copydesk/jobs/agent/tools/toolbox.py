@@ -75,10 +75,12 @@ class Toolbox:
     def call(self, tool_call: ToolCall) -> ToolResult:
         before = self.workspace.changes()
         try:
-            text, ok = self._run(tool_call.name, tool_call.arguments), True
+            text = self._run(tool_call.name, tool_call.arguments)
+            ok = True
         except (ToolRefused, NotEditable, PathRefused, FileTooLarge) as refusal:
             self.workspace.restore(before)
-            text, ok = str(refusal), False
+            text = str(refusal)
+            ok = False
             self._has_refusal = True
         self._shown_chars += len(text)
         return ToolResult(call_id=tool_call.id, name=tool_call.name, ok=ok, text=text)

@@ -47,7 +47,8 @@ def _is_sure(site: DocsSite | None, kind: str, target: str) -> bool:
 
 
 def check_label(resolver: LinkResolver, page: str, kind: str, target: str) -> ReferenceProblem | None:
-    label, site = " ".join(target.lower().split()), resolver.site_by_page.get(page)
+    label = " ".join(target.lower().split())
+    site = resolver.site_by_page.get(page)
     if label in SPHINX_GENERATED_NAMES or any(label in known for known in resolver.labels.values()):
         return None
     is_sure = site is not None and site.kind == "sphinx" and not site.is_open_ended

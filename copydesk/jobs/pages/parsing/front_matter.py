@@ -94,7 +94,8 @@ def parse_front_matter(body: str) -> FrontMatter | None:
     match = FRONT_MATTER_PATTERN.match(body)
     if match is None:
         return None
-    inner, is_toml = match["inner"], match[1] == "+++"
+    inner = match["inner"]
+    is_toml = match[1] == "+++"
     if len(inner) > MAX_FRONT_MATTER_CHARS:
         parsed = UNREADABLE_FIELDS
     elif is_toml:
@@ -138,7 +139,8 @@ def _parse_flat(inner: str) -> ParsedFields | None:
     fields: dict[str, Any] = {}
     position = 0
     for match in FLAT_FIELD_PATTERN.finditer(inner):
-        name, group = match[1], match.lastindex or 0
+        name = match[1]
+        group = match.lastindex or 0
         if match.start() != position or name in fields:
             return None
         value: Any = match[group]

@@ -142,7 +142,8 @@ def _remove_markup(markdown: str) -> str:
 
 def _unwrap_links(text: str) -> str:
     """Replaces links and images with their text. Scans once; a pattern would search for each end again and again."""
-    pieces, position = [], 0
+    pieces = []
+    position = 0
     closers = {"(": ")", "[": "]"}
     while (opener := text.find("[", position)) >= 0 and (end := text.find("]", opener)) >= 0:
         start = opener - (opener > position and text[opener - 1] == "!")

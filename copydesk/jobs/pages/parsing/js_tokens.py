@@ -15,9 +15,12 @@ def tokenize(text: str) -> Iterator[Span]:
 
     An unclosed string or comment is not a token. The scanner remembers how far it searched for the end, because
     another one that starts before that point has no end either."""
-    position, searched_until = 0, {'"': 0, "'": 0, "/*": 0}
+    position = 0
+    searched_until = {'"': 0, "'": 0, "/*": 0}
     while match := TOKEN_PATTERN.search(text, position):
-        start, position, opener = match.start(), match.end(), match.group()
+        start = match.start()
+        position = match.end()
+        opener = match.group()
         if opener in searched_until:
             if start < searched_until[opener]:
                 continue

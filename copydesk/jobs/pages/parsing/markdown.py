@@ -79,10 +79,8 @@ def _find_fenced_lines(text: str, lines: list[str], indented_code: bool) -> tupl
         line = lines[index]
         fence = FENCE_PATTERN.match(line.rstrip("\r")) if "```" in line or "~~~" in line else None
         if fence and indented_code and line.startswith(("    ", "\t")):
-            is_contained, checked_until = (
-                _is_contained(lines, checked_until, index, fence_contents, is_contained),
-                index,
-            )
+            is_contained = _is_contained(lines, checked_until, index, fence_contents, is_contained)
+            checked_until = index
             fence = fence if is_contained else None
         if fence:
             last, next_index = _find_fence_end(lines, index, fence)
@@ -100,7 +98,8 @@ def _find_fence_end(lines: list[str], start: int, fence: re.Match[str]) -> tuple
 
     They are the same if the fence ends together with its quotation.
     """
-    mark, is_quoted = fence["mark"], ">" in fence["prefix"]
+    mark = fence["mark"]
+    is_quoted = ">" in fence["prefix"]
     for index in range(start + 1, len(lines)):
         line = lines[index]
         if is_quoted and not line.lstrip().startswith(">"):
@@ -148,7 +147,8 @@ def _find_missing_closer(text: str) -> str:
 
 
 def _find_raw_blocks(text: str) -> list[Span]:
-    spans, position = [], 0
+    spans = []
+    position = 0
     missing_closers: set[str] = set()
     while match := RAW_BLOCK_START_PATTERN.search(text, position):
         closer = RAW_BLOCK_CLOSERS[match.group()]
@@ -165,7 +165,9 @@ def _find_raw_blocks(text: str) -> list[Span]:
 def _find_indented_code(lines: list[str], fenced: set[int]) -> set[int]:
     """Returns the indexes of indented code: four spaces after an empty line, outside lists and other containers."""
     code_lines: set[int] = set()
-    after_blank, in_code, is_contained = True, False, False
+    after_blank = True
+    in_code = False
+    is_contained = False
     for index, text in enumerate(lines):
         if index in fenced:
             continue

@@ -81,7 +81,8 @@ def _build_reference(kind: str, match: re.Match[str], is_sure: bool = True) -> R
 
 def _is_link_attribute(prose: str, attribute: re.Match[str]) -> bool:
     """Returns whether an attribute is surely a link. Attributes of unknown components may have any meaning."""
-    position, name = attribute.start(), attribute["name"]
+    position = attribute.start()
+    name = attribute["name"]
     tag = TAG_NAME_PATTERN.match(prose, prose.rfind("<", max(0, position - 1000), position) + 1)
     if tag is None or not (tag.group().islower() or tag.group() in LINK_COMPONENTS):
         return False
@@ -148,7 +149,8 @@ def _find_myst_references(body: str, scan: MarkdownScan) -> Iterator[Reference]:
 def _find_block_openings(body: str, scan: MarkdownScan) -> dict[int, str]:
     """Maps the start of each line of fenced code to the first line of its block."""
     openings: dict[int, str] = {}
-    opening, position = "", 0
+    opening = ""
+    position = 0
     for number, line in enumerate(body.split("\n"), 1):
         if number in scan.fenced_lines:
             opening = opening or line[:MAX_OPENING_LINE_CHARS]
@@ -200,7 +202,8 @@ def _find_destination(text: str, position: int) -> Span | None:
 
 def _find_destination_end(text: str, position: int) -> int:
     """Returns where a bare destination ends. It may contain balanced parentheses."""
-    depth, limit = 0, min(len(text), position + MAX_LINK_CHARS)
+    depth = 0
+    limit = min(len(text), position + MAX_LINK_CHARS)
     while position < limit and not text[position].isspace():
         character = text[position]
         if character == "\\":

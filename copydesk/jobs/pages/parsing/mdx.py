@@ -45,7 +45,8 @@ def _mask_modules(prose: str) -> str:
     """
     if "import" not in prose and "export" not in prose:
         return prose
-    pieces, position = [], 0
+    pieces = []
+    position = 0
     for match in MODULE_STATEMENT_PATTERN.finditer(prose):
         code = match.group()
         if code.count("{") != code.count("}") or code.count("(") != code.count(")") or code.count("`") % 2:
@@ -117,7 +118,8 @@ def _find_braces_end(text: str, position: int) -> int | None:
     """
     depth = 0
     while match := BRACES_TOKEN_PATTERN.search(text, position):
-        mark, position = match.group(), match.end()
+        mark = match.group()
+        position = match.end()
         if mark == "{":
             depth += 1
         elif mark == "}":

@@ -62,7 +62,8 @@ def remove_overlaps(references: Iterable[Reference]) -> list[Reference]:
 def number_lines(body: str, references: Iterable[Reference]) -> tuple[NumberedReference, ...]:
     """Returns the sure references that can be looked up, with line numbers."""
     numbered: list[NumberedReference] = []
-    line, position = 1, 0
+    line = 1
+    position = 0
     for start, _, kind, target, is_sure in sorted(set(references)):
         if is_sure and names_file_or_anchor(target):
             line += body.count("\n", position, start)

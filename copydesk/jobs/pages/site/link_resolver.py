@@ -44,7 +44,9 @@ class LinkResolver:
         `is_unverifiable` returns whether a path may exist although the repository has no such file: below a symbolic
         link or a submodule, or as build output.
         """
-        self.files, self.pages, self.is_unverifiable = files, pages, is_unverifiable
+        self.files = files
+        self.pages = pages
+        self.is_unverifiable = is_unverifiable
         self.sites = resolve_overlaps(sites)
         self.folders = collect_folders(files)
         self.site_by_page: dict[str, DocsSite | None] = {}
@@ -67,7 +69,9 @@ class LinkResolver:
     ) -> "LinkResolver":
         """Returns a resolver for changed pages. The change must not have moved a page or changed its addresses."""
         new = copy(self)
-        new.files, new.pages, new.is_unverifiable = files, pages, is_unverifiable
+        new.files = files
+        new.pages = pages
+        new.is_unverifiable = is_unverifiable
         new._anchors_by_page = dict(self._anchors_by_page)
         for path in changed:
             new._anchors_by_page.pop(path, None)
@@ -120,7 +124,8 @@ class LinkResolver:
 
     def list_page_addresses(self, page: str) -> list[str]:
         """Returns the addresses of a page on its site; none if it belongs to no site."""
-        site, facts = self.site_by_page.get(page), self.pages.get(page)
+        site = self.site_by_page.get(page)
+        facts = self.pages.get(page)
         if site is None or facts is None:
             return []
         return list_addresses(site.kind, strip_folder(page, site.find_root(page) or ""), facts)
@@ -249,7 +254,8 @@ def list_addresses(kind: str, path: str, facts: PageFacts) -> list[str]:
     if kind == "docusaurus":
         if (unnumbered := NUMBER_PREFIX_PATTERN.sub(r"\1", page_path)) != page_path:
             addresses.append(unnumbered)
-            page_path, folder = unnumbered, unnumbered.rpartition("/")[0]
+            page_path = unnumbered
+            folder = unnumbered.rpartition("/")[0]
             if unnumbered.rpartition("/")[2] in INDEX_NAMES:
                 addresses.append(folder)
         if folder and page_path.rpartition("/")[2] == folder.rpartition("/")[2]:

@@ -151,7 +151,8 @@ def _list_new_addresses(
     before: LinkResolver, after: LinkResolver, old_path: str, files: tuple[str, str]
 ) -> Iterator[str]:
     """Yields absolute links to the new address. Keeps what precedes the address, such as a base path or a locale."""
-    old_addresses, new_addresses = before.list_page_addresses(files[0]), after.list_page_addresses(files[1])
+    old_addresses = before.list_page_addresses(files[0])
+    new_addresses = after.list_page_addresses(files[1])
     tail = next((ending for ending in (".html", "/") if old_path.endswith(ending)), "")
     name = old_path.removesuffix(tail).strip("/")
     for old, new in zip(old_addresses, new_addresses, strict=False):

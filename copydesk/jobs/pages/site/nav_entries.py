@@ -70,7 +70,8 @@ def _list_new_entries(
         if is_within(old, base) and is_within(new, base) and strip_folder(old, base).startswith(strip_extension(name)):
             new_name = strip_folder(new, base)
             yield lead + (new_name if has_extension else _strip_page_extension(new_name)) + tail
-    old_addresses, new_addresses = before.list_page_addresses(old), after.list_page_addresses(new)
+    old_addresses = before.list_page_addresses(old)
+    new_addresses = after.list_page_addresses(new)
     if name in old_addresses and len(old_addresses) == len(new_addresses):
         yield lead + new_addresses[old_addresses.index(name)] + tail
 

@@ -190,7 +190,8 @@ def _parse_mkdocs(text: str) -> NavFile:
     if nav is None:
         return UNREADABLE_NAV_FILE
     is_list = isinstance(nav, yaml.SequenceNode)
-    entries, is_complete = [], is_list and NAV_PLUGIN_PATTERN.search(text) is None
+    entries = []
+    is_complete = is_list and NAV_PLUGIN_PATTERN.search(text) is None
     for _, node in iter_scalars(nav):
         value = node.value.strip()
         if node.tag.startswith("!") or value.endswith("/") or "*" in value:
@@ -208,7 +209,8 @@ def _parse_toc(text: str) -> NavFile:
         return UNREADABLE_NAV_FILE
     if root is None:
         return UNREADABLE_NAV_FILE
-    entries, is_complete = [], True
+    entries = []
+    is_complete = True
     for keys, node in iter_scalars(root):
         if keys[-1:] in (("file",), ("root",)) and "://" not in node.value:
             entries.append(_build_yaml_entry(text, node, node.value, is_listed=True))
@@ -234,7 +236,8 @@ def find_strings(text: str) -> Iterator[NavString]:
     """Yields the strings of JSON or of JavaScript literals, except keys. Raises NestingTooDeep."""
     stack: list[tuple[str, tuple[str, ...]]] = [("", ())]
     key = previous = ""
-    line, position = 1, 0
+    line = 1
+    position = 0
     pending: NavString | None = None
     for start, end in tokenize(text):
         lexeme = text[start:end]

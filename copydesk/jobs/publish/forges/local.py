@@ -114,7 +114,8 @@ class LocalPulls:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
         if self.jobs.get(pull.project_id, pull.job_id).status is ACTIVE:
             raise PullConflict("The job is still running. Wait for it to finish, or cancel it.")
-        base, head = mirror.fetch_head(pull.base), mirror.fetch_head(pull.branch)
+        base = mirror.fetch_head(pull.base)
+        head = mirror.fetch_head(pull.branch)
         if not mirror.contains(base, head):
             import pygit2  # slow to import, and only a merge needs it
 

@@ -40,10 +40,8 @@ class Publisher:
 
         On a conflict the commit stays on the old base, and the note says so.
         """
-        commit, base = (
-            self._create_commit() if self.changes else self.start_commit,
-            self.mirror.fetch_head(self.job.ref),
-        )
+        commit = self._create_commit() if self.changes else self.start_commit
+        base = self.mirror.fetch_head(self.job.ref)
         conflict = f"The change conflicts with {self.job.ref}. Resolve the conflict when you merge."
         if self.on_own_branch:
             merges_cleanly = (

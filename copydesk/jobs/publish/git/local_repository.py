@@ -82,7 +82,8 @@ class LocalRepository:
 
     def _read_settings(self, section_name: str, names: tuple[str, ...]) -> dict[str, str]:
         """Returns these settings of a section if their values are alphanumeric. Ignores included files."""
-        settings, current_section = dict[str, str](), ""
+        settings = dict[str, str]()
+        current_section = ""
         for line in _read_small(self.common_dir / "config", MAX_CONFIG_BYTES).splitlines():
             if heading := SECTION_PATTERN.match(line.strip()):
                 current_section = heading[1].lower()

@@ -10,7 +10,8 @@ def merge_trees(ancestor: Tree, ours: Tree, theirs: Tree) -> pygit2.Oid | None:
     """Returns the merged tree, or None on a conflict."""
     for tree in (ancestor, ours, theirs):
         tree.validate_size()
-    ours_changed, theirs_changed = _find_changed_paths(ancestor, ours), _find_changed_paths(ancestor, theirs)
+    ours_changed = _find_changed_paths(ancestor, ours)
+    theirs_changed = _find_changed_paths(ancestor, theirs)
     large_paths = {path for path, is_large in (*ours_changed.items(), *theirs_changed.items()) if is_large}
     if large_paths & ours_changed.keys() & theirs_changed.keys():
         return None  # both sides changed a file that is too large to read

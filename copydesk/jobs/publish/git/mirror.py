@@ -221,7 +221,8 @@ def _raise_if_stopped(stoppable: Stoppable) -> None:
 
 
 def _measure_folder_bytes(folder: Path) -> int:
-    total, pending_folders = 0, [str(folder)]
+    total = 0
+    pending_folders = [str(folder)]
     while pending_folders:
         with suppress(OSError), os.scandir(pending_folders.pop()) as entries:
             for entry in entries:

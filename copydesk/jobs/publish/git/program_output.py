@@ -23,8 +23,10 @@ def read_output(
     """
     assert process.stdout is not None
     assert process.stderr is not None
-    out, err = bytearray(), bytearray()
-    started_at, next_watch_at = time.monotonic(), time.monotonic() + WATCH_SECONDS
+    out = bytearray()
+    err = bytearray()
+    started_at = time.monotonic()
+    next_watch_at = time.monotonic() + WATCH_SECONDS
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ, out)
         selector.register(process.stderr, selectors.EVENT_READ, err)

@@ -51,7 +51,8 @@ def find_hosts(texts: Iterable[str]) -> set[str]:
 
 def _remove_quotes(text: str) -> str:
     """Returns the text without quotations and fenced blocks. An unclosed block extends to the end."""
-    lines, open_fence = [], ""
+    lines = []
+    open_fence = ""
     for line in text.split("\n"):
         fence = FENCE_PATTERN.match(line)
         if open_fence:
@@ -88,7 +89,8 @@ def find_in_file(file: ProposedFile, dialects: Callable[[], Collection[Dialect]]
     `dialects` returns the site's Markdown dialects; it is slow, so it is called only if an embed depends on one.
     """
     lines = LineFinder(file.body)
-    seen, text_before = set(_list_known_embeds(file.before)), file.before.body
+    seen = set(_list_known_embeds(file.before))
+    text_before = file.before.body
     resources: list[ExternalResource] = []
     embeds = find_embeds(file.path, file.body)
     loaded_urls = {embed.url for embed in embeds if embed.kind != "link" and not embed.dialect}
@@ -151,17 +153,20 @@ class LineFinder:
             return 0
         number, position = getattr(self, "_last", (1, 0))
         if line < number:
-            number, position = 1, 0
+            number = 1
+            position = 0
             self.budget -= len(self.body) // 8
         while number < line and (following := self.body.find("\n", position)) >= 0:
-            number, position = number + 1, following + 1
+            number = number + 1
+            position = following + 1
         self._last = (number, position)
         return position
 
     def _line_at(self, offset: int) -> int:
         number, position = getattr(self, "_counted", (1, 0))
         if offset < position:
-            number, position = 1, 0
+            number = 1
+            position = 0
         number += self.body.count("\n", position, offset)
         self._counted = (number, offset)
         return number

@@ -96,7 +96,8 @@ def _surrounding_text(line: str, match: re.Match[str]) -> str:
 def _is_legitimate(line: str, position: int) -> bool:
     """Returns whether the hidden character is next to one that needs it. Tags are allowed only in flag emoji."""
     character = line[position]
-    before, after = line[position - 1 : position] if position else "", line[position + 1 : position + 2]
+    before = line[position - 1 : position] if position else ""
+    after = line[position + 1 : position + 2]
     if character in JOINERS:
         neighbors = (before, after)
         return any(_is_non_latin(c) for c in neighbors if c)

@@ -87,7 +87,8 @@ def find_known_secret(data: bytes, secrets: Sequence[str], before: bytes = b"") 
     """
     if not secrets:
         return None
-    joined, joined_before = _join_text(data), _join_text(before)
+    joined = _join_text(data)
+    joined_before = _join_text(before)
     for secret in secrets:
         for form in list_encodings(secret):
             if form in data and form not in before:

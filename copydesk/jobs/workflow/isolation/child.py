@@ -47,9 +47,11 @@ def serve_calls(descriptor: int) -> None:
 def _answer(call: Call) -> bytes:
     apply_limits(call.limits)
     try:
-        value, error = call.function(*call.arguments), None
+        value = call.function(*call.arguments)
+        error = None
     except Exception as raised:
-        value, error = None, _make_picklable(raised)
+        value = None
+        error = _make_picklable(raised)
     return pickle.dumps(Answer(value, error, _resident_bytes()), pickle.HIGHEST_PROTOCOL)
 
 

@@ -45,7 +45,8 @@ class ChildAllocator:
             child = self._choose(task)
             if child is not None:
                 return child
-            waiter, max_seconds = _Waiter(task), self._get_max_wait(task)
+            waiter = _Waiter(task)
+            max_seconds = self._get_max_wait(task)
             self._waiters.append(waiter)
         try:
             with stoppable(waiter.is_ready.set):

@@ -31,7 +31,9 @@ class AuditFilter:
         actor: Annotated[str, Query(max_length=200)] = "",
         before: Annotated[str, Query(max_length=80)] = "",
     ) -> None:
-        self.action, self.actor, self.before = action, actor, before
+        self.action = action
+        self.actor = actor
+        self.before = before
 
     def query(self, **extra: str) -> str:
         """Returns the filter as a query string with its question mark, or an empty string without a filter."""
@@ -66,7 +68,8 @@ async def _render_audit_page(
     signed_in: SignedInRequest, audit_filter: AuditFilter, project: Project | None
 ) -> Response:
     entries = await _list_entries(signed_in, audit_filter, project, audit_filter.before, ENTRIES_PER_PAGE + 1)
-    page_entries, has_more = entries[:ENTRIES_PER_PAGE], len(entries) > ENTRIES_PER_PAGE
+    page_entries = entries[:ENTRIES_PER_PAGE]
+    has_more = len(entries) > ENTRIES_PER_PAGE
     key_names, person_names = await _load_names(signed_in, project)
     actions, actors = await run_in_thread(
         audit_log.list_actions_and_actors, signed_in.desk.database, _project_id(project)

@@ -21,7 +21,8 @@ async def people_page(signed_in: AdminRequest) -> Response:
 
 @router.post("/people/invite")
 async def invite_person(post: AdminPost) -> Response:
-    email, role = post.form.get("email"), post.form.get("role")
+    email = post.form.get("email")
+    role = post.form.get("role")
     try:
         secret = await run_in_thread(post.desk.people.invite, email, role, actor=post.person.email)
     except RequestError as error:
@@ -38,7 +39,8 @@ async def withdraw_invitation(post: AdminPost) -> Response:
 @router.post("/people/{person_id}/role")
 async def change_role(person_id: str, post: AdminPost) -> Response:
     """Changes a role. If an administrator who created keys is demoted, first asks whether to revoke the keys."""
-    role, keys = post.form.get("role"), post.form.get("keys")
+    role = post.form.get("role")
+    keys = post.form.get("keys")
     people = post.desk.people
     try:
         if person_id == post.person.id:

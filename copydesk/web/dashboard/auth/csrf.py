@@ -40,7 +40,8 @@ def check_origin(request: Request, settings: Settings) -> None:
 
     Browsers always send Sec-Fetch-Site or Origin with a form. A request with neither is from another program, which has
     only the cookies that it was given."""
-    fetch_site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    fetch_site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
     if fetch_site is not None:
         is_same_origin = fetch_site in ("same-origin", "none")
     else:

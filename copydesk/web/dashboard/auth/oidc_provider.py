@@ -92,10 +92,8 @@ class OidcProvider:
 
     async def exchange_code(self, code: str, nonce: str, verifier: str) -> Identity:
         """Exchanges the authorization code for an ID token and returns the identity in it."""
-        endpoints, credentials = (
-            await self._load_endpoints(),
-            (self.settings.oidc_client_id, self.settings.oidc_client_secret),
-        )
+        endpoints = await self._load_endpoints()
+        credentials = (self.settings.oidc_client_id, self.settings.oidc_client_secret)
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -139,7 +137,8 @@ class OidcProvider:
             raise IdentityRejected
         if not 1 <= len(claims["sub"]) <= MAX_SUBJECT_CHARS:
             raise IdentityRejected
-        email, name = claims.get("email"), claims.get("name")
+        email = claims.get("email")
+        name = claims.get("name")
         if not isinstance(email, str) or not _is_true(claims.get("email_verified")):
             raise IdentityRejected("The identity provider has not verified your email address.")
         return Identity(endpoints.issuer, claims["sub"], email, _clean_name(name))

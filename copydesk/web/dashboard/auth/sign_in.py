@@ -44,7 +44,8 @@ async def sign_in_page(
 @router.post(SIGN_IN_PATH)
 async def sign_in(request: Request, desk: OpenDesk) -> Response:
     form = await _read_anonymous_form(request, desk)
-    email, next_path = form.get("email"), safe_redirect_path(form.get("next"))
+    email = form.get("email")
+    next_path = safe_redirect_path(form.get("next"))
     try:
         person = await sign_in_flow.run_password_check(
             desk.people.sign_in, email, form.get("password"), request.state.address
@@ -73,7 +74,8 @@ async def join_page(secret: str, desk: OpenDesk) -> Response:
 async def join(secret: str, request: Request, desk: OpenDesk) -> Response:
     form = await _read_anonymous_form(request, desk)
     invitation = await run_in_thread(desk.people.get_invitation, secret)
-    email, name = form.get("email"), form.get("name")
+    email = form.get("email")
+    name = form.get("name")
     try:
         person = await sign_in_flow.run_password_check(
             desk.people.accept_invitation, secret, email, name, form.get("password")

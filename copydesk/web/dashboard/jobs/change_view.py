@@ -55,7 +55,9 @@ def load_change_view(desk: Desk, project_id: str, job_id: str) -> ChangeView:
 def _build_file_changes(
     patches: Iterable[tuple[ChangedFile, bytes]], mirror: pygit2.Repository | None
 ) -> list[FileChangeView]:
-    lines_left, bytes_left, folded_left = MAX_DIFF_LINES, MAX_DIFF_BYTES, MAX_FOLDED_LINES
+    lines_left = MAX_DIFF_LINES
+    bytes_left = MAX_DIFF_BYTES
+    folded_left = MAX_FOLDED_LINES
     files = []
     for file, data in patches:
         patch = parse_patch(_truncate_to_lines(data, bytes_left).decode("utf-8", "replace"))

@@ -59,7 +59,8 @@ async def job_events(
 
 @router.post(f"{JOB_PATH}/message")
 async def send_message(project_id: str, job_id: str, post: EditorPost) -> Response:
-    project, prompt = await post.get_project(project_id), post.form.get("prompt").strip()
+    project = await post.get_project(project_id)
+    prompt = post.form.get("prompt").strip()
     try:
         await run_in_thread(post.desk.jobs.add_message, project, job_id, JobMessageRequest(prompt=prompt).prompt)
     except ValidationError as error:

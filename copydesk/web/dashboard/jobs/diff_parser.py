@@ -113,14 +113,16 @@ class Patch:
         if old_lines is not None and not all(_matches_old_file(hunk, old_lines) for hunk in self.hunks):
             old_lines = None
         blocks: list[Hunk | Gap] = []
-        old_line, new_line = 1, 1
+        old_line = 1
+        new_line = 1
         for hunk in self.hunks:
             old_start, old_count, new_start, new_count = hunk.line_ranges
             first = old_start + (old_count == 0)  # a hunk that only adds lines gives the line before it
             if first > old_line:
                 blocks.append(_build_gap(old_lines, old_line, first, new_line))
             blocks.append(hunk)
-            old_line, new_line = first + old_count, new_start + (new_count == 0) + new_count
+            old_line = first + old_count
+            new_line = new_start + (new_count == 0) + new_count
         if old_lines is not None and self.hunks and old_line <= len(old_lines):
             blocks.append(_build_gap(old_lines, old_line, len(old_lines) + 1, new_line))
         return blocks
@@ -148,12 +150,15 @@ def _parse_hunk(header: str, following_lines: Iterable[str]) -> Hunk:
         if sign == "\\" and lines and not lines[-1].note:
             lines[-1] = replace(lines[-1], note=text)
             continue
-        takes_old, takes_new = sign in ("", " ", "-"), sign in ("", " ", "+")
+        takes_old = sign in ("", " ", "-")
+        takes_new = sign in ("", " ", "+")
         if takes_old > old_left or takes_new > new_left or not (takes_old or takes_new):
             break
         lines.append(DiffLine(sign, ((text[1:], False),), old if takes_old else None, new if takes_new else None))
-        old, new = old + takes_old, new + takes_new
-        old_left, new_left = old_left - takes_old, new_left - takes_new
+        old = old + takes_old
+        new = new + takes_new
+        old_left = old_left - takes_old
+        new_left = new_left - takes_new
     return Hunk(header, tuple(_mark_changed_words(Hunk(header, tuple(lines)))))
 
 
@@ -167,7 +172,8 @@ def _mark_changed_words(hunk: Hunk) -> Iterator[DiffLine]:
 
 
 def mark_word_differences(old: str, new: str) -> tuple[LinePieces, LinePieces]:
-    before, after = WORD_PATTERN.findall(old), WORD_PATTERN.findall(new)
+    before = WORD_PATTERN.findall(old)
+    after = WORD_PATTERN.findall(new)
     unmarked: tuple[LinePieces, LinePieces] = ((old, False),), ((new, False),)
     counts = Counter(after)
     if sum(counts[word] for word in before) > MAX_WORD_MATCHES:

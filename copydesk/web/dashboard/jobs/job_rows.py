@@ -60,7 +60,8 @@ class JobRow:
 
 def build_job_rows(desk: Desk, project: Project, jobs: Sequence[Job]) -> list[JobRow]:
     ids = [job.id for job in jobs]
-    files_by_job, time_by_job = desk.jobs.changed_files(ids), desk.jobs.working_times(ids)
+    files_by_job = desk.jobs.changed_files(ids)
+    time_by_job = desk.jobs.working_times(ids)
     return [JobRow(job, files_by_job[job.id], time_by_job[job.id], safe_pull_url(project, job)) for job in jobs]
 
 

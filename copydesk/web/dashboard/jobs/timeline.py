@@ -130,7 +130,8 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
 
 
 def _describe_tool_use(data: dict[str, Any]) -> TimelineStep:
-    tool, result = data["tool"], data["result"]
+    tool = data["tool"]
+    result = data["result"]
     success_text, attempt_text = TOOL_SENTENCES.get(tool, (f"Used {tool}: {{result}}", f"use {tool}"))
     path = data.get("path") or "a file"
     if not data["ok"]:

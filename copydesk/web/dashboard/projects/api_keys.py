@@ -79,7 +79,8 @@ async def revoke_key(project_id: str, key_id: str, post: AdminPost) -> Response:
 async def _render_keys_page(
     signed_in: SignedInRequest, project: Project, typed: dict[str, str], error: RequestError | None = None
 ) -> Response:
-    api_keys, now = await run_in_thread(signed_in.desk.keys.list_for_project, project.id), clock.now()
+    api_keys = await run_in_thread(signed_in.desk.keys.list_for_project, project.id)
+    now = clock.now()
     rows = [KeyRow(key, *describe_key_state(key, now)) for key in api_keys]
     return render_page(
         "keys.html",

@@ -56,7 +56,8 @@ async def new_project_page(signed_in: AdminRequest) -> Response:
 
 @router.post("/projects/new")
 async def submit_new_project(post: AdminPost) -> Response:
-    desk, typed = post.desk, {name: post.form.get(name).strip() for name in FORM_FIELDS}
+    desk = post.desk
+    typed = {name: post.form.get(name).strip() for name in FORM_FIELDS}
     requested = NewProject(
         name=typed["name"],
         repository=typed["repository"],

@@ -102,7 +102,8 @@ def build_field(name: str, current: str, value: str, fault: str) -> SettingField
     kind, options = _choose_input(name)
     help_text = PROJECT_FIELD_HELP.get(name) or _read_help()[name].replace("`", "")
     if kind == "words":
-        kind, help_text = "text", f"{help_text} Separate with commas."
+        kind = "text"
+        help_text = f"{help_text} Separate with commas."
     label = FIELD_LABELS.get(name, name.replace("_", " ").capitalize())
     return SettingField(name, label, help_text, kind, current, value, options, fault, name in REQUIRED_FIELDS)
 

@@ -36,7 +36,8 @@ async def change_settings(project_id: str, post: AdminPost) -> Response:
     """Changes the fields that differ from the values on the page. Another person may have changed the others since."""
     project = await post.get_project(project_id)
     group = _get_group(post.form.get("group"))
-    typed, previous = group.read_form_values(project, post.form), format_values(project)
+    typed = group.read_form_values(project, post.form)
+    previous = format_values(project)
     previous |= {name: post.form.get(f"was-{name}") for name in typed if f"was-{name}" in post.form}
     changes = {name: text for name, text in typed.items() if text != previous[name]}
     try:
@@ -54,7 +55,8 @@ async def change_settings(project_id: str, post: AdminPost) -> Response:
 @router.post("/projects/{project_id}/check")
 async def check_access(project_id: str, post: AdminPost) -> Response:
     """Checks the repository in the same way as the start of a job does."""
-    project, desk = await post.get_project(project_id), post.desk
+    project = await post.get_project(project_id)
+    desk = post.desk
     try:
         project_secrets = await run_in_thread(desk.secrets.all, project.id)
         branch = await asyncio.to_thread(
@@ -68,7 +70,8 @@ async def check_access(project_id: str, post: AdminPost) -> Response:
 @router.post("/projects/{project_id}/secrets")
 async def set_secret(project_id: str, post: AdminPost) -> Response:
     project = await post.get_project(project_id)
-    name, value = post.form.get("name"), post.form.get("value")
+    name = post.form.get("name")
+    value = post.form.get("value")
     try:
         await run_in_thread(post.desk.secrets.set, project.id, name, value, actor=post.person.email)
     except RequestError as error:

@@ -139,7 +139,8 @@ def _build_labels(interval: Interval, days: Sequence[int]) -> list[AxisLabel]:
     in_months = interval == "month" or (interval == "week" and len(days) > WEEKS_PER_YEAR)
     labels = []
     for number, index in enumerate(range(0, len(days), spacing)):
-        day, x = date_from_day(days[index]), _x_position(index, len(days))
+        day = date_from_day(days[index])
+        x = _x_position(index, len(days))
         text = f"{day:%b %Y}" if in_months else f"{day.day} {day:%b}"
         anchor = "start" if x < 5 else "end" if x > 95 else "middle"
         labels.append(AxisLabel(text, x, anchor, is_minor=number % 2 == 1))

@@ -86,7 +86,8 @@ def _resolve_named_range(name: str, today: int) -> DayRange:
 
 
 def _parse_custom_range(first: str, last: str) -> SelectedRange:
-    begin, end = _parse_bound(first, "first"), _parse_bound(last, "last") + 1
+    begin = _parse_bound(first, "first")
+    end = _parse_bound(last, "last") + 1
     if begin >= end:
         raise InvalidRequest("The first day is after the last day. Swap them.")
     if begin < FIRST_DAY or end > LAST_DAY + 1:
@@ -115,7 +116,8 @@ def _day_from_date(calendar_day: date) -> int:
 
 def format_range(span: DayRange) -> str:
     """Formats a range, such as `3 Mar 2026` or `3 Mar – 1 Apr 2026`."""
-    first, last = date_from_day(span.first), date_from_day(span.end - 1)
+    first = date_from_day(span.first)
+    last = date_from_day(span.end - 1)
     if first == last:
         return f"{last.day} {last:%b %Y}"
     year = "" if first.year == last.year else f" {first.year}"

@@ -55,7 +55,8 @@ def format_change(now: int, before: int | None) -> str:
 
 
 def _build_share_tile(visitors: Counts, previous: Counts | None) -> Tile:
-    now, before = _ai_share(visitors), None if previous is None else _ai_share(previous)
+    now = _ai_share(visitors)
+    before = None if previous is None else _ai_share(previous)
     value = "–" if now is None else f"{now:.1%}"
     if now is None or before is None:
         change_text = "new" if previous is not None and now is not None else "no figure"
@@ -128,7 +129,9 @@ def build_agent_rows(
 
 def parse_listing(query: Mapping[str, str]) -> tuple[PageQuery, int]:
     """Parses the query parameters search, sort, order and page of the table of pages."""
-    search, sort, order = query.get("search", "").strip(), query.get("sort", "total"), query.get("order", "")
+    search = query.get("search", "").strip()
+    sort = query.get("sort", "total")
+    order = query.get("order", "")
     if len(search) > MAX_SEARCH_CHARS:
         raise InvalidRequest(f"A search must have at most {MAX_SEARCH_CHARS} characters.")
     if sort not in SORT_COLUMNS or order not in ("", "up", "down"):

@@ -90,7 +90,8 @@ class ReadershipReport:
 
 @router.get("")
 async def readership_page(project_id: str, request: Request, signed_in: ViewerRequest) -> Response:
-    project, query = await signed_in.get_project(project_id), request.query_params
+    project = await signed_in.get_project(project_id)
+    query = request.query_params
     try:
         selection = _parse_selection(project, query)
         page_query, number = parse_listing(query)
@@ -109,12 +110,15 @@ async def readership_page(project_id: str, request: Request, signed_in: ViewerRe
 
 @router.get("/agents")
 async def agents_page(project_id: str, request: Request, signed_in: ViewerRequest) -> Response:
-    project, query = await signed_in.get_project(project_id), request.query_params
+    project = await signed_in.get_project(project_id)
+    query = request.query_params
     try:
-        selection, number = _parse_selection(project, query), parse_page_number(query)
+        selection = _parse_selection(project, query)
+        number = parse_page_number(query)
     except InvalidRequest as error:
         return _render_error("readership-agents.html", signed_in, project, query, error)
-    offset, ai = (number - 1) * ROWS_PER_PAGE, project.collecting.ai_classes
+    offset = (number - 1) * ROWS_PER_PAGE
+    ai = project.collecting.ai_classes
     rows, has_more = await run_in_thread(_list_agents, signed_in.desk, project, selection.chosen.days, offset)
     table_values = {"rows": rows, "has_more": has_more, "number": number, "offset": offset}
     return _render_readership(
@@ -124,12 +128,17 @@ async def agents_page(project_id: str, request: Request, signed_in: ViewerReques
 
 @router.get("/feedback")
 async def feedback_page(project_id: str, request: Request, signed_in: ViewerRequest) -> Response:
-    project, query = await signed_in.get_project(project_id), request.query_params
+    project = await signed_in.get_project(project_id)
+    query = request.query_params
     try:
-        selection, number, cursor = _parse_selection(project, query), parse_page_number(query), _parse_cursor(query)
+        selection = _parse_selection(project, query)
+        number = parse_page_number(query)
+        cursor = _parse_cursor(query)
     except InvalidRequest as error:
         return _render_error("readership-feedback.html", signed_in, project, query, error)
-    store, days, offset = signed_in.desk.feedback, selection.chosen.days, (number - 1) * ROWS_PER_PAGE
+    store = signed_in.desk.feedback
+    days = selection.chosen.days
+    offset = (number - 1) * ROWS_PER_PAGE
     pages, has_more = await run_in_thread(store.count_by_page, project.id, days, ROWS_PER_PAGE, offset)
     entries, next_cursor = await run_in_thread(store.list_entries, project.id, days, ROWS_PER_PAGE, cursor)
     table_values = {"pages": pages, "has_more": has_more, "number": number, "offset": offset}
@@ -240,16 +249,19 @@ def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> st
     response: ApiModel
     if report == "timeseries":
         interval, _, series = _load_series(store, project.id, days)
-        response, has_more = TimeseriesResponse.from_points(interval, series), False
+        response = TimeseriesResponse.from_points(interval, series)
+        has_more = False
     elif report == "agents":
         rows, has_more = store.list_agents(project.id, days, MAX_CSV_ROWS)
         response = AgentsResponse.from_rows(rows, has_more)
     elif report == "visitors":
         visitors = store.count_visitors_by_page(project.id, days, MAX_CSV_ROWS)
-        response, has_more = VisitorsResponse.from_page(visitors), visitors.has_more
+        response = VisitorsResponse.from_page(visitors)
+        has_more = visitors.has_more
     else:
         views = store.count_views_by_page(project.id, days, MAX_CSV_ROWS)
-        response, has_more = ViewsResponse.from_page(views), views.has_more
+        response = ViewsResponse.from_page(views)
+        has_more = views.has_more
     if has_more:
         raise InvalidRequest(f"This range has more than {MAX_CSV_ROWS:,} rows. Choose a shorter range, or use the API.")
     return render_report_csv(report, response)

@@ -73,7 +73,8 @@ class ShardedCluster(Cluster):
         ]
 
     def schema_statements(self) -> Iterator[str]:
-        reader_database, cluster = self.address.database, self.address.cluster
+        reader_database = self.address.database
+        cluster = self.address.cluster
         for database in (reader_database, self._shard_database):
             yield f"create database if not exists {database} on cluster '{cluster}'"
         for statement in build_table_statements(self._shard_database, f" on cluster '{cluster}'"):

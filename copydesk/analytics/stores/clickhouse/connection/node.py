@@ -56,7 +56,8 @@ class Node:
         settings: Mapping[str, Any] | None = None,
         pool: PoolManager | None = None,
     ) -> None:
-        self._replicas, self._failovers = replicas, 0
+        self._replicas = replicas
+        self._failovers = 0
         self._settings = {**DEFAULT_SETTINGS, **(settings or {})}
         self._pool = pool or get_pool_manager(maxsize=16)
         self._client: Client | None = None
@@ -83,7 +84,8 @@ class Node:
         self, table: str, columns: Mapping[str, Sequence[Any]], column_types: Sequence[str], dedup_token: str
     ) -> None:
         """Inserts rows, given by column, once. The types save a request to the server."""
-        names, data = list(columns), list(columns.values())
+        names = list(columns)
+        data = list(columns.values())
         self._run_with_retry(
             SHORT_TIMEOUT_SECONDS,
             lambda client: client.insert(
@@ -119,7 +121,8 @@ class Node:
     def _run_with_retry(self, timeout_seconds: int, operation: Callable[[Client], T]) -> T:
         """Runs an operation; retries it once if it failed fast: the connection may have been stale, or another replica
         may answer."""
-        started_at, failovers = time.monotonic(), self._failovers
+        started_at = time.monotonic()
+        failovers = self._failovers
         try:
             return operation(self._client_with_timeout(timeout_seconds))
         except CLIENT_ERRORS as error:
@@ -150,12 +153,14 @@ class Node:
         """
         client: Any = copy(self._client or self._get_or_connect())
         client._backend = copy(client._backend)
-        client.timeout, client.http_retries = Timeout(connect=CONNECT_TIMEOUT_SECONDS, read=timeout_seconds), 0
+        client.timeout = Timeout(connect=CONNECT_TIMEOUT_SECONDS, read=timeout_seconds)
+        client.http_retries = 0
         return cast(Client, client)
 
     def _get_or_connect(self) -> Client:
         with self._circuit_breaker.guard():
-            failovers, client = self._failovers, self._client or self._connect(self._current_replica())
+            failovers = self._failovers
+            client = self._client or self._connect(self._current_replica())
             with self._failover_lock:
                 if failovers == self._failovers:
                     self._client = client

@@ -38,7 +38,8 @@ def parse_clickhouse_url(url: str) -> ClickHouseAddress:
         raise ValueError(
             f"unknown option {', '.join(sorted(unknown))}; the options are {' and '.join(sorted(URL_OPTIONS))}"
         )
-    database, cluster = unquote(parts.path.lstrip("/")) or "copydesk", options.get("cluster", "")
+    database = unquote(parts.path.lstrip("/")) or "copydesk"
+    cluster = options.get("cluster", "")
     for name in filter(None, (database, cluster)):
         if not IDENTIFIER_PATTERN.fullmatch(name):
             raise ValueError("the name of a database or cluster can have only letters, digits and underscores")

@@ -67,7 +67,9 @@ class ShardLease:
     this number while the lease is valid."""
 
     def __init__(self, database: Database, shard: int, holder: str, number: int, plan_json: str | None) -> None:
-        self._database, self.shard, self._holder = database, shard, holder
+        self._database = database
+        self.shard = shard
+        self._holder = holder
         self.number = number
         self.committed_plan: ShardPlan | None = json.loads(plan_json) if plan_json else None
 
@@ -120,7 +122,8 @@ class ShardLease:
 
 class ShardLeases:
     def __init__(self, database: Database, timeout_seconds: float = ACQUIRE_TIMEOUT_SECONDS) -> None:
-        self._database, self._timeout_seconds = database, timeout_seconds
+        self._database = database
+        self._timeout_seconds = timeout_seconds
         self._local_lock = threading.Lock()
 
     def read_committed_plans(self) -> dict[int, ShardPlan]:

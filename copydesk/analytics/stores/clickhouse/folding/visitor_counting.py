@@ -39,7 +39,9 @@ PARTITION_MS = 600 * SECOND
 
 def fold_shards(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases) -> int:
     """Counts the views that were logged before this call. Returns how many."""
-    upto, plans, views = batches.read_last_number(), shard_leases.read_committed_plans(), 0
+    upto = batches.read_last_number()
+    plans = shard_leases.read_committed_plans()
+    views = 0
     for shard_number, replicas in enumerate(cluster.shards):
         if shard_number not in plans and not batches.list_for_shard(shard_number, limit=1):
             continue
@@ -132,7 +134,8 @@ def _select_for_one_fold(batches: Sequence[PendingBatch]) -> list[PendingBatch]:
 
 def _wait_for_replica(shard: Node, batches: Sequence[PendingBatch]) -> None:
     """Waits until the replica has all rows of the batches. Raises ReplicaLagging on a timeout."""
-    expected, deadline = {batch.id: batch.rows for batch in batches}, time.monotonic() + MAX_REPLICA_LAG_SECONDS
+    expected = {batch.id: batch.rows for batch in batches}
+    deadline = time.monotonic() + MAX_REPLICA_LAG_SECONDS
     while count_inbox_rows(shard, list(expected)) != expected:
         if time.monotonic() > deadline:
             raise ReplicaLagging
@@ -145,7 +148,8 @@ def drop_stale_partitions(shard: Node, batches: ViewBatches, lease: ShardLease) 
     now, snapshot = batches.read_timed_snapshot()
     pending_times = {batch >> 80 for batch in snapshot.pending_ids}
     for (partition,) in shard.query(SELECT_INBOX_PARTITIONS):
-        start, end = partition * PARTITION_MS, (partition + 1) * PARTITION_MS
+        start = partition * PARTITION_MS
+        end = (partition + 1) * PARTITION_MS
         if end + 2 * MAX_BATCH_AGE_MS < now and not any(start <= created_at < end for created_at in pending_times):
             lease.renew()
             shard.execute(f"alter table inbox drop partition {partition}")

@@ -162,7 +162,8 @@ class ApiClient:
         return value, response.links
 
     def _raise_for_status(self, response: httpx.Response, data: bytes, authorization: str) -> None:
-        status, error_text = response.status_code, redact_message(_parse_error_message(data), authorization)
+        status = response.status_code
+        error_text = redact_message(_parse_error_message(data), authorization)
         suffix = f": {error_text}" if error_text else ""
         if status in TRANSIENT_STATUSES or (status == 403 and _is_rate_limited(response, error_text)):
             raise ForgeUnavailable(f"{self.host} answered {status}{suffix}.", _parse_retry_after(response))
@@ -241,7 +242,8 @@ def _is_rate_limited(response: httpx.Response, error_text: str) -> bool:
 
 
 def _parse_retry_after(response: httpx.Response) -> float | None:
-    retry_after, reset = response.headers.get("retry-after", ""), response.headers.get("x-ratelimit-reset", "")
+    retry_after = response.headers.get("retry-after", "")
+    reset = response.headers.get("x-ratelimit-reset", "")
     if retry_after.isdigit():
         return float(retry_after)
     if response.headers.get("x-ratelimit-remaining") == "0" and reset.isdigit():

@@ -82,10 +82,8 @@ class AppTokens:
     def _sign_authorization(self) -> str:
         """Returns a signed JSON Web Token for the App, issued slightly in the past to tolerate clock skew."""
         now = int(time.time())
-        header, claims = (
-            {"alg": "RS256", "typ": "JWT"},
-            {"iat": now - CLOCK_SKEW_SECONDS, "exp": now + JWT_LIFETIME_SECONDS, "iss": self.app_id},
-        )
+        header = {"alg": "RS256", "typ": "JWT"}
+        claims = {"iat": now - CLOCK_SKEW_SECONDS, "exp": now + JWT_LIFETIME_SECONDS, "iss": self.app_id}
         unsigned = b".".join(_to_base64url(json.dumps(part).encode()) for part in (header, claims))
         return f"Bearer {(unsigned + b'.' + _to_base64url(self._key.sign(unsigned, PKCS1v15(), SHA256()))).decode()}"
 

@@ -78,7 +78,8 @@ def parse_event(forge: str, event_name: str, payload: Payload, mention: str) -> 
 
 
 def parse_github(event_name: str, payload: Payload) -> PullEvent | None:
-    action, repository = _get_value(payload, "action", str), _get_value(payload, "repository.full_name", str)
+    action = _get_value(payload, "action", str)
+    repository = _get_value(payload, "repository.full_name", str)
     number = _get_value(payload, "pull_request.number", int) or _get_value(payload, "issue.number", int)
     if repository is None or number is None:
         return None
@@ -117,7 +118,8 @@ def parse_gitlab(event_name: str, payload: Payload) -> PullEvent | None:
             if number is not None and action in transitions
             else None
         )
-    number, user = _get_value(payload, "merge_request.iid", int), _get_value(payload, "user.username", str)
+    number = _get_value(payload, "merge_request.iid", int)
+    user = _get_value(payload, "user.username", str)
     is_note = (
         event_name == "Note Hook" and _get_value(payload, "object_attributes.noteable_type", str) == "MergeRequest"
     )
@@ -140,7 +142,8 @@ def parse_gitlab(event_name: str, payload: Payload) -> PullEvent | None:
 
 def parse_gitea(event_name: str, payload: Payload) -> PullEvent | None:
     """Parses events of Gitea and Forgejo, which send the text of a review but not the comments on its lines."""
-    action, repository = _get_value(payload, "action", str), _get_value(payload, "repository.full_name", str)
+    action = _get_value(payload, "action", str)
+    repository = _get_value(payload, "repository.full_name", str)
     number = _get_value(payload, "pull_request.number", int) or _get_value(payload, "issue.number", int)
     if repository is None or number is None:
         return None
@@ -158,7 +161,8 @@ def parse_gitea(event_name: str, payload: Payload) -> PullEvent | None:
     if event_name in GITEA_REVIEW_EVENTS and action == "reviewed":
         # These forges send no id for a review, so its text and the state of the pull request identify it.
         revision = _get_value(payload, "pull_request.updated_at", str) or _get_value(payload, "commit_id", str) or ""
-        user, text = _get_value(payload, "sender.login", str), _get_value(payload, "review.content", str)
+        user = _get_value(payload, "sender.login", str)
+        text = _get_value(payload, "review.content", str)
         review_id = hashlib.sha256(f"{number} {revision} {user} {text}".encode()).hexdigest()[:32]
         return _build_mention(repository, number, kind="review", id=review_id, user=user, text=text)
     return None
@@ -179,7 +183,8 @@ def _remove_code_spans(text: str) -> str:
     runs_by_length: dict[int, deque[int]] = {}
     for number, (start, end) in enumerate(runs):
         runs_by_length.setdefault(end - start, deque()).append(number)
-    parts, position = [], 0
+    parts = []
+    position = 0
     for number, (start, end) in enumerate(runs):
         same_length_runs = runs_by_length[end - start]
         while same_length_runs and same_length_runs[0] <= number:

@@ -76,7 +76,8 @@ def _find_unclosed(lines: list[str]) -> int | None:
 
 def _find_blocks(lines: list[str], underlines: bool) -> Iterator[tuple[int, int | None]]:
     """Yields the first and last line of each block; the last is None if unclosed. Ignores delimiters inside blocks."""
-    start, delimiter = 0, ""
+    start = 0
+    delimiter = ""
     for number, line in enumerate(lines):
         mark = DELIMITER_PATTERN.fullmatch(line)
         if mark is None:
@@ -86,7 +87,8 @@ def _find_blocks(lines: list[str], underlines: bool) -> Iterator[tuple[int, int 
                 yield start, number
                 delimiter = ""
         elif not (underlines and number and _is_underline(mark[1], lines[number - 1].strip())):
-            start, delimiter = number, _normalize_delimiter(mark[1])
+            start = number
+            delimiter = _normalize_delimiter(mark[1])
     if delimiter:
         yield start, None
 
@@ -102,7 +104,8 @@ def _normalize_delimiter(mark: str) -> str:
 def _read_line(line: str, attributes: dict[str, str]) -> Iterator[Embed]:
     definition = ATTRIBUTE_DEFINITION_PATTERN.match(line)
     if definition:
-        name, value = definition[1].strip("!").lower(), _expand_attributes(definition[2].strip(), attributes)
+        name = definition[1].strip("!").lower()
+        value = _expand_attributes(definition[2].strip(), attributes)
         attributes[name] = value
         if ASSET_ATTRIBUTE_PATTERN.match(name) and (find_host(value) or "{" in value):
             yield Embed("style", value)

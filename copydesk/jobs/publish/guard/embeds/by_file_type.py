@@ -81,7 +81,8 @@ def _find_by_extension(path: str, kind: str, body: str) -> Iterator[Embed]:
 
 def _find_in_page(body: str, is_mdx: bool) -> Iterator[Embed]:
     stop = front_matter.find_body_start(body)
-    head, page = body[:stop], body[stop:]
+    head = body[:stop]
+    page = body[stop:]
     if head:
         yield from find_in_front_matter(head)
         line_offset = head.count("\n")

@@ -47,7 +47,8 @@ def _decode_escape(escape: re.Match[str]) -> str:
 
 
 def _remove_comments(text: str) -> str:
-    pieces, position = [], 0
+    pieces = []
+    position = 0
     while (start := text.find("/*", position)) >= 0:
         pieces.append(text[position:start])
         end = text.find("*/", start + 2)

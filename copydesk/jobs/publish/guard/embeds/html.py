@@ -98,8 +98,10 @@ def _read_tokens(text: str, depth: int) -> Generator[Embed, None, bool]:
     is_complete = False
     for event in stream(text):
         if event[0] == "start":
-            tag, attributes = event[1][0].lower(), event[1][1]
-            open_tag, is_complete = tag, tag == END_TAG
+            tag = event[1][0].lower()
+            attributes = event[1][1]
+            open_tag = tag
+            is_complete = tag == END_TAG
             if tag == "script" and not any(name in attributes for name in ("src", "href", "xlink:href")):
                 yield Embed("script", shorten(f"<script{_format_attributes(attributes)}>"))
             yield from find_in_attributes(tag, attributes, depth)

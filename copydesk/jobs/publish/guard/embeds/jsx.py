@@ -137,7 +137,8 @@ class _ExpressionReader:
         self.depth = 1
 
     def read(self) -> Expression:
-        text, expression = self.text, self.expression
+        text = self.text
+        expression = self.expression
         while self.position < len(text) and self.depth:
             self._step(text[self.position])
         if self.depth:
@@ -150,7 +151,8 @@ class _ExpressionReader:
         return expression
 
     def _step(self, character: str) -> None:
-        text, position = self.text, self.position
+        text = self.text
+        position = self.position
         if character in STRING_PATTERNS:
             self._take_string(STRING_PATTERNS[character])
         elif character == "`":
@@ -166,7 +168,8 @@ class _ExpressionReader:
         ):
             tag = read_tag(text, position)
             self.expression.tags.append(tag)
-            self.position, self.previous_lexeme = tag.end, ">"
+            self.position = tag.end
+            self.previous_lexeme = ">"
         elif word := WORD_PATTERN.match(text, position):
             self._take_word(word)
         else:
@@ -177,7 +180,8 @@ class _ExpressionReader:
         assert inner is not None
         self.expression.strings.append(inner.group())
         self.code_parts.append("''")
-        self.position, self.previous_lexeme = inner.end() + 1, '"'
+        self.position = inner.end() + 1
+        self.previous_lexeme = '"'
 
     def _take_template(self) -> None:
         if self.previous_lexeme[-1:] in (")", "]") or self.previous_lexeme == "word":
@@ -191,14 +195,16 @@ class _ExpressionReader:
             self.expression.is_plain = False
         self.expression.strings.append(inner)
         self.code_parts.append("''")
-        self.position, self.previous_lexeme = end + 1, '"'
+        self.position = end + 1
+        self.previous_lexeme = '"'
 
     def _take_word(self, word: re.Match[str]) -> None:
         if word.group() in UNSAFE_WORDS:
             self.expression.is_plain = False
         self.code_parts.append(word.group())
         self.method = word.group() if self.previous_lexeme == "." else ""
-        self.position, self.previous_lexeme = word.end(), "word"
+        self.position = word.end()
+        self.previous_lexeme = "word"
 
     def _take_symbol(self, character: str) -> None:
         unsafe_checks: dict[str, Callable[[], bool]] = {

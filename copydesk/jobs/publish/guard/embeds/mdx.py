@@ -54,7 +54,8 @@ class MdxReader:
         return self.embeds
 
     def _read_match(self, match: re.Match[str]) -> int:
-        start, mark = match.start(), match.group()
+        start = match.start()
+        mark = match.group()
         if match["fence"] is not None:
             return self._skip_fence(match)
         if mark.startswith("\\"):
@@ -80,11 +81,13 @@ class MdxReader:
         return match.end() + closing.end() if closing else match.end()
 
     def _skip_fence(self, match: re.Match[str]) -> int:
-        mark, info = match["fence"], match["info"]
+        mark = match["fence"]
+        info = match["info"]
         if not self.has_closed_fences or (mark[0] == "`" and "`" in info):
             return match.end("fence")
         closing = re.compile(rf"^[ \t>]*{mark}{mark[0]}*[ \t]*$", re.M).search(self.text, match.end())
-        first, last = self._line_at(match.start()), self._line_at(closing.end()) if closing else 0
+        first = self._line_at(match.start())
+        last = self._line_at(closing.end()) if closing else 0
         if closing is None or not self._is_fence_in_block(self.text[match.start() : match.start("fence")], first, last):
             self.has_closed_fences = False
             return match.end("fence")
@@ -102,7 +105,8 @@ class MdxReader:
 
         The end of that block would also end the fence.
         """
-        column, quotes = len(prefix.expandtabs(4)), prefix.count(">")
+        column = len(prefix.expandtabs(4))
+        quotes = prefix.count(">")
         for line in self.text[
             self._line_starts[first] : self._line_starts[last] if last < len(self._line_starts) else None
         ].split("\n"):

@@ -75,7 +75,9 @@ def _parse(text: str) -> Any:
     settings = frontend.get_default_settings(Parser)
     settings.file_insertion_enabled = False
     settings.raw_enabled = True  # creates a node with the text; nothing runs it
-    settings.report_level, settings.halt_level, settings.warning_stream = 5, 6, False
+    settings.report_level = 5
+    settings.halt_level = 6
+    settings.warning_stream = False
     settings.line_length_limit = MAX_LINE_CHARS
     document = utils.new_document("page", settings)
     unknown = {name.lower() for name in DIRECTIVE_PATTERN.findall(text)}
