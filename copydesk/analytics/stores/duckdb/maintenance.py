@@ -59,7 +59,7 @@ def _rebuild_index(connection: DuckConnection, project: int | None) -> None:
     for part in range(parts):
         connection.execute(load_sql("rebuild_days"), {"part": part, "parts": parts, "project": project})
         connection.execute(load_sql("rebuild_firsts"), {"sign": 1})
-    connection.execute("drop table days")
+    connection.execute("drop table visitor_days")
 
 
 def delete_raw_views(database: DuckDatabase, before_day: int, project_ids: Collection[str] | None) -> int:
@@ -94,7 +94,7 @@ def forget_visitor(database: DuckDatabase, project: int, visitor: int) -> None:
         params = {"project": project, "visitor": visitor}
         connection.execute(load_sql("forget_days"), params)
         connection.execute(load_sql("rebuild_firsts"), {"sign": -1})
-        connection.execute("drop table days")
+        connection.execute("drop table visitor_days")
         connection.execute(
             "delete from visits using scopes"
             " where scopes.id = scope and project = $project and key = xor($visitor::bigint, salt)",

@@ -23,8 +23,8 @@ from copydesk.core.clock import DAY
 KIND_BY_BIT = {bit: kind for kind, bit in CLASS_BITS.items()}
 ORDER_BY_CLAUSES: dict[tuple[SortColumn, bool], str] = {
     ("path", False): "", ("path", True): "path desc,",
-    ("human", False): "found.human,", ("human", True): "found.human desc,",
-    ("ai", False): "found.ai,", ("ai", True): "found.ai desc,",
+    ("human", False): "totals.human,", ("human", True): "totals.human desc,",
+    ("ai", False): "totals.ai,", ("ai", True): "totals.ai desc,",
     ("total", False): "total,", ("total", True): "total desc,",
 }  # fmt: skip
 """Inserted as text, not as parameters, because DuckDB plans such queries faster."""
@@ -42,7 +42,7 @@ def count_visitors_by_page(
 ) -> ReportPage:
     with database.read() as connection:
         params = {"project": _find_project(connection, project_id), "first": days.first, "end": days.end}
-        statement = load_sql("visitors").replace("/* chosen */", ORDER_BY_CLAUSES[query.by, query.descending])
+        statement = load_sql("visitors").replace("/* order */", ORDER_BY_CLAUSES[query.by, query.descending])
         page_params = {"limit": limit, "offset": offset, "search": query.search}
         results = connection.execute(statement, {**params, **page_params}).fetchall()
     return _build_page(results, limit, offset)

@@ -8,7 +8,7 @@ from copydesk.analytics.stores.duckdb.sql_files import load_sql
 MAX_VIEWS_PER_TRANSACTION = 250_000
 """Views per transaction: enough to share the cost of the pass over all visits, few enough to bound the memory."""
 FOLD_STEPS = ("fold_known_visits", "fold_visits", "fold_days", "fold_firsts")
-TEMPORARY_TABLES = ("came", "known", "days")
+TEMPORARY_TABLES = ("new_visits", "affected_visits", "changed_days")
 SELECT_HAS_NEW_SCOPES = (
     "select (select max(id) from scopes where sort <> 1) > (select coalesce(max(scope), 0) from targets)"
 )

@@ -5,14 +5,14 @@ from (
     where project = {project:String} and sort = 2 and day >= {first:UInt16} and day < {end:UInt16}
     group by scope
     having views > 0
-) as seen
+) as view_counts
 left join (
     select scope, sum(total) as visitors
     from firsts
     where project = {project:String} and sort = 2
         and day >= {first:UInt16} and day < {end:UInt16} and prev < {first:UInt16}
     group by scope
-) as met using (scope)
+) as visitor_counts using (scope)
 inner join (
     select scope, any(agent) as agent, any(operator) as operator, any(kind) as kind
     from scopes

@@ -9,7 +9,7 @@ with placed as (
         where project = {project:String} and sort in (0, 1) and day >= {first:UInt16} and day < {end:UInt16}
         group by scope
         having total > 0
-    ) as found
+    ) as totals
     left join (
         select scope, any(path) as path from scopes where project = {project:String} and sort = 0 group by scope
     ) as named using (scope)

@@ -1,1 +1,1 @@
-insert into visits select scope, key, day, now & ~was from known where now <> was;
+insert into visits select scope, key, day, now & ~was from affected_visits where now <> was;

@@ -2,15 +2,15 @@
 insert into firsts
 with links as (
     select scope, day, coalesce(lag(day) over chain, 0) as prev, 0 as human, 0 as ai, $sign as total
-    from days
+    from visitor_days
     window chain as (partition by scope, key order by day)
     union all
     select scope, day, coalesce(lag(day) over chain, 0), $sign, 0, 0
-    from days where now & 1 <> 0
+    from visitor_days where now & 1 <> 0
     window chain as (partition by scope, key order by day)
     union all
     select scope, day, coalesce(lag(day) over chain, 0), 0, $sign, 0
-    from days where now & 2 <> 0
+    from visitor_days where now & 2 <> 0
     window chain as (partition by scope, key order by day)
 ),
 changes as (

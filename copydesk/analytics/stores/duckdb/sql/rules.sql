@@ -1,5 +1,5 @@
 -- Groups by ids and joins the names last, because grouping many views by text is slow.
-with told as (
+with rule_counts as (
     select agent as scope, rule as id, count(*) as n
     from views
     where project = $project and time >= $first and time < $end
@@ -7,7 +7,7 @@ with told as (
     group by all
 )
 select agent, operator, kind, rules.rule, sum(n)::bigint as views
-from told join scopes on scopes.id = scope join rules on rules.id = told.id
+from rule_counts join scopes on scopes.id = scope join rules on rules.id = rule_counts.id
 group by agent, operator, kind, rules.rule
 order by views desc, agent, operator, kind, rules.rule
 limit $limit;

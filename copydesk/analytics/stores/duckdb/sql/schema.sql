@@ -47,5 +47,5 @@ create table if not exists counts (
 -- folded: the number of the last folded view. firsts, counts: the number of rows after the table's last compaction.
 create table if not exists marks (name varchar not null, value ubigint not null);
 insert into marks
-select name, 0 from (values ('folded'), ('firsts'), ('counts')) as wanted (name)
+select name, 0 from (values ('folded'), ('firsts'), ('counts')) as initial_marks (name)
 where name not in (select name from marks);
