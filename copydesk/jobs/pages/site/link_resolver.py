@@ -212,10 +212,11 @@ class LinkResolver:
 
     def find_page(self, site: DocsSite, address: str, names: Sequence[str]) -> str | None:
         """Finds the page with an address. If there are several, `names` decides: the names before the address."""
-        for root in site.list_roots(names):
+        file = self.files_by_address[site].get(address)
+        for root in site.list_roots(names) if file is not None else ():
             if address in (files_by_address := self._files_by_root.get(root, {})):
                 return files_by_address[address]
-        return self.files_by_address[site].get(address)
+        return file
 
     def _find_below_page(self, site: DocsSite, page: str, path: str) -> str | None:
         """Finds a path relative to the page's address, or in any folder of pages.

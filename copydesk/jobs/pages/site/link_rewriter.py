@@ -77,9 +77,10 @@ def _is_same_link(target: str, pages: tuple[str, str], files: tuple[str, str]) -
     """Returns False if an unchanged link would name its file in another way than before the move.
 
     The resolver would still find the file, for example as if the page were a folder, but the generator might not."""
-    old_style, new_style = (find_link_style(page, target, file) for page, file in zip(pages, files, strict=True))
-    if old_style is None or target.startswith("/"):
+    old_style = None if target.startswith("/") else find_link_style(pages[0], target, files[0])
+    if old_style is None:
         return True
+    new_style = find_link_style(pages[1], target, files[1])
     if new_style is None:
         return False
     # The address of an index page is its folder, so that both ways are the same for addresses.
@@ -177,9 +178,9 @@ def _match_path(base: str, path: str, file: str) -> LinkStyle | None:
     slash = "/" if path.endswith("/") and path.strip("/") else ""
     if full_path == file:
         return LinkStyle(base, "", slash)
-    for ending in IMPLIED_ENDINGS:
-        if (full_path + ending).lstrip("/") == file:
-            return LinkStyle(base, ending, slash)
+    ending = file.removeprefix(full_path) if full_path else f"/{file}"
+    if ending in IMPLIED_ENDINGS:
+        return LinkStyle(base, ending, slash)
     if extension(full_path) == ".html" and strip_extension(full_path) == strip_extension(file):
         return LinkStyle(base, extension(file), ".html")
     return None
