@@ -127,7 +127,7 @@ class RepositoryIndex:
 
 
 def index_workspace(workspace: Workspace) -> RepositoryIndex:
-    """Parses all files of a workspace, with its edits. What was parsed before is taken from the cache."""
+    """Parses all files of a workspace, with its edits. Takes unchanged files from the cache."""
     files = {path: entry.oid for path, entry in workspace.tree.files()}
     return RepositoryIndex(workspace.tree, apply_changes(files, workspace), workspace.read)
 
