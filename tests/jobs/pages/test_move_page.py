@@ -388,6 +388,13 @@ def test_relative_include_starts_from_the_folder_of_its_page(workspace: Make, co
     assert space.read("docs/g/h/a.md").decode() == include.format("../../s.md")
 
 
+@pytest.mark.parametrize("ext", [".adoc", ".txt"])
+def test_link_without_extension_leads_to_a_page_of_any_kind_where_there_is_no_site(workspace: Make, ext: str) -> None:
+    space = workspace({f"docs/s{ext}": b"", "docs/a.md": b"[x](s)"})
+    move_page(space, f"docs/s{ext}", f"docs/g/s{ext}")
+    assert space.read("docs/a.md") == b"[x](g/s)"
+
+
 def test_address_has_no_number_and_a_path_no_space(workspace: Make) -> None:
     body = b"[x](s) [y](/docs/s) [z](s.md) [s](@site/docs/s.md)"
     space = workspace({**DOCUSAURUS, "docs/a.md": body, "docs/s.md": b""})

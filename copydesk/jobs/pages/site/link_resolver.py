@@ -19,10 +19,9 @@ IMPLIED_ENDINGS = (
     *LINKABLE_EXTENSIONS,
     ".ipynb",
     *(f"/{name}{kind}" for kind in LINKABLE_EXTENSIONS for name in INDEX_NAMES),
-    ".adoc",
-    ".txt",
-    *(f"/{name}.adoc" for name in INDEX_NAMES),
 )
+IMPLIED_ENDINGS_WITHOUT_SITE = (".adoc", ".txt", *(f"/{name}.adoc" for name in INDEX_NAMES))
+"""Endings that a link may also leave out where no site is known. The known generators have no such pages."""
 NUMBER_PREFIX_PATTERN = re.compile(r"(^|/)\d+[ \t]*[-_.]+[ \t]*(?=[^-_.\s\d/])")
 DATE_PREFIX_PATTERN = re.compile(r"(^|/)(\d{4})[-/](\d\d)[-/](\d\d)[-/](?=[^/]+$)")
 FOLDER_MARK = "/"
@@ -120,6 +119,10 @@ class LinkResolver:
         if path.startswith("@site/"):
             return self.find_at(join_path(site.folder if site else "", path[6:]))
         file = self.find_at(join_path(strip_extension(page), path))
+        if file is None and site is None:
+            full_path = join_path(posixpath.dirname(page), path)
+            endings = IMPLIED_ENDINGS_WITHOUT_SITE if full_path else ()
+            return next((each for ending in endings if (each := f"{full_path}{ending}") in self.files), None)
         return file if file or site is None else self._find_below_page(site, page, path)
 
     def list_page_addresses(self, page: str) -> list[str]:

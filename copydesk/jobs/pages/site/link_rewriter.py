@@ -20,6 +20,7 @@ from copydesk.jobs.pages.site.include_paths import (
 from copydesk.jobs.pages.site.link_resolver import (
     ASSET_FOLDERS,
     IMPLIED_ENDINGS,
+    IMPLIED_ENDINGS_WITHOUT_SITE,
     NUMBER_PREFIX_PATTERN,
     LinkResolver,
 )
@@ -179,7 +180,7 @@ def _match_path(base: str, path: str, file: str) -> LinkStyle | None:
     if full_path == file:
         return LinkStyle(base, "", slash)
     ending = file.removeprefix(full_path) if full_path else f"/{file}"
-    if ending in IMPLIED_ENDINGS:
+    if ending in IMPLIED_ENDINGS or ending in IMPLIED_ENDINGS_WITHOUT_SITE:
         return LinkStyle(base, ending, slash)
     if extension(full_path) == ".html" and strip_extension(full_path) == strip_extension(file):
         return LinkStyle(base, extension(file), ".html")
