@@ -74,7 +74,7 @@ def _read_file(
             else:
                 batch.dropped[outcome.reason] = 1
                 batch.samples[outcome.reason] = f"{log_file.name}:{line_number}"
-        batch.bytes_read = batch.bytes_read + log_file.bytes_read - counted_bytes
+        batch.bytes_read += log_file.bytes_read - counted_bytes
         counted_bytes = log_file.bytes_read
         if len(batch.views) >= VIEWS_PER_BATCH or batch.bytes_read >= MAX_BYTES_PER_BATCH:
             yield batch

@@ -90,7 +90,7 @@ class SharedRateLimiter:
         else:
             with self._lock:
                 window.synced_uses = synced_uses
-                window.unsynced_uses = window.unsynced_uses - uses
+                window.unsynced_uses -= uses
                 window.ends_at = monotonic() + remaining / 1000
                 window.is_syncing = False
 

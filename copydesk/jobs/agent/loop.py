@@ -103,7 +103,7 @@ class AgentLoop:
                     if tool_round.finished is not None:
                         return tool_round.finished
                     if tool_round.sent_back is not None:
-                        rejections = rejections + 1
+                        rejections += 1
                         pending_finish = tool_round.sent_back
                 elif pending_finish is not None:
                     return pending_finish  # the model does not act on the findings
@@ -114,7 +114,7 @@ class AgentLoop:
                         if findings is None:
                             return finished
                         conversation.append(Prompt(text=findings))
-                        rejections = rejections + 1
+                        rejections += 1
                         pending_finish = finished
                     case stuck_detection.GiveUp(reason):
                         raise JobFailed(reason, Reason.MODEL_ERROR)

@@ -79,8 +79,8 @@ def export_workspace(workspace: Workspace, target: Path, root: str = "", stop: t
             data = workspace.read(path)
         except FileTooLarge as error:
             raise ExportFailed(str(error)) from None
-        files = files + 1
-        size = size + len(data)
+        files += 1
+        size += len(data)
         if files > MAX_COPIED_FILES or size > MAX_COPIED_BYTES:
             raise ExportFailed(
                 "The documentation is too large for a check command: "

@@ -47,7 +47,7 @@ def iter_lines(body: str, start: int) -> Iterator[TextLine]:
         end = next_start if newline < 0 else newline - (newline > start and body[newline - 1] == "\r")
         yield TextLine(number, start, body[start:end], body[end:next_start])
         start = next_start
-        number = number + 1
+        number += 1
 
 
 def line_at(lines: list[TextLine], position: int) -> TextLine:

@@ -157,7 +157,7 @@ class LineFinder:
             position = 0
             self.budget -= len(self.body) // 8
         while number < line and (following := self.body.find("\n", position)) >= 0:
-            number = number + 1
+            number += 1
             position = following + 1
         self._last = (number, position)
         return position

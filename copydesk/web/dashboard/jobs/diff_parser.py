@@ -155,10 +155,10 @@ def _parse_hunk(header: str, following_lines: Iterable[str]) -> Hunk:
         if takes_old > old_left or takes_new > new_left or not (takes_old or takes_new):
             break
         lines.append(DiffLine(sign, ((text[1:], False),), old if takes_old else None, new if takes_new else None))
-        old = old + takes_old
-        new = new + takes_new
-        old_left = old_left - takes_old
-        new_left = new_left - takes_new
+        old += takes_old
+        new += takes_new
+        old_left -= takes_old
+        new_left -= takes_new
     return Hunk(header, tuple(_mark_changed_words(Hunk(header, tuple(lines)))))
 
 
