@@ -419,7 +419,9 @@ def test_restored_service_has_everything_acknowledged_before_the_backup(
 
     service = start()
     load = BackgroundLoad(service.url, key, project.id)
-    time.sleep(3)
+    deadline = time.monotonic() + 120
+    while (len(load.jobs) <= 10 or len(load.visitors) <= 50) and time.monotonic() < deadline:
+        time.sleep(0.1)
     began = time.time()
     backing = RunningCommand(
         CommandSpec(["backup", str(copy)], settings_environment(settings), tmp_path / "backup.log")

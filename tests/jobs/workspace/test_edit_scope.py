@@ -236,4 +236,4 @@ def test_large_file_is_checked_quickly() -> None:
     with limit_cpu(seconds=15):
         assert check_edit(old.replace("Line 5 ", "Line five ").replace("Line 29999 ", "The last "), old) is None
         assert check_edit(old.replace("0 of a", "0 of one"), old) is None
-        assert check_edit(old.replace(", which", ",  which"), old, whole=True)
+        assert check_edit(old.replace(", which", ",  which"), old, allow_rewrite=True)

@@ -10,6 +10,8 @@ from copydesk.jobs.pages.lines import Span
 
 MAX_SLOW_YAML_CHARS = 64_000
 """Limits the text that the slow loader reads."""
+MAX_FAST_BRACKETS, MAX_BRACKET_DEPTH = 1000, 100
+BRACKET_PATTERN = re.compile(r"[\[\]{}]")
 DEEP_NESTING_PATTERN = re.compile(r"(?:[-?:][ \t]+){50}|^ {1000}", re.M)
 MERGE_TAG = "tag:yaml.org,2002:merge"
 MAX_MERGED_MAPPINGS, MAX_MERGED_FIELDS = 100, 1000
@@ -42,9 +44,24 @@ class FastLoader(_BoundedMerges, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
 
 
 def choose_loader(text: str) -> Any:
-    """Returns libyaml's fast loader, or the Python loader for deep nesting, which would overflow libyaml's C stack."""
-    is_deep = text.count("[") + text.count("{") > 1000 or DEEP_NESTING_PATTERN.search(text)
-    return SlowLoader if is_deep else FastLoader
+    """Returns libyaml's fast loader, or the Python loader for deep nesting, which would overflow libyaml's C stack.
+
+    Raises YAMLError if brackets are nested deeper than in any real file: the Python loader would take seconds."""
+    if text.count("[") + text.count("{") > MAX_FAST_BRACKETS:
+        if _measure_bracket_depth(text) > MAX_BRACKET_DEPTH:
+            raise yaml.YAMLError("nested too deeply")
+        return SlowLoader
+    return SlowLoader if DEEP_NESTING_PATTERN.search(text) else FastLoader
+
+
+def _measure_bracket_depth(text: str) -> int:
+    """Returns how deep brackets are nested, also counting those in strings."""
+    depth = 0
+    deepest = 0
+    for bracket in BRACKET_PATTERN.findall(text):
+        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def compose_yaml(text: str) -> yaml.Node | None:

@@ -152,3 +152,16 @@ def test_fields_have_the_names_that_are_written(body: str, fields: dict[str, obj
 def test_field_is_added_only_where_that_is_safe(body: str, expected: str | None) -> None:
     edit = front_matter.build_field_edit(body, "d", "x")
     assert (apply_edits(body, [edit]) if edit else None) == expected
+
+
+@pytest.mark.parametrize("piece", ["[", "- [", "{a: "])
+def test_deeply_nested_brackets_are_not_parsed(piece: str) -> None:
+    matter = front_matter.parse_front_matter(f"---\ntitle: x\nlist: {piece * 2000}\n---\n")
+    assert matter is not None
+    assert (matter.fields, matter.keys[0]) == (None, "title")
+
+
+def test_many_brackets_side_by_side_are_parsed() -> None:
+    matter = front_matter.parse_front_matter(f"---\nlist: [{'[], ' * 1500}]\n---\n")
+    assert matter is not None
+    assert matter.fields == {"list": [[]] * 1500}
