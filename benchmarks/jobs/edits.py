@@ -17,11 +17,11 @@ class EditMeasurement:
     task: str
     cold_wall: float | None
     cold_cpu: float | None
-    """Of the first job on a repository, which clones it. None for the second task, which finds a warm mirror."""
+    """Milliseconds of the first job on a repository, which clones it; None for the second task."""
     warm_wall: float
-    """Of jobs one after another, median."""
+    """Median milliseconds of jobs that run one after another."""
     warm_cpu: float
-    """Per job, of the server, its child processes and every git process, over all warm jobs. All in milliseconds."""
+    """Milliseconds per warm job of the server, its child processes and every git process."""
     per_second: float
     busy_cpu: float
     """CPU cores in use while several jobs run at once."""

@@ -11,23 +11,26 @@ HOURS_PER_MONTH = 730
 
 @dataclass(frozen=True)
 class MeasuredCosts:
-    """Measured costs. Milliseconds are CPU time, of the most expensive run where several differ."""
+    """Measured costs. Milliseconds are CPU time, of the most expensive run where several differ.
+
+    Each description ends with the benchmark that measured the value.
+    """
 
     event: float = 0.24
-    """Of a server, for an event that is sent alone, by 128 clients: benchmarks/analytics, collecting."""
+    """Milliseconds of the server for an event that is sent alone, by 128 clients: benchmarks/analytics, collecting."""
     batched: float = 0.05
-    """Of a server, for an event of a batch of 500, on the scale-out pair: growth."""
+    """Milliseconds of the server for an event of a batch of 500, on the scale-out pair: growth."""
     group: tuple[float, float, float] = (26, 3, 51)
-    """Of server, PostgreSQL and ClickHouse, for a group of 1,000 events that are committed together: commits."""
+    """Milliseconds of server, PostgreSQL and ClickHouse for 1,000 events that are committed together: commits."""
     folded: float = 0.013
-    """Of ClickHouse, for a view that is folded with many: growth."""
+    """Milliseconds of ClickHouse for a view that is folded with many: growth."""
     export: float = 38.5
-    """Of all processes, for the most expensive export: growth."""
+    """Milliseconds of all processes for the most expensive export: growth."""
     poll: float = 3.7
     creation: float = 7.0
-    """Of all processes, on the scale-out pair: growth."""
+    """Milliseconds of all processes for polling and for creating a job, on the scale-out pair: growth."""
     job: float = 400
-    """Of a worker and its git, for a change that searches a repository of 20,000 files: benchmarks/jobs."""
+    """Milliseconds of a worker and its git for a change that searches a repository of 20,000 files: benchmarks/jobs."""
     raw: float = 20.5
     kept: float = 24
     """Bytes of a view on ClickHouse: while its raw form is stored, and permanently: growth."""

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, or_, select, text
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database, batch_ids
+from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import Conflict, InvalidRequest, NotFound
 from copydesk.core.ids import is_id, new_id
 from copydesk.core.projects.projects import Project, validate_ref
@@ -55,12 +56,6 @@ SELECT_PATCHES = (
     select(*(job_files.c[name] for name in ("path", "change", "previous", "additions", "deletions", "patch")))
     .where(job_files.c.job_id == bindparam("job"))
     .order_by(job_files.c.path)
-)
-INSERT_IDEMPOTENCY_KEY = text(
-    """
-    insert into idempotency (project_id, key, digest, job_id, created_at)
-    values (:project_id, :key, :digest, :job_id, :created_at) on conflict do nothing
-    """
 )
 CANCELLED = JobOutcome(FAILED, Reason.CANCELLED, "The job was cancelled.")
 
@@ -341,8 +336,8 @@ class Jobs:
         now = clock.now()
         same_key = (idempotency.c.project_id == project_id) & (idempotency.c.key == key)
         tx.execute(delete(idempotency).where(same_key, idempotency.c.created_at < now - IDEMPOTENCY_KEY_TTL_MS))
-        values = {"project_id": project_id, "key": key, "digest": digest, "job_id": job_id, "created_at": now}
-        if tx.execute(INSERT_IDEMPOTENCY_KEY, values).rowcount:
+        row = {"project_id": project_id, "key": key, "digest": digest, "job_id": job_id, "created_at": now}
+        if insert_if_absent(tx, idempotency, row):
             return None
         existing = tx.execute(select(idempotency).where(same_key)).one()
         if existing.digest != digest:

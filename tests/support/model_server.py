@@ -66,7 +66,7 @@ class ModelRequest:
     """Counts from 0 over the lifetime of the server."""
     dialect: Dialect
     at: float
-    """Of time.monotonic()."""
+    """The time of the request, by time.monotonic()."""
 
     @property
     def turn(self) -> int:

@@ -16,6 +16,7 @@ from copydesk.jobs.pages.site.link_rewriter import (
 )
 from copydesk.jobs.pages.site.nav_entries import find_entry_file, rename_entry
 from copydesk.jobs.pages.site.nav_files import is_nav_file, parse_nav_file
+from copydesk.jobs.pages.site.paths import PathChange
 from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.path_rules import PathRefused
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
@@ -78,6 +79,7 @@ class _Move:
         self.after = before.with_move(old, new)
         self.old = old
         self.new = new
+        self.change = PathChange(old, new)
 
     def update_own_references(self, data: bytes) -> bytes:
         """Returns the bytes of the moved page, whose relative references start from another folder now."""
@@ -96,10 +98,8 @@ class _Move:
         target = reference.target
         file = find_referenced_file(self.before, self.old, kind, target)
         if file is not None:
-            file_after = self.new if file == self.old else file
-            pages = (self.old, self.new)
-            files = (file, file_after)
-            return rewrite_reference(self.before, self.after, kind, target, pages, files)
+            file_change = self.change if file == self.old else PathChange(file, file)
+            return rewrite_reference(self.before, self.after, kind, target, self.change, file_change)
         if kind in SHIFTED_KINDS or (kind == "import" and target.startswith(".")):
             return shift_target(self.before, target, self.old, self.new)
         return target
@@ -117,8 +117,8 @@ class _Move:
             target = reference.target
             if find_referenced_file(self.before, path, kind, target) != self.old:
                 continue
-            files = (self.old, self.new)
-            new_target = rewrite_reference(self.before, self.after, kind, target, (path, path), files)
+            page = PathChange(path, path)
+            new_target = rewrite_reference(self.before, self.after, kind, target, page, self.change)
             if new_target != target:
                 edits.append((reference.start, reference.end, _encode_for_file(text, new_target)))
         return edits

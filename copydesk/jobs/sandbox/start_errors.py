@@ -7,7 +7,7 @@ TASK_LIMIT_REACHED = (
     "threads (ulimit -u, pids.max)"
 )
 FORK_ERRORS = ("Cannot fork", "can't fork", "Resource temporarily unavailable")
-"""What shells and bubblewrap print when they cannot start a process."""
+"""Messages of shells and of bubblewrap that cannot start a process."""
 
 
 def explain_start_error(error: BaseException) -> str:

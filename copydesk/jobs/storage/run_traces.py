@@ -1,19 +1,14 @@
 """Stores the trace that a run belongs to, so that any process can continue the trace."""
 
-from sqlalchemy import Connection, bindparam, select, text
+from sqlalchemy import Connection, bindparam, select
 
 from copydesk.core import clock
+from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.telemetry import traces
 from copydesk.jobs.storage.tables import steps
 
 TRACE_STEP_NAME = "trace"
 """The trace is stored in the table of steps under this name."""
-INSERT_TRACE_PARENT = text(
-    """
-    insert into steps (run_id, name, position, result, at) values (:run, :name, 0, :result, :at)
-    on conflict do nothing
-    """
-)
 SELECT_TRACE_PARENT = select(steps.c.result).where(steps.c.run_id == bindparam("run"), steps.c.name == TRACE_STEP_NAME)
 
 
@@ -22,8 +17,9 @@ def save_trace_parent(tx: Connection, run_id: str) -> None:
 
     Called in the transaction that creates the run, or else when an attempt starts."""
     if traceparent := traces.current_traceparent():
-        values = {"run": run_id, "name": TRACE_STEP_NAME, "result": traceparent.encode(), "at": clock.now()}
-        tx.execute(INSERT_TRACE_PARENT, values)
+        result = traceparent.encode()
+        row = {"run_id": run_id, "name": TRACE_STEP_NAME, "position": 0, "result": result, "at": clock.now()}
+        insert_if_absent(tx, steps, row)
 
 
 def read_trace_parent(tx: Connection, run_id: str) -> str | None:

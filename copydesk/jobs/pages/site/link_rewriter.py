@@ -24,7 +24,7 @@ from copydesk.jobs.pages.site.link_resolver import (
     NUMBER_PREFIX_PATTERN,
     LinkResolver,
 )
-from copydesk.jobs.pages.site.paths import is_within, list_parent_folders, split_target, strip_folder
+from copydesk.jobs.pages.site.paths import PathChange, is_within, list_parent_folders, split_target, strip_folder
 
 RELATIVE_INCLUDES = ("vitepress", "liquid include_relative")
 """Kinds of includes that start from the page's folder, although the resolver searches for them in others too."""
@@ -56,105 +56,98 @@ def find_referenced_file(resolver: LinkResolver, page: str, kind: str, target: s
 
 
 def rewrite_reference(
-    before: LinkResolver, after: LinkResolver, kind: str, target: str, pages: tuple[str, str], files: tuple[str, str]
+    before: LinkResolver, after: LinkResolver, kind: str, target: str, page: PathChange, file: PathChange
 ) -> str:
-    """Returns the target that leads from the page to the file after a move; the same target if there is no other.
-
-    `pages` are the old and the new path of the page with the reference, and `files` those of the file that it leads to.
-    """
+    """Returns the target that leads from the page to the file after a move; the same target if there is no other."""
     if kind in INCLUDE_PARSERS:
-        candidates = _list_new_includes(before, kind, target, pages, files)
-        is_same_way = _is_same_include(before, after, kind, target, pages)
+        candidates = _list_new_includes(before, after, kind, target, page, file)
     else:
-        candidates = _list_new_links(before, after, target, pages, files)
-        is_same_way = _is_same_link(target, pages, files)
-    for candidate in (target, *candidates) if is_same_way else candidates:
-        if find_referenced_file(after, pages[1], kind, candidate) == files[1]:
+        candidates = _list_new_links(before, after, target, page, file)
+    for candidate in candidates:
+        if find_referenced_file(after, page.new, kind, candidate) == file.new:
             return candidate
     return target
 
 
-def _is_same_link(target: str, pages: tuple[str, str], files: tuple[str, str]) -> bool:
-    """Returns False if an unchanged link would name its file in another way than before the move.
-
-    The resolver would still find the file, for example as if the page were a folder, but the generator might not."""
-    old_style = None if target.startswith("/") else find_link_style(pages[0], target, files[0])
-    if old_style is None:
-        return True
-    new_style = find_link_style(pages[1], target, files[1])
-    if new_style is None:
-        return False
-    # The address of an index page is its folder, so that both ways are the same for addresses.
-    is_address = extension(split_target(target)[0]) in ("", ".html")
-    has_index = any(stem(page) in INDEX_NAMES for page in pages)
-    return old_style.is_relative_to_address == new_style.is_relative_to_address or (is_address and has_index)
-
-
-def _is_same_include(before: LinkResolver, after: LinkResolver, kind: str, target: str, pages: tuple[str, str]) -> bool:
-    """Returns False if an unchanged include would start from another folder than the page's, as it did before."""
-    if kind not in RELATIVE_INCLUDES:
-        return True
-    starts_from_page = []
-    for resolver, page in zip((before, after), pages, strict=True):
-        include = parse_include(resolver, page, kind, target)
-        included = find_included_file(resolver, include) if include and not include.prefix else None
-        starts_from_page.append(included is not None and included.base == posixpath.dirname(page))
-    return starts_from_page[0] == starts_from_page[1]
-
-
 def _list_new_includes(
-    before: LinkResolver, kind: str, target: str, pages: tuple[str, str], files: tuple[str, str]
+    before: LinkResolver, after: LinkResolver, kind: str, target: str, page: PathChange, file: PathChange
 ) -> Iterator[str]:
-    include = parse_include(before, pages[0], kind, target)
+    """Yields the unchanged target, unless it would start from another folder, and new targets."""
+    if kind not in RELATIVE_INCLUDES or (
+        _starts_from_page(before, page.old, kind, target) == _starts_from_page(after, page.new, kind, target)
+    ):
+        yield target
+    include = parse_include(before, page.old, kind, target)
     included = find_included_file(before, include) if include else None
     if include is None or included is None:
         return
     for ending in dict.fromkeys((included.ending, "")):
-        name = _rename_include(include, included, ending, pages, files[1])
+        name = _rename_include(include, included, ending, page, file.new)
         if name is not None:
             yield include.prefix + name + include.suffix
             yield f"{include.prefix}./{name}{include.suffix}"  # an import without a leading dot names a package
 
 
+def _starts_from_page(resolver: LinkResolver, page: str, kind: str, target: str) -> bool:
+    """Returns whether an include leads to a file that is found from the page's folder."""
+    include = parse_include(resolver, page, kind, target)
+    included = find_included_file(resolver, include) if include and not include.prefix else None
+    return included is not None and included.base == posixpath.dirname(page)
+
+
 def _rename_include(
-    include: IncludePath, included: IncludedFile, ending: str, pages: tuple[str, str], file: str
+    include: IncludePath, included: IncludedFile, ending: str, page: PathChange, new_file: str
 ) -> str | None:
-    if not file.endswith(ending):
+    if not new_file.endswith(ending):
         return None
-    path = file.removesuffix(ending)
-    if not include.prefix and included.base == posixpath.dirname(pages[0]):
-        return relative_path(path, posixpath.dirname(pages[1]), include.name)
+    path = new_file.removesuffix(ending)
+    if not include.prefix and included.base == posixpath.dirname(page.old):
+        return relative_path(path, posixpath.dirname(page.new), include.name)
     return strip_folder(path, included.base) if is_within(path, included.base) else None
 
 
 def _list_new_links(
-    before: LinkResolver, after: LinkResolver, target: str, pages: tuple[str, str], files: tuple[str, str]
+    before: LinkResolver, after: LinkResolver, target: str, page: PathChange, file: PathChange
 ) -> Iterator[str]:
-    """Yields new targets: in the style of the old one, by the file's address, and by the path between the files."""
+    """Yields new targets: the unchanged one, in its style, by the file's address, and by the path between the files."""
     old_path, query_and_anchor = split_target(target)
-    style = find_link_style(pages[0], target, files[0])
+    style = find_link_style(page.old, target, file.old)
+    if style is None or old_path.startswith("/") or _keeps_style(style, target, page, file):
+        yield target
     if style:
-        new_target = rewrite_target(target, pages[1], style, files[1])
-        file_site = after.site_by_page.get(files[1])
+        new_target = rewrite_target(target, page.new, style, file.new)
+        file_site = after.site_by_page.get(file.new)
         if style.omitted_ending and file_site is not None and file_site.kind == "docusaurus":
             yield NUMBER_PREFIX_PATTERN.sub(r"\1", split_target(new_target)[0]) + query_and_anchor
         yield new_target
     if old_path.startswith("/"):
-        for address in _list_new_addresses(before, after, unquote(old_path), files):
+        for address in _list_new_addresses(before, after, unquote(old_path), file):
             yield encode_like(address, old_path) + query_and_anchor
-    site = before.site_by_page.get(pages[0])
-    if site is not None and old_path.startswith("@site/") and is_within(files[1], site.folder):
-        yield f"@site/{encode_like(strip_folder(files[1], site.folder), old_path)}{query_and_anchor}"
-    path = relative_path(files[1], posixpath.dirname(pages[1]), old_path)
+    site = before.site_by_page.get(page.old)
+    if site is not None and old_path.startswith("@site/") and is_within(file.new, site.folder):
+        yield f"@site/{encode_like(strip_folder(file.new, site.folder), old_path)}{query_and_anchor}"
+    path = relative_path(file.new, posixpath.dirname(page.new), old_path)
     yield encode_like(path, old_path) + query_and_anchor
 
 
-def _list_new_addresses(
-    before: LinkResolver, after: LinkResolver, old_path: str, files: tuple[str, str]
-) -> Iterator[str]:
+def _keeps_style(style: LinkStyle, target: str, page: PathChange, file: PathChange) -> bool:
+    """Returns whether an unchanged relative link names its file in the same way as before the move.
+
+    If not, the resolver may still find the file, for example as if the page were a folder, but the generator may not.
+    """
+    new_style = find_link_style(page.new, target, file.new)
+    if new_style is None:
+        return False
+    # The address of an index page is its folder, so that both ways are the same for addresses.
+    is_address = extension(split_target(target)[0]) in ("", ".html")
+    has_index = any(stem(path) in INDEX_NAMES for path in page)
+    return style.is_relative_to_address == new_style.is_relative_to_address or (is_address and has_index)
+
+
+def _list_new_addresses(before: LinkResolver, after: LinkResolver, old_path: str, file: PathChange) -> Iterator[str]:
     """Yields absolute links to the new address. Keeps what precedes the address, such as a base path or a locale."""
-    old_addresses = before.list_page_addresses(files[0])
-    new_addresses = after.list_page_addresses(files[1])
+    old_addresses = before.list_page_addresses(file.old)
+    new_addresses = after.list_page_addresses(file.new)
     tail = next((ending for ending in (".html", "/") if old_path.endswith(ending)), "")
     name = old_path.removesuffix(tail).strip("/")
     for old, new in zip(old_addresses, new_addresses, strict=False):

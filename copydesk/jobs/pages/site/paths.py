@@ -3,9 +3,17 @@
 import posixpath
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 MAX_PARENT_FOLDERS = 40
 QUERY_OR_ANCHOR_PATTERN = re.compile(r"[?#]")
+
+
+class PathChange(NamedTuple):
+    """A path before and after a move. Both are the same for a file that stays."""
+
+    old: str
+    new: str
 
 
 def split_target(target: str) -> tuple[str, str]:

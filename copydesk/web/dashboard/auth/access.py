@@ -69,7 +69,6 @@ def require_post(role: str) -> Callable[[Request, Desk], Awaitable[SignedInPost]
 
 
 ViewerRequest = Annotated[SignedInRequest, Depends(require_role("viewer"))]
-EditorRequest = Annotated[SignedInRequest, Depends(require_role("editor"))]
 AdminRequest = Annotated[SignedInRequest, Depends(require_role("admin"))]
 ViewerPost = Annotated[SignedInPost, Depends(require_post("viewer"))]
 EditorPost = Annotated[SignedInPost, Depends(require_post("editor"))]

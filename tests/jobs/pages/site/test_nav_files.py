@@ -31,7 +31,7 @@ VITEPRESS = "export default { themeConfig: { nav: [{link: '/n'}], sidebar: [{lin
         ("_toc.yml", "root: index\nchapters:\n- file: a\n- glob: b/*\noptions: {numbered: true}\n", ["index", "a"], []),
     ],
 )
-def test_listed_pages_are_told_from_other_values(path: str, text: str, listed: list[str], others: list[str]) -> None:
+def test_listed_pages_differ_from_other_values(path: str, text: str, listed: list[str], others: list[str]) -> None:
     nav_file = parse_nav_file(path, text)
     assert [entry.value for entry in nav_file.listed] == (
         listed or (["index.md", "a.md", "end.md"] if listed is None else [])

@@ -11,10 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, func, select, text
+from sqlalchemy import Connection, delete, func, select
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database
+from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import InvalidRequest, ProjectNotFound, RequestError
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.jobs.job import ACTIVE, MAX_PROMPT_CHARS, Job, JobFailed
@@ -35,11 +36,6 @@ from copydesk.jobs.storage.records import job_from_row
 from copydesk.jobs.storage.tables import jobs, runs, webhook_deliveries
 
 COMMENT_RETENTION_MILLISECONDS = 90 * clock.DAY
-INSERT_COMMENT_IF_ABSENT = text(
-    """
-    insert into webhook_deliveries (project_id, id, at) values (:project, :id, :at) on conflict do nothing
-    """
-)
 
 
 class SignatureRejected(RequestError):
@@ -189,7 +185,8 @@ def _record_comment(tx: Connection, project_id: str, comment_id: str) -> None:
 
     Must run in the transaction that acts on the comment, so that both are committed together.
     """
-    if not tx.execute(INSERT_COMMENT_IF_ABSENT, {"project": project_id, "id": comment_id, "at": clock.now()}).rowcount:
+    row = {"project_id": project_id, "id": comment_id, "at": clock.now()}
+    if not insert_if_absent(tx, webhook_deliveries, row):
         raise CommentAlreadyHandled
 
 
