@@ -11,6 +11,7 @@ from copydesk.jobs.pages.lines import Span
 MAX_SLOW_YAML_CHARS = 64_000
 """Limits the text that the slow loader reads."""
 MAX_FAST_BRACKETS, MAX_BRACKET_DEPTH = 1000, 100
+LEAF_PATTERN = re.compile(r"\[[^\[\]{}\"'#\n]*+\]|\{[^\[\]{}\"'#\n]*+\}")
 BRACKET_PATTERN = re.compile(r"[\[\]{}]")
 DEEP_NESTING_PATTERN = re.compile(r"(?:[-?:][ \t]+){50}|^ {1000}", re.M)
 MERGE_TAG = "tag:yaml.org,2002:merge"
@@ -47,11 +48,29 @@ def choose_loader(text: str) -> Any:
     """Returns libyaml's fast loader, or the Python loader for deep nesting, which would overflow libyaml's C stack.
 
     Raises YAMLError if brackets are nested deeper than in any real file: the Python loader would take seconds."""
-    if text.count("[") + text.count("{") > MAX_FAST_BRACKETS:
+    if _count_brackets(text) > MAX_FAST_BRACKETS and _limit_depth(text) > MAX_FAST_BRACKETS:
         if _measure_bracket_depth(text) > MAX_BRACKET_DEPTH:
             raise yaml.YAMLError("nested too deeply")
         return SlowLoader
     return SlowLoader if DEEP_NESTING_PATTERN.search(text) else FastLoader
+
+
+def _count_brackets(text: str) -> int:
+    return text.count("[") + text.count("{")
+
+
+def _limit_depth(text: str) -> int:
+    """Returns a number of levels that brackets are surely not nested deeper than.
+
+    Removes lists and mappings that contain no others, again and again. In such a span, without quotes and comments, the
+    closing bracket ends the list, or all of the span is inside a string or comment and has no meaning.
+    """
+    for levels in range(MAX_BRACKET_DEPTH):
+        shorter = LEAF_PATTERN.sub("", text)
+        if len(shorter) == len(text):
+            return levels + _count_brackets(text)
+        text = shorter
+    return MAX_BRACKET_DEPTH + _count_brackets(text)
 
 
 def _measure_bracket_depth(text: str) -> int:
