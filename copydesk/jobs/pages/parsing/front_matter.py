@@ -11,7 +11,7 @@ import yaml
 
 from copydesk.jobs.pages.lines import Span
 from copydesk.jobs.pages.parsing.page_facts import PageProblem
-from copydesk.jobs.pages.parsing.yaml_reader import MERGE_TAG, YAML_ERRORS, choose_loader, load_yaml
+from copydesk.jobs.pages.parsing.yaml_reader import MERGE_TAG, YAML_ERRORS, BoundedLoader, load_yaml
 
 FRONT_MATTER_RULE = "front-matter"
 FRONT_MATTER_PATTERN = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?P<inner>(?:.*\n)*?)(?P<close>\1|\.\.\.)[ \t]*(?:\r?\n|$)")
@@ -155,7 +155,7 @@ def _parse_flat(inner: str) -> ParsedFields | None:
 
 def _parse_yaml(inner: str) -> ParsedFields:
     try:
-        loader = choose_loader(inner)(inner)
+        loader = BoundedLoader(inner)
         node = loader.get_single_node()
         lines, duplicates = _find_field_lines(node)
         _keep_names_as_written(node)

@@ -8,12 +8,9 @@ import yaml
 
 from copydesk.jobs.pages.lines import Span
 
-MAX_SLOW_YAML_CHARS = 64_000
-"""Limits the text that the slow loader reads."""
-MAX_FAST_BRACKETS, MAX_BRACKET_DEPTH = 1000, 100
-LEAF_PATTERN = re.compile(r"\[[^\[\]{}\"'#\n]*+\]|\{[^\[\]{}\"'#\n]*+\}")
-BRACKET_PATTERN = re.compile(r"[\[\]{}]")
-DEEP_NESTING_PATTERN = re.compile(r"(?:[-?:][ \t]+){50}|^ {1000}", re.M)
+MAX_DEPTH = 100
+MAX_UNCHECKED_BRACKETS = 100
+DEEP_NESTING_PATTERN = re.compile(r"(?:[-?:][ \t]+){50}| {200}")
 MERGE_TAG = "tag:yaml.org,2002:merge"
 MAX_MERGED_MAPPINGS, MAX_MERGED_FIELDS = 100, 1000
 YAML_ERRORS = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, ValueError)
@@ -21,83 +18,56 @@ YAML_ERRORS = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, Rec
 ANCHOR_OR_TAG_PATTERN = re.compile(r"(?:[&!]\S*+\s++)*+")
 
 
-class _BoundedMerges:
-    """Raises ConstructorError for too many merge keys (`<<`): mappings that merge others twice double each time."""
+class BoundedLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Loads YAML with libyaml. Raises YAMLError for text that is nested too deeply or merges too many mappings."""
+
+    def __init__(self, text: str) -> None:
+        _check_depth(text)
+        super().__init__(text)
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Applies merge keys (`<<`), if they are few: mappings that merge others twice double each time."""
         merged = sum(
             len(value.value) if isinstance(value, yaml.SequenceNode) else 1
             for key, value in node.value
             if key.tag == MERGE_TAG
         )
         if merged <= MAX_MERGED_MAPPINGS:
-            super().flatten_mapping(node)  # type: ignore[misc]
+            super().flatten_mapping(node)
         if merged > MAX_MERGED_MAPPINGS or (merged and len(node.value) > MAX_MERGED_FIELDS):
             raise yaml.constructor.ConstructorError(None, None, "too many merged fields", node.start_mark)
 
 
-class SlowLoader(_BoundedMerges, yaml.SafeLoader):
-    pass
+def _check_depth(text: str) -> None:
+    """Raises YAMLError if lists and mappings are nested so deeply that composing them could overflow the C stack.
 
-
-class FastLoader(_BoundedMerges, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    pass
-
-
-def choose_loader(text: str) -> Any:
-    """Returns libyaml's fast loader, or the Python loader for deep nesting, which would overflow libyaml's C stack.
-
-    Raises YAMLError if brackets are nested deeper than in any real file: the Python loader would take seconds."""
-    if _count_brackets(text) > MAX_FAST_BRACKETS and _limit_depth(text) > MAX_FAST_BRACKETS:
-        if _measure_bracket_depth(text) > MAX_BRACKET_DEPTH:
-            raise yaml.YAMLError("nested too deeply")
-        return SlowLoader
-    return SlowLoader if DEEP_NESTING_PATTERN.search(text) else FastLoader
-
-
-def _count_brackets(text: str) -> int:
-    return text.count("[") + text.count("{")
-
-
-def _limit_depth(text: str) -> int:
-    """Returns a number of levels that brackets are surely not nested deeper than.
-
-    Removes lists and mappings that contain no others, again and again. In such a span, without quotes and comments, the
-    closing bracket ends the list, or all of the span is inside a string or comment and has no meaning.
+    Reading events needs no recursion and costs less than composing. Text that is surely not deep is not read.
     """
-    for levels in range(MAX_BRACKET_DEPTH):
-        shorter = LEAF_PATTERN.sub("", text)
-        if len(shorter) == len(text):
-            return levels + _count_brackets(text)
-        text = shorter
-    return MAX_BRACKET_DEPTH + _count_brackets(text)
-
-
-def _measure_bracket_depth(text: str) -> int:
-    """Returns how deep brackets are nested, also counting those in strings."""
+    brackets = text.count("[") + text.count("{")
+    if brackets <= MAX_UNCHECKED_BRACKETS and not DEEP_NESTING_PATTERN.search(text):
+        return
     depth = 0
-    deepest = 0
-    for bracket in BRACKET_PATTERN.findall(text):
-        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
-        deepest = max(deepest, depth)
-    return deepest
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise yaml.YAMLError("nested too deeply")
 
 
 def compose_yaml(text: str) -> yaml.Node | None:
     """Returns the nodes of a YAML file, including custom tags, without constructing values.
 
-    Returns None for an empty file and for a long one that only the slow loader could read. Raises YAMLError, and
-    ValueError or RecursionError for text that PyYAML fails to process."""
-    loader = choose_loader(text)
-    if loader is SlowLoader and len(text) > MAX_SLOW_YAML_CHARS:
-        return None
-    node: yaml.Node | None = yaml.compose(text, Loader=loader)
+    Returns None for an empty file. Raises YAMLError, and ValueError or RecursionError for text that PyYAML fails to
+    process."""
+    node: yaml.Node | None = yaml.compose(text, Loader=BoundedLoader)
     return node
 
 
 def load_yaml(text: str) -> Any:
     """Returns the value of a YAML text. Raises one of YAML_ERRORS."""
-    return yaml.load(text, Loader=choose_loader(text))  # noqa: S506 (a safe loader, either way)
+    return yaml.load(text, Loader=BoundedLoader)  # noqa: S506 (a subclass of the safe loader)
 
 
 def compose_or_none(text: str) -> yaml.Node | None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from copydesk.jobs.pages.lines import apply_edits
 from copydesk.jobs.pages.parsing import front_matter
 from copydesk.jobs.pages.parsing.front_matter import FRONT_MATTER_PATTERN
-from copydesk.jobs.pages.parsing.yaml_reader import MERGE_TAG, choose_loader
+from copydesk.jobs.pages.parsing.yaml_reader import MERGE_TAG, BoundedLoader, load_yaml
 
 WORDS = "yes No TRUE tRue off null Null ~ y n = << 0 010 7 1234567890 12:30 1_0 -1 1.5 1e3 .inf 2020-01-01 *a @a %a | >"
 SHAPES = "it's¦'it''s'¦'a\\b'¦\"a\\tb\"¦\"a\" b¦''¦\"\"¦a: b¦a:b¦a #b¦a#b¦a - b¦&a b¦!a b¦[a, b]¦{a: b}¦a\tb¦a "
@@ -32,22 +32,21 @@ LINES = st.tuples(NAMES, COLONS, VALUES, ENDS).map("".join)
 
 def _parse_with_yaml(inner: str) -> tuple[dict[str, Any], list[tuple[str, int]]] | None:
     """Returns the fields, with the name and line of each; None if it is not YAML or has no fields."""
-    loader = choose_loader(inner)
     try:
-        loaded, node = yaml.load(inner, loader), yaml.compose(inner, loader)
+        loaded, node = yaml.load(inner, BoundedLoader), yaml.compose(inner, BoundedLoader)
     except (yaml.YAMLError, ValueError):
         return None
     if not isinstance(loaded, dict) or not isinstance(node, yaml.MappingNode):
         return None
-    names = {_load_key(key, loader): key.value for key, _ in node.value if key.tag != MERGE_TAG}
+    names = {_load_key(key): key.value for key, _ in node.value if key.tag != MERGE_TAG}
     return {names.get(key, str(key)): value for key, value in loaded.items()}, [
         (key.value, key.start_mark.line + 2) for key, _ in node.value
     ]
 
 
-def _load_key(key: yaml.Node, loader: Any) -> object:
+def _load_key(key: yaml.Node) -> object:
     """Returns the value that YAML gives to a name; `on`, for example, is true."""
-    return loader("").construct_object(key, deep=True)
+    return BoundedLoader("").construct_object(key, deep=True)
 
 
 def _describe(value: Any) -> object:
@@ -159,6 +158,16 @@ def test_deeply_nested_brackets_are_not_parsed(piece: str) -> None:
     matter = front_matter.parse_front_matter(f"---\ntitle: x\nlist: {piece * 2000}\n---\n")
     assert matter is not None
     assert (matter.fields, matter.keys[0]) == (None, "title")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["- " * 120, "? " * 120, "[" * 120 + "]" * 120, "\r".join(" " * level + "a:" for level in range(250))],
+    ids=["lists", "keys", "brackets", "indented after carriage returns"],
+)
+def test_deeply_nested_yaml_is_refused_before_it_is_composed(text: str) -> None:
+    with pytest.raises(yaml.YAMLError, match="nested too deeply"):
+        load_yaml(text)
 
 
 def test_many_brackets_side_by_side_are_parsed() -> None:

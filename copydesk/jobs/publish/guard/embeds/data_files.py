@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from copydesk.jobs.pages.parsing.yaml_reader import choose_loader
+from copydesk.jobs.pages.parsing.yaml_reader import BoundedLoader
 from copydesk.jobs.publish.guard.embeds.html import find_in_html
 from copydesk.jobs.publish.guard.embeds.urls import Embed, EmbedKind, find_host, find_urls, runs_code, shorten
 
@@ -46,7 +46,7 @@ def parse_data(name: str, text: str) -> Any:
             return json.loads(text)
         if name.endswith(".toml"):
             return tomllib.loads(text)
-        return _plain_from_node(yaml.compose(text, Loader=choose_loader(text)), {})
+        return _plain_from_node(yaml.compose(text, Loader=BoundedLoader), {})
     except (ValueError, yaml.YAMLError, RecursionError) as failure:
         raise UnreadableData from failure
 
