@@ -32,6 +32,7 @@ from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, Iso
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
 from copydesk.jobs.workflow.pull_request import OpenedPullRequest, PullRequestOpener
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
+from copydesk.jobs.workflow.work_description import describe_published_work
 from copydesk.jobs.workspace.git_tree import write_changed_tree
 from copydesk.jobs.workspace.patches import diff_trees
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
@@ -74,8 +75,10 @@ class RunWorkflow:
         with traces.start_span("edit"):
             finished = self._run_agent(workspace, reviewer)
         if not workspace.changes() and not self._has_unproposed_work(pinned):
-            self.journal.save_job_values(title=self.job.title or finished.title, summary=finished.summary)
+            # Keeps the title for a follow-up that changes something: this one says that nothing changed.
+            self.journal.save_job_values(summary=finished.summary)
             return JobOutcome(COMPLETED, Reason.NO_CHANGES, finished.summary or "No changes were needed.")
+        finished = describe_published_work(self.journal, finished)
         review = self._run_checks(workspace, reviewer)
 
         with _publish_span():
