@@ -82,6 +82,17 @@ def test_project_with_unusable_repository_is_refused(run: Run, tmp_path: Path, o
     assert parse_output(run("project", "list", "--json")) == []
 
 
+def test_creating_a_project_says_that_its_branch_is_checked_out(run: Run, tmp_path: Path) -> None:
+    bare = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    checkout = tmp_path / "handbook"
+    subprocess.run(["git", "clone", "--quiet", str(bare), str(checkout)], check=True, capture_output=True)
+    made = run("project", "create", "Docs", "--repo", str(checkout), "--json")
+    assert parse_output(made)["ref"] == "main"
+    assert f"main is checked out in {checkout}" in made.stderr
+    assert f"git -C {checkout} merge copydesk/JOB" in made.stderr
+    assert "checked out" not in run("project", "create", "Docs", "--repo", str(bare)).stderr
+
+
 def test_wrong_usage_exits_with_2(run: Run) -> None:
     assert run("project", "create").exit_code == 2
     assert run("nonsense").exit_code == 2

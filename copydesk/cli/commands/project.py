@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from copydesk.cli.output import JsonOption, current_actor, open_configured_desk, print_facts, print_json, print_table
+from copydesk.cli.output import (
+    JsonOption,
+    current_actor,
+    make_printable,
+    open_configured_desk,
+    print_facts,
+    print_json,
+    print_table,
+)
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import InvalidRequest
 
@@ -74,6 +82,7 @@ def create(
 ) -> None:
     """Creates a project. First checks that Copydesk can use its repository."""
     from copydesk.jobs.projects.project_setup import NewProject, create_project
+    from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch
 
     if not check and ref is None:
         raise InvalidRequest("--no-check requires --ref.")
@@ -94,6 +103,8 @@ def create(
             desk.projects, desk.secrets, new_project, verify_repository=check, actor=current_actor()
         )
     _print_project(project, json)
+    if warning := describe_checked_out_branch(project):
+        typer.echo(f"\nNote: {make_printable(warning)}", err=True)
 
 
 @app.command("list")

@@ -107,11 +107,12 @@ class RunExecutor:
         return outcome
 
     def run_maintenance(self) -> None:
-        """Runs the maintenance tasks. Called about once a minute; tasks that contact repositories run less often."""
+        """Runs the maintenance tasks. Called about once a minute; tasks that use the network run less often."""
         archive_and_expire(self.database, self.settings)
-        if time.monotonic() >= self._next_remote_maintenance:
+        is_remote_due = time.monotonic() >= self._next_remote_maintenance
+        detect_merges(self.database, self.settings, self.pulls, self.secrets, only_on_this_machine=not is_remote_due)
+        if is_remote_due:
             self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
-            detect_merges(self.database, self.settings, self.pulls, self.secrets)
             archive_closed_pulls(self.database, self.projects.all(), self.secrets)
             pack_mirrors(self.settings)
 

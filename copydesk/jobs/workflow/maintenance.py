@@ -1,6 +1,7 @@
 """Background maintenance: archives old jobs, deletes expired idempotency keys, detects merges and packs mirrors."""
 
 import logging
+from functools import cache
 
 from sqlalchemy import delete, select
 
@@ -23,22 +24,33 @@ MAX_JOBS_PER_ROUND = 100
 log = logging.getLogger(__name__)
 
 
-def detect_merges(database: Database, settings: Settings, pulls: LocalPulls, secrets: SealedSecrets) -> None:
+def detect_merges(
+    database: Database,
+    settings: Settings,
+    pulls: LocalPulls,
+    secrets: SealedSecrets,
+    *,
+    only_on_this_machine: bool = False,
+) -> None:
     """Marks local pull requests as merged if the base branch contains their head.
 
-    A person may merge with git and never use the dashboard."""
+    A person may merge with git and never use the dashboard. `only_on_this_machine` leaves out repositories that must be
+    reached over the network."""
     for project_id, open_pulls in pulls.list_idle_by_project().items():
         try:
+            project = Projects(database).get(project_id)
+            if only_on_this_machine and project.repository.startswith(("http://", "https://")):
+                continue
             token = secrets.get(project_id, "forge_token")
             limits = RepositoryLimits.from_settings(settings)
-            mirror = Mirror.for_project(
-                settings.mirrors_folder, Projects(database).get(project_id), token, limits=limits
-            )
+            mirror = Mirror.for_project(settings.mirrors_folder, project, token, limits=limits)
+            fetch_head = cache(mirror.fetch_head)  # most pull requests of a project have the same base
             for pull in open_pulls:
-                if mirror.has_commit(pull.head) and mirror.contains(mirror.fetch_head(pull.base), pull.head):
+                if mirror.has_commit(pull.head) and mirror.contains(fetch_head(pull.base), pull.head):
                     pulls.mark_merged(pull)
         except Exception as failure:  # an error in one mirror must not stop the others
-            log_polling_failure(project_id, failure)
+            if not only_on_this_machine:  # the less frequent round over all repositories reports it
+                log_polling_failure(project_id, failure)
 
 
 def pack_mirrors(settings: Settings) -> None:

@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
+from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch
 from copydesk.web.dashboard.auth.access import ViewerRequest
 from copydesk.web.dashboard.projects.snippets import build_snippets
 from copydesk.web.responses.html import render_page
@@ -46,7 +47,13 @@ async def start_page(project_id: str, signed_in: ViewerRequest, stay: bool = Fal
         return redirect(_readership_path(project))
     snippets = build_snippets(project, signed_in.desk.settings.base_url)
     return render_page(
-        "start.html", signed_in=signed_in, project=project, title="Start", steps=steps, snippets=snippets
+        "start.html",
+        signed_in=signed_in,
+        project=project,
+        title="Start",
+        steps=steps,
+        snippets=snippets,
+        checked_out=await run_in_thread(describe_checked_out_branch, project),
     )
 
 

@@ -14,6 +14,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.projects.option_checks import validate_options
+from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch
 from copydesk.jobs.publish.repository_access import find_usable_branch
 from copydesk.web.dashboard.auth.access import AdminPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.projects.project_list import REPOSITORY_TIMEOUT_SECONDS
@@ -131,6 +132,7 @@ async def _render_settings_page(
         models=desk.jobs.allowed_models(project),
         default_model=desk.settings.model,
         lacking=_find_model_problem(desk, project, sealed_at),
+        checked_out=await run_in_thread(describe_checked_out_branch, project),
     )
 
 
