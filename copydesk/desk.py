@@ -129,6 +129,7 @@ class Desk:
         from copydesk.jobs.publish.git.mirror import Mirror
         from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
+        self.settings.require_data_folder()
         token = self.secrets.get(project.id, "forge_token")
         limits = RepositoryLimits.from_settings(self.settings)
         return Mirror.for_project(self.settings.mirrors_folder, project, token, limits=limits)
@@ -163,18 +164,34 @@ class Desk:
         self.database.close()
 
 
-def open_desk_lazily(settings: Settings) -> Desk:
-    """Opens and migrates the database. The other parts are created at first use, so use the desk in one thread only."""
+def open_desk_lazily(settings: Settings, *, create: bool = True) -> Desk:
+    """Opens and migrates the database. The other parts are created at first use, so use the desk in one thread only.
+
+    Without `create`, raises DataFolderMissing if there is no data folder or no SQLite database yet.
+    """
+    check_model_names(settings)
+    if create:
+        settings.make_data_folder()
+    else:
+        settings.require_database()
+    return open_desk_on_database(settings)
+
+
+def open_desk_on_database(settings: Settings) -> Desk:
+    """Opens and migrates the database of an existing data folder, without a check of the other settings."""
+    database = Database(settings.resolved_database_url)
+    migrate(database)
+    return Desk(settings, database)
+
+
+def check_model_names(settings: Settings) -> None:
+    """Raises BadSettings if the settings name a model that does not exist."""
     for variable, name in (
         ("COPYDESK_MODEL", settings.model),
         *(("COPYDESK_MODELS", name) for name in settings.models),
     ):
         if not is_model_name(name):
             raise BadSettings(f"{variable}: unknown model {name!r}. Use one of {', '.join(NAME_FORMS)}.")
-    settings.make_data_folder()
-    database = Database(settings.resolved_database_url)
-    migrate(database)
-    return Desk(settings, database)
 
 
 def open_desk(settings: Settings) -> Desk:

@@ -87,12 +87,15 @@ def current_actor() -> str:
 
 
 @contextmanager
-def open_configured_desk() -> Iterator["Desk"]:
-    """Opens the database directly, whether or not a server runs. Creates other parts of the desk on first use."""
+def open_configured_desk(*, create: bool = False) -> Iterator["Desk"]:
+    """Opens the database directly, whether or not a server runs. Creates other parts of the desk on first use.
+
+    Without `create`, fails with the name of the data folder if there is none.
+    """
     from copydesk.core.settings import read_settings
     from copydesk.desk import open_desk_lazily
 
-    desk = open_desk_lazily(read_settings())
+    desk = open_desk_lazily(read_settings(), create=create)
     try:
         yield desk
     finally:

@@ -13,6 +13,7 @@ from copydesk.cli.output import (
     print_json,
     print_table,
 )
+from copydesk.cli.project_lookup import find_project
 from copydesk.core.clock import format_iso, format_iso_or_none, now
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def create(
 
     with open_configured_desk() as desk:
         key, secret = desk.keys.create(
-            project,
+            find_project(desk, project).id,
             name=name,
             scopes=scope or (),
             expires_in=parse_lifetime(expires) if expires else None,
@@ -71,8 +72,7 @@ def create(
 def list_keys(project: ProjectOption, json: JsonOption = False) -> None:
     """Lists a project's keys, newest first."""
     with open_configured_desk() as desk:
-        desk.projects.get(project)
-        keys = desk.keys.list_for_project(project)
+        keys = desk.keys.list_for_project(find_project(desk, project).id)
     if json:
         print_json([_key_to_dict(key) for key in keys])
     else:

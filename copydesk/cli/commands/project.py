@@ -98,7 +98,7 @@ def create(
         allow_private=not forbid_private,
         options=_parse_assignments(policy or []),
     )
-    with open_configured_desk() as desk:
+    with open_configured_desk(create=True) as desk:
         project = create_project(
             desk.projects, desk.secrets, new_project, verify_repository=check, actor=current_actor()
         )
@@ -112,6 +112,7 @@ def list_projects(json: JsonOption = False) -> None:
     """Lists all projects."""
     with open_configured_desk() as desk:
         projects = desk.projects.all()
+        location = desk.settings.database_location
     if json:
         print_json([_project_to_dict(project) for project in projects])
     else:
@@ -119,7 +120,7 @@ def list_projects(json: JsonOption = False) -> None:
         print_table(
             ("project", "name", "repository", "branch"),
             rows,
-            "There are no projects yet. Create one with: copydesk project create",
+            f"There are no projects yet in {location}. Create one with: copydesk project create",
         )
 
 

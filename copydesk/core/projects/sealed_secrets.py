@@ -128,7 +128,7 @@ class SealedSecrets:
         """Returns the keys. The first one encrypts; the others only decrypt secrets from before a key rotation."""
         if self.settings.secret_key:
             return [_decode_key(part) for part in self.settings.secret_key]
-        return [_decode_key(_read_or_create_key(self.settings.data.absolute() / "secret.key"))]
+        return [_decode_key(_read_or_create_key(self.settings.require_data_folder() / "secret.key"))]
 
 
 def select_model_keys(secret_values: Mapping[str, str]) -> dict[str, str]:
@@ -157,7 +157,6 @@ def _read_or_create_key(path: Path) -> str:
     The key is written to a temporary file, which is then linked, so that two processes never create two keys.
     """
     if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}-{randomness.token_hex(8)}")
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(base64.b64encode(randomness.token_bytes(32)).decode() + "\n")

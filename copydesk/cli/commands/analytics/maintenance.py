@@ -13,6 +13,7 @@ import typer
 
 from copydesk.cli.day_range import DayBounds, parse_day_bounds
 from copydesk.cli.output import JsonOption, ProjectOption, current_actor, open_configured_desk, print_json, print_table
+from copydesk.cli.project_lookup import find_project
 from copydesk.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def delete(
         raise InvalidRequest("Use --visitor-id, or --feedback with --from and --to, or none of them.")
     days = parse_day_bounds(date_from, date_to)
     with open_configured_desk() as desk:
-        loaded_project = desk.projects.get(project)
+        loaded_project = find_project(desk, project)
         subject = "the visitor's data" if visitor_id else "all views, numbers and feedback"
         subject = "the feedback of these days" if date_from or date_to else "all feedback" if feedback else subject
         if not yes:
@@ -134,9 +135,7 @@ def refresh_ranges(json: JsonOption = False) -> None:
     from copydesk.analytics.ingest.site_registry import ranges_file
     from copydesk.core.settings import read_settings
 
-    settings = read_settings()
-    settings.make_data_folder()
-    file = ranges_file(settings.data)
+    file = ranges_file(read_settings().require_data_folder())
     outcomes = [(listed, None) if listed.page else _fetch_list(listed) for listed in ip_ranges.load_current_lists(file)]
     new_file = file.with_suffix(".new")
     new_file.write_text(ip_ranges.format_range_lists(listed for listed, _ in outcomes), "utf-8")
