@@ -40,6 +40,22 @@ def test_a_projects_settings_are_changed_and_shown(run: Run, project: str) -> No
     assert shown.count("sign_off") == 1
 
 
+def test_missing_branch_or_folder_is_stored_with_a_note(run: Run, project: str, tmp_path: Path) -> None:
+    for value, note in (
+        ("root=handbook", "There is no folder handbook on the branch main"),
+        ("ref=nowhere", "The repository has no branch nowhere; it has main."),
+    ):
+        assert "Note:" not in run("project", "set", project, value, "--no-check").stderr
+        done = run("project", "set", project, value, "--json")
+        assert done.exit_code == 0, done.output
+        assert note in done.stderr
+    assert "Note:" not in run("project", "set", project, "ref=main", "root=docs").stderr
+    assert "Note:" not in run("project", "set", project, "draft=false").stderr
+    made = run("project", "create", "Docs", "--repo", str(tmp_path / "docs.git"), "--root", "handbook", "--json")
+    assert json.loads(made.stdout)["root"] == "handbook"
+    assert "There is no folder handbook on the branch main" in made.stderr
+
+
 @pytest.mark.parametrize("value", ["labels", "colour=red", "ignored_checks=lnk", "model=gpt", "on_check_failure=maybe"])
 def test_a_wrong_setting_is_refused_with_a_sentence(run: Run, project: str, value: str) -> None:
     refused = run("project", "set", project, value)

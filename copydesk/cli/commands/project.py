@@ -14,11 +14,13 @@ from copydesk.cli.output import (
     print_json,
     print_table,
 )
+from copydesk.cli.project_lookup import find_project
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from copydesk.core.projects.projects import Project
+    from copydesk.desk import Desk
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -82,7 +84,6 @@ def create(
 ) -> None:
     """Creates a project. First checks that Copydesk can use its repository."""
     from copydesk.jobs.projects.project_setup import NewProject, create_project
-    from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch
 
     if not check and ref is None:
         raise InvalidRequest("--no-check requires --ref.")
@@ -102,9 +103,9 @@ def create(
         project = create_project(
             desk.projects, desk.secrets, new_project, verify_repository=check, actor=current_actor()
         )
+        warnings = _find_warnings(desk, project) if check else []
     _print_project(project, json)
-    if warning := describe_checked_out_branch(project):
-        typer.echo(f"\nNote: {make_printable(warning)}", err=True)
+    _print_warnings(warnings)
 
 
 @app.command("list")
@@ -138,6 +139,10 @@ def set_options(
         list[str],
         typer.Argument(metavar="NAME=VALUE", help="Can be repeated. Separate the items of a list with commas."),
     ],
+    check: Annotated[
+        bool,
+        typer.Option("--check/--no-check", help="Check that a new branch or documentation folder exists, and warn."),
+    ] = True,
     json: JsonOption = False,
 ) -> None:
     """Changes a project's settings.
@@ -147,12 +152,16 @@ def set_options(
     check_command="mkdocs build --strict", on_check_failure=fail, sign_off=true, origins=https://docs.example.com,
     base_path=/docs, ai_classes=assistant,search, privacy=monthly. `show` lists all settings and their values.
     """
+    from copydesk.core.projects.projects import FIELDS_IN_REPOSITORY
     from copydesk.jobs.projects.option_checks import validate_options
 
     assignments = _parse_assignments(values)
     validate_options(assignments)
     with open_configured_desk() as desk:
-        _print_project(desk.projects.change(project, assignments, actor=current_actor()), json)
+        changed = desk.projects.change(find_project(desk, project).id, assignments, actor=current_actor())
+        warnings = _find_warnings(desk, changed) if check and assignments.keys() & FIELDS_IN_REPOSITORY else []
+    _print_project(changed, json)
+    _print_warnings(warnings)
 
 
 @app.command("audit")
@@ -174,6 +183,20 @@ def show_audit_log(
     else:
         rows = [(e["at"], e["actor"], e["action"], e["subject"]) for e in entries]
         print_table(("time", "actor", "action", "subject"), rows, "There are no entries yet.")
+
+
+def _find_warnings(desk: "Desk", project: "Project") -> list[str]:
+    """Returns what is unusual about the project's repository, branch and documentation folder."""
+    from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch, find_repository_warnings
+
+    warnings = find_repository_warnings(project, desk.secrets.all(project.id))
+    checked_out = describe_checked_out_branch(project)
+    return [*warnings, checked_out] if checked_out else warnings
+
+
+def _print_warnings(warnings: list[str]) -> None:
+    for warning in warnings:
+        typer.echo(f"\nNote: {make_printable(warning)}", err=True)
 
 
 def _parse_assignments(values: list[str]) -> dict[str, str]:

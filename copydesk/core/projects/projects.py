@@ -212,6 +212,10 @@ CHANGEABLE_FIELDS: dict[str, Callable[[str], str | None]] = {
 since its jobs refer to them."""
 
 
+FIELDS_IN_REPOSITORY = frozenset({"ref", "root"})
+"""The fields that name a place in the repository. When one changes, check that the place exists."""
+
+
 def _validate_fields(
     validators: Mapping[str, Callable[[str], str | None]], values: Mapping[str, str]
 ) -> dict[str, Any]:

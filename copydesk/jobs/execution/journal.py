@@ -38,6 +38,7 @@ SELECT_OWN_LEASE = text(
 )
 FINISH_RUN = text("update runs set state = 'done', finished_at = :now, reason = :reason where id = :run")
 SELECT_PROMPTS = text("select prompt from messages where run_id = :run order by created_at, id")
+SELECT_ALL_PROMPTS = text("select prompt from messages where job_id = :job order by created_at, id")
 SELECT_UNREAD_MESSAGE = text(
     "select 1 from messages where job_id = :job and run_id is null and created_at > :since limit 1"
 )
@@ -206,6 +207,10 @@ class Journal:
     def read_prompts(self, tx: Connection) -> Sequence[str]:
         """Returns the prompts of this run, oldest first."""
         return tx.execute(SELECT_PROMPTS, {"run": self.claim.run_id}).scalars().all()
+
+    def read_all_prompts(self, tx: Connection) -> Sequence[str]:
+        """Returns all prompts of the job, also those that the agent has not read yet."""
+        return tx.execute(SELECT_ALL_PROMPTS, {"job": self.claim.job_id}).scalars().all()
 
     def list_earlier_runs(self) -> list[EarlierRun]:
         """Returns the job's earlier runs that have stored results, oldest first; results are in the order of steps."""

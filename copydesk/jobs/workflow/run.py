@@ -17,6 +17,7 @@ from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, Phase, Reason, RepositoryFailed
+from copydesk.jobs.projects.repository_warnings import describe_missing_folder
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.git.commit import CommitResult, Publisher
 from copydesk.jobs.publish.git.mirror import Mirror
@@ -27,6 +28,7 @@ from copydesk.jobs.publish.repository_access import list_known_secrets
 from copydesk.jobs.publish.retry import retry_while_unavailable
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
+from copydesk.jobs.workflow.folder_requests import asks_for_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
@@ -63,6 +65,7 @@ class RunWorkflow:
             lambda: self.mirror.ensure_commit(pinned.start, self.job.branch if pinned.head else self.job.ref)
         )
         workspace = Workspace(self.mirror.tree(pinned.start), self._refuse_protected_path, self.project.root)
+        self._refuse_missing_folder(workspace)
         reviewer = Reviewer(
             self.project,
             self.mirror.tree(pinned.base),
@@ -196,6 +199,18 @@ class RunWorkflow:
                 f"The checks found {count} in the change. The first one: {review.findings[0]}", Reason.CHECKS_FAILED
             )
         return review
+
+    def _refuse_missing_folder(self, workspace: Workspace) -> None:
+        """Raises RepositoryFailed if the documentation folder does not exist, unless a prompt asks to create it.
+
+        Otherwise the agent would find no pages, change nothing, and the job would look successful."""
+        folder = self.project.root
+        if not folder or workspace.tree.has_folder(folder):
+            return
+        with self.journal.database.read() as tx:
+            prompts = self.journal.read_all_prompts(tx)
+        if not any(asks_for_folder(prompt, folder) for prompt in prompts):
+            raise RepositoryFailed(describe_missing_folder(folder, self.job.ref))
 
     def _refuse_protected_path(self, path: str) -> None:
         publish_guard.refuse_protected(path, self.project.policy.unprotected_paths, self.project.root)

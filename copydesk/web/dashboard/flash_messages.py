@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
@@ -15,9 +16,11 @@ MESSAGE_LIFETIME_SECONDS = 60
 
 
 def redirect_with_message(settings: Settings, location: str, message: str) -> Response:
-    """Redirects to a page of the dashboard, which shows the message once. A reload sends no form again."""
+    """Redirects to a page of the dashboard, which shows the message once; "" means that there is none."""
     response = redirect(location)
-    text = f"{location}\n{truncate(message, MAX_MESSAGE_CHARS)}"
+    if not message:
+        return response
+    text = f"{urlsplit(location).path}\n{truncate(message, MAX_MESSAGE_CHARS)}"
     value = base64.urlsafe_b64encode(text.encode()).decode()
     set_cookie(response, settings, _cookie_name(settings), value, MESSAGE_LIFETIME_SECONDS)
     return response
@@ -29,8 +32,8 @@ def read_message(request: Request, settings: Settings) -> str:
         text = base64.urlsafe_b64decode(request.cookies.get(_cookie_name(settings), "")).decode()
     except (binascii.Error, ValueError):
         return ""
-    location, _, message = text.partition("\n")
-    return message if location == request.url.path else ""
+    path, _, message = text.partition("\n")
+    return message if path == request.url.path else ""
 
 
 def delete_message(response: Response, settings: Settings) -> None:

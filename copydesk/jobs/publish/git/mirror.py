@@ -91,6 +91,24 @@ class Mirror:
         self.tree(commit)  # raises if it is not a commit
         return commit
 
+    def has_folder(self, branch: str, folder: str, seconds: float) -> bool:
+        """Fetches only the folders of the branch's newest commit, and returns whether this folder is one of them.
+
+        Use it on an empty mirror that is deleted afterwards: the files and the history are missing.
+        """
+        validate_ref(branch)
+        local_ref = "refs/copydesk/folders"
+        with _lock_mirror(self.folder, self.git.stoppable) as lock_fd:
+            self.git.fetch(
+                self.folder,
+                [f"+refs/heads/{branch}:{local_ref}"],
+                lock_fds=[lock_fd],
+                watch=self._refuse_oversize,
+                only_folders=True,
+                seconds=seconds,
+            )
+        return self.tree(str(self.repository.lookup_reference(local_ref).target)).has_folder(folder)
+
     def ensure_commit(self, commit: str, branch: str) -> None:
         """Fetches the branch if the commit is missing, as it may be when the job ran on another machine before.
 

@@ -16,10 +16,11 @@ from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.projects.project_setup import NewProject, create_project
+from copydesk.jobs.projects.repository_warnings import find_repository_warnings
 from copydesk.jobs.storage.stats import ProjectJobCounts, count_jobs_by_project
 from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest, ViewerRequest
+from copydesk.web.dashboard.flash_messages import redirect_with_message
 from copydesk.web.responses.html import render_page
-from copydesk.web.responses.redirects import redirect
 
 router = APIRouter()
 REPOSITORY_TIMEOUT_SECONDS = 20.0
@@ -83,7 +84,10 @@ async def submit_new_project(post: AdminPost) -> Response:
         return _render_form(post, typed, error.status, faults, "" if faults else error.message)
     except JobFailed as failure:
         return _render_form(post, typed, 422, {"repository": str(failure)})
-    return redirect(f"/projects/{project.id}/start")
+    # A missing folder does not prevent the project: a job can create the folder.
+    project_secrets = {"forge_token": requested.token} if requested.token else {}
+    warnings = await asyncio.to_thread(find_repository_warnings, project, project_secrets, REPOSITORY_TIMEOUT_SECONDS)
+    return redirect_with_message(desk.settings, f"/projects/{project.id}/start", " ".join(warnings))
 
 
 def _render_form(
