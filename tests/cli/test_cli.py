@@ -145,6 +145,21 @@ def test_watching_prints_plain_lines_when_piped(against: Run) -> None:
     assert not any("\x1b" in line for line in lines)
 
 
+def test_a_prompt_that_is_not_understood_exits_with_1(against: Run, service: Service) -> None:
+    made = against("job", "create", "Write a poem about the sea", "--watch", "--json")
+    assert made.exit_code == 1
+    job = json.loads(made.stdout)
+    assert (job["status"], job["reason"], job["prLink"], job["title"]) == ("completed", "not_understood", None, None)
+    assert "the model of this job is the built-in mechanic" in job["message"]
+    assert "set COPYDESK_MODEL" in job["message"]
+    assert set(list_branches(service.repository)) == {"main"}
+    watched = against("job", "watch", job["id"])
+    assert watched.exit_code == 1
+    assert "  not understood: “Write a poem about the sea” needs a language model" in watched.stdout
+    nothing = against("job", "create", "Replace nonexistent with existing", "--watch", "--json")
+    assert (nothing.exit_code, json.loads(nothing.stdout)["reason"]) == (0, "no_changes")
+
+
 def test_job_can_be_messaged_canceled_and_archived(against: Run, service: Service) -> None:
     job = parse_output(against("job", "create", "Replace colour with color", "--watch", "--json"))
     again = parse_output(against("job", "message", job["id"], "Replace Hello with Welcome", "--watch", "--json"))

@@ -44,7 +44,7 @@ def create(
 
 @app.command()
 def watch(job: JobArgument, json: JsonOption = False) -> None:
-    """Shows a job's progress until it ends. The exit code is 1 if it fails."""
+    """Shows a job's progress until it ends. The exit code is 1 if it fails or the prompt was not understood."""
     with open_client() as client:
         _watch_and_print(client, client.get_job(job), True, json)
 
@@ -120,7 +120,7 @@ def _watch_and_print(client: "Client", job: "Job", watch: bool, json: bool) -> N
 
         job = watch_job(client, job["id"], quiet=json)
     _print_job(job, json)
-    if watch and job["status"] == "failed":
+    if watch and (job["status"] == "failed" or job["reason"] == "not_understood"):
         raise typer.Exit(1)
 
 

@@ -12,7 +12,7 @@ from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
-from copydesk.jobs.agent.mechanic import Mechanic
+from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
@@ -80,7 +80,8 @@ class RunWorkflow:
         if not workspace.changes() and not self._has_unproposed_work(pinned):
             # Keeps the title for a follow-up that changes something: this one says that nothing changed.
             self.journal.save_job_values(summary=finished.summary)
-            return JobOutcome(COMPLETED, Reason.NO_CHANGES, finished.summary or "No changes were needed.")
+            reason = Reason.NOT_UNDERSTOOD if finished.title == NOT_UNDERSTOOD_TITLE else Reason.NO_CHANGES
+            return JobOutcome(COMPLETED, reason, finished.summary or "No changes were needed.")
         finished = describe_published_work(self.journal, finished)
         review = self._run_checks(workspace, reviewer)
 

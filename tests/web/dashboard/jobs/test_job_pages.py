@@ -516,6 +516,30 @@ def test_binary_file_rename_and_missing_newline_are_described(quiet: Service) ->
         assert words in shown, words
 
 
+def test_prompt_that_was_not_understood_does_not_look_like_a_success(quiet: Service) -> None:
+    viewer, job = viewer_client(quiet), create_job(quiet, "Write a poem")
+    with quiet.desk.database.write() as tx:
+        finished = {"status": "completed", "reason": "not_understood", "message": "It needs a language model."}
+        update_job(quiet.desk.database, tx, job.id, [NewEvent(EventKind.FINISHED, finished)])
+    set_job_columns(quiet, job, status="completed", phase="done", reason="not_understood", message=finished["message"])
+    shown = viewer.get(project_path(quiet, f"/jobs/{job.id}")).text
+    assert '<span class="state warn">completed</span> <strong>Not understood</strong>' in shown
+    assert '<p class="notice warn">It needs a language model.</p>' in shown
+    assert '<li class="warn"' in shown
+    assert "Not understood: It needs a language model." in shown
+    assert '<span class="state warn">completed</span>' in viewer.get(project_path(quiet, "/jobs?text=poem")).text
+
+
+def test_branch_is_shown_once_it_was_pushed(quiet: Service) -> None:
+    viewer, job = viewer_client(quiet), create_job(quiet)
+    page = project_path(quiet, f"/jobs/{job.id}")
+    assert job.branch not in viewer.get(page).text
+    with quiet.desk.database.write() as tx:
+        pushed = NewEvent(EventKind.PUSHED, {"branch": job.branch, "commit": "0" * 40})
+        update_job(quiet.desk.database, tx, job.id, [pushed])
+    assert f"<dt>Branch</dt><dd><code>{job.branch}</code>" in viewer.get(page).text
+
+
 def test_review_page_waits_for_a_running_job(quiet: Service) -> None:
     editor, job = editor_client(quiet), create_job(quiet)
     number = add_pull(quiet, job)
