@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ProjectOption = Annotated[
-    str, typer.Option("--project", metavar="ID", envvar="COPYDESK_PROJECT", help="The project ID.")
+    str, typer.Option("--project", metavar="PROJECT", envvar="COPYDESK_PROJECT", help="The project's ID or name.")
+]
+ProjectArgument = Annotated[
+    str, typer.Argument(metavar="PROJECT", envvar="COPYDESK_PROJECT", help="The project's ID or name.")
 ]
 
 TERMINAL_OVERRIDES = ("FORCE_COLOR", "TTY_COMPATIBLE")
@@ -104,6 +107,7 @@ def open_configured_desk(*, create: bool = False) -> Iterator["Desk"]:
 
 def open_client() -> "Client":
     """Returns an API client. Imports it here because the help of a command does not need it."""
+    from copydesk.cli.project_lookup import find_client_project
     from copydesk.client import Client
 
-    return Client()
+    return Client(project=find_client_project())

@@ -145,6 +145,17 @@ def test_watching_prints_plain_lines_when_piped(against: Run) -> None:
     assert not any("\x1b" in line for line in lines)
 
 
+def test_project_of_the_api_can_be_given_by_its_name(
+    against: Run, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COPYDESK_PROJECT", service.project.name)
+    assert against("job", "list").exit_code == 0
+    monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "nowhere"))
+    refused = str(against("job", "list").exception)
+    assert f"COPYDESK_PROJECT is '{service.project.name}', which is not a project ID (proj_…)" in refused
+    assert str(tmp_path / "nowhere") in refused
+
+
 def test_a_prompt_that_is_not_understood_exits_with_1(against: Run, service: Service) -> None:
     made = against("job", "create", "Write a poem about the sea", "--watch", "--json")
     assert made.exit_code == 1

@@ -40,6 +40,30 @@ def test_a_projects_settings_are_changed_and_shown(run: Run, project: str) -> No
     assert shown.count("sign_off") == 1
 
 
+def test_project_is_found_by_id_by_name_and_by_the_variable(
+    run: Run, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (project, "Docs", "docs"):
+        assert run("project", "show", name, "--quiet").stdout == f"{project}\n"
+    assert run("key", "create", "--project", "Docs", "--quiet").stdout.startswith("desk_")
+    assert len(json.loads(run("key", "list", "--project", "docs", "--json").stdout)) == 1
+    assert run("project", "show").exit_code == 2
+    assert run("project", "set", "draft=true").exit_code == 2
+    assert run("project", "set", project).exit_code == 2
+    for value in (project, "Docs"):
+        monkeypatch.setenv("COPYDESK_PROJECT", value)
+        assert json.loads(run("project", "show", "--json").stdout)["projectId"] == project
+        assert json.loads(run("project", "set", "draft=false", "labels=a", "--json").stdout)["policy"]["labels"] == [
+            "a"
+        ]
+        assert "project.changed" in run("project", "audit").stdout
+        assert run("pull", "list").exit_code == 0
+    again = run("project", "create", "Docs", "--repo", str(tmp_path / "docs.git"), "--quiet").stdout.strip()
+    refused = run("project", "show", "Docs")
+    assert str(refused.exception) == f"2 projects are named 'Docs': {project}, {again}. Use the ID."
+    assert "There is no project 'Dogs' in" in str(run("project", "show", "Dogs").exception)
+
+
 def test_missing_branch_or_folder_is_stored_with_a_note(run: Run, project: str, tmp_path: Path) -> None:
     for value, note in (
         ("root=handbook", "There is no folder handbook on the branch main"),

@@ -46,6 +46,7 @@ def create(
             help="An IP address or CIDR network that may use the key; can be repeated [default: all].",
         ),
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the key.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Creates an API key and shows it once."""
@@ -61,7 +62,9 @@ def create(
             actor=current_actor(),
         )
     facts = {"id": key.id, "key": secret, **_key_to_dict(key)}
-    if json:
+    if quiet:
+        typer.echo(secret)
+    elif json:
         print_json(facts)
     else:
         print_facts(facts)

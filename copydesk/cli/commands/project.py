@@ -1,5 +1,6 @@
 """The commands `copydesk project create|list|show|set|audit`."""
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,6 +8,7 @@ import typer
 
 from copydesk.cli.output import (
     JsonOption,
+    ProjectArgument,
     current_actor,
     make_printable,
     open_configured_desk,
@@ -21,6 +23,8 @@ from copydesk.core.errors import InvalidRequest
 if TYPE_CHECKING:
     from copydesk.core.projects.projects import Project
     from copydesk.desk import Desk
+
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print only the project ID.")]
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -80,6 +84,7 @@ def create(
             "--set", metavar="NAME=VALUE", help="A project setting; can be repeated. See `copydesk project set --help`."
         ),
     ] = None,
+    quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Creates a project. First checks that Copydesk can use its repository."""
@@ -104,7 +109,7 @@ def create(
             desk.projects, desk.secrets, new_project, verify_repository=check, actor=current_actor()
         )
         warnings = _find_warnings(desk, project) if check else []
-    _print_project(project, json)
+    _print_project(project, json, quiet)
     _print_warnings(warnings)
 
 
@@ -126,19 +131,19 @@ def list_projects(json: JsonOption = False) -> None:
 
 
 @app.command()
-def show(project: Annotated[str, typer.Argument(help="The project ID.")], json: JsonOption = False) -> None:
+def show(project: ProjectArgument, quiet: QuietOption = False, json: JsonOption = False) -> None:
     """Shows one project."""
     with open_configured_desk() as desk:
-        _print_project(desk.projects.get(project), json)
+        _print_project(find_project(desk, project), json, quiet)
 
 
 @app.command("set")
 def set_options(
-    project: Annotated[str, typer.Argument(help="The project ID.")],
+    project: ProjectArgument,
     values: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="NAME=VALUE", help="Can be repeated. Separate the items of a list with commas."),
-    ],
+    ] = None,
     check: Annotated[
         bool,
         typer.Option("--check/--no-check", help="Check that a new branch or documentation folder exists, and warn."),
@@ -155,6 +160,11 @@ def set_options(
     from copydesk.core.projects.projects import FIELDS_IN_REPOSITORY
     from copydesk.jobs.projects.option_checks import validate_options
 
+    if "=" in project:  # the project is left out, because COPYDESK_PROJECT names it
+        values = [project, *(values or [])]
+        project = os.environ.get("COPYDESK_PROJECT", "")
+    if not project or not values:
+        raise typer.BadParameter("Name a project, or set COPYDESK_PROJECT, and at least one NAME=VALUE.")
     assignments = _parse_assignments(values)
     validate_options(assignments)
     with open_configured_desk() as desk:
@@ -166,7 +176,7 @@ def set_options(
 
 @app.command("audit")
 def show_audit_log(
-    project: Annotated[str, typer.Argument(help="The project ID.")],
+    project: ProjectArgument,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The number of entries.")] = 100,
     json: JsonOption = False,
 ) -> None:
@@ -174,8 +184,7 @@ def show_audit_log(
     from copydesk.core import audit_log
 
     with open_configured_desk() as desk:
-        desk.projects.get(project)
-        entries = audit_log.list_entries(desk.database, project, limit)
+        entries = audit_log.list_entries(desk.database, find_project(desk, project).id, limit)
     for entry in entries:
         entry["at"] = format_iso(entry["at"])
     if json:
@@ -218,7 +227,10 @@ def _warn_of_former_names(assignments: dict[str, str]) -> None:
             typer.echo(f"The setting {former} is now called {current}.", err=True)
 
 
-def _print_project(project: "Project", json: bool) -> None:
+def _print_project(project: "Project", json: bool, quiet: bool = False) -> None:
+    if quiet:
+        typer.echo(project.id)
+        return
     facts = _project_to_dict(project)
     if json:
         print_json(facts)
