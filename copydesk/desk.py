@@ -1,5 +1,6 @@
 """The parts of the service, created from the settings for the server, the worker and the command line."""
 
+import logging
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,7 @@ from copydesk.core.accounts.api_keys import ApiKeys
 from copydesk.core.accounts.people import People
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
+from copydesk.core.errors import StoreUnavailable
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.core.settings import BadSettings, Settings
@@ -14,6 +16,8 @@ from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+    from sqlalchemy import Connection
 
     from copydesk.analytics.feedback import Feedback
     from copydesk.analytics.ingest.collector import Collector
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from copydesk.jobs.publish.git.mirror import Mirror
     from copydesk.jobs.service import Jobs
     from copydesk.jobs.workflow.executor import ModelFactory
+
+log = logging.getLogger(__name__)
 
 
 class Desk:
@@ -119,7 +125,7 @@ class Desk:
 
         settings = self.settings
         bounds = QueueLimits(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
-        executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model)
+        executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model, self.purge_deleted_projects)
         return Worker(
             Queue(self.database, bounds), executor, slots=settings.worker_slots, job_seconds=settings.job_minutes * 60
         )
@@ -133,6 +139,43 @@ class Desk:
         token = self.secrets.get(project.id, "forge_token")
         limits = RepositoryLimits.from_settings(self.settings)
         return Mirror.for_project(self.settings.mirrors_folder, project, token, limits=limits)
+
+    def delete_project(self, project: Project, *, actor: str) -> bool:
+        """Deletes a project and everything that belongs to it, permanently. Stops its running jobs.
+
+        Returns whether its page views are deleted too. If the analytics store is unavailable, a worker deletes them
+        later.
+        """
+        from copydesk.analytics.feedback import delete_project_feedback
+        from copydesk.jobs.projects.project_deletion import delete_project_jobs
+        from copydesk.jobs.publish.git.mirror import delete_mirror
+
+        def delete_related(tx: "Connection") -> None:
+            delete_project_jobs(self.database, tx, project.id)
+            delete_project_feedback(tx, project.id)
+
+        self.projects.delete(project, actor=actor, delete_related=delete_related)
+        delete_mirror(self.settings.mirrors_folder / f"{project.id}.git")
+        try:
+            self.purge_deleted_projects()
+        except StoreUnavailable as error:
+            log.warning("the page views of project %s are not deleted yet: %s", project.id, error)
+            return False
+        return True
+
+    def purge_deleted_projects(self) -> None:
+        """Deletes the page views of deleted projects.
+
+        Servers cache a site for some seconds, so that views may arrive after the deletion. So a project is purged again
+        when no server can accept its views anymore; the audit log records that.
+        """
+        from copydesk.jobs.projects.project_deletion import list_pending_purges, record_purge
+
+        for pending in list_pending_purges(self.database):
+            if self.may_have_views:
+                self.store.forget_project(pending.project_id)
+            if pending.is_settled:
+                record_purge(self.database, pending.project_id)
 
     @property
     def may_have_views(self) -> bool:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, case, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, case, delete, func, insert, select
 
 from copydesk.analytics.feedback_quota import FeedbackQuota
 from copydesk.analytics.page_paths import MAX_PATH_BYTES
@@ -148,3 +148,8 @@ def _clean_text(text: str) -> str:
 
 def _invalid_field(field: str, message: str) -> InvalidRequest:
     return InvalidRequest(message, details=[ErrorDetail(field, message)])
+
+
+def delete_project_feedback(tx: Connection, project_id: str) -> None:
+    """Deletes all feedback of a project, in the transaction that deletes the project."""
+    tx.execute(delete(feedback).where(feedback.c.project_id == project_id))

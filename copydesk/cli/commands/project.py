@@ -1,4 +1,4 @@
-"""The commands `copydesk project create|list|show|set|audit`."""
+"""The commands `copydesk project create|list|show|set|delete|audit`."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ from copydesk.cli.output import (
 )
 from copydesk.cli.project_lookup import find_project
 from copydesk.core.clock import format_iso
-from copydesk.core.errors import InvalidRequest
+from copydesk.core.errors import InvalidRequest, ProjectNotFound
 
 if TYPE_CHECKING:
     from copydesk.core.projects.projects import Project
@@ -28,7 +28,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", help="Print only the proje
 
 app = typer.Typer(
     rich_markup_mode=None,
-    help="Creates, shows and changes projects. Each project has one documentation repository.",
+    help="Creates, shows, changes and deletes projects. Each project has one documentation repository.",
     no_args_is_help=True,
 )
 
@@ -174,6 +174,34 @@ def set_options(
     _print_warnings(warnings)
 
 
+@app.command()
+def delete(
+    project: ProjectArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Deletes a project with its jobs, keys, secrets, page views and feedback, permanently.
+
+    Stops running jobs. Branches and pull requests in the repository stay.
+    """
+    with open_configured_desk() as desk:
+        loaded_project = find_project(desk, project)
+        if not yes:
+            typer.confirm(
+                f"Permanently delete {loaded_project.name} ({loaded_project.id}) with its jobs, keys, secrets, page "
+                "views and feedback?",
+                abort=True,
+                err=True,
+            )
+        has_deleted_views = desk.delete_project(loaded_project, actor=current_actor())
+    if json:
+        print_json({"projectId": loaded_project.id, "viewsDeleted": has_deleted_views})
+    else:
+        typer.echo(f"Deleted {make_printable(loaded_project.name)} ({loaded_project.id}).")
+    if not has_deleted_views:
+        typer.echo("The analytics store is unavailable. A worker deletes the page views once it is back.", err=True)
+
+
 @app.command("audit")
 def show_audit_log(
     project: ProjectArgument,
@@ -181,10 +209,8 @@ def show_audit_log(
     json: JsonOption = False,
 ) -> None:
     """Shows who changed the project or its keys, and when. Newest first."""
-    from copydesk.core import audit_log
-
     with open_configured_desk() as desk:
-        entries = audit_log.list_entries(desk.database, find_project(desk, project).id, limit)
+        entries = _list_audit_entries(desk, project, limit)
     for entry in entries:
         entry["at"] = format_iso(entry["at"])
     if json:
@@ -192,6 +218,20 @@ def show_audit_log(
     else:
         rows = [(e["at"], e["actor"], e["action"], e["subject"]) for e in entries]
         print_table(("time", "actor", "action", "subject"), rows, "There are no entries yet.")
+
+
+def _list_audit_entries(desk: "Desk", id_or_name: str, limit: int) -> list[dict[str, Any]]:
+    """Returns the entries of a project, which may be deleted if it is given by its ID."""
+    from copydesk.core import audit_log
+
+    try:
+        project_id = find_project(desk, id_or_name).id
+    except ProjectNotFound:
+        entries = audit_log.list_entries(desk.database, id_or_name, limit) if id_or_name else []
+        if not entries:
+            raise
+        return entries
+    return audit_log.list_entries(desk.database, project_id, limit)
 
 
 def _find_warnings(desk: "Desk", project: "Project") -> list[str]:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import Row, bindparam, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, select, update
 
 from copydesk.core import audit_log, clock
 from copydesk.core.db.database import Database
-from copydesk.core.db.tables import projects
+from copydesk.core.db.tables import keys, limits, projects, secrets
 from copydesk.core.errors import ErrorDetail, InvalidRequest, NotFound, ProjectNotFound
 from copydesk.core.ids import new_id
 from copydesk.core.projects.collection_options import CollectionOptions
@@ -87,6 +87,29 @@ class Projects:
             tx.execute(update(projects).where(projects.c.id == project_id).values(new_values))
             audit_log.record(tx, project_id, actor, "project.changed", project_id, fields=sorted(values))
         return replace(old, **own_values, policy=policy, collecting=collecting)
+
+    def delete(self, project: Project, *, actor: str, delete_related: Callable[[Connection], None]) -> None:
+        """Deletes a project with its keys, secrets and rate limits, permanently.
+
+        `delete_related` deletes the rows of other packages first, in the same transaction. The audit entry belongs to
+        the service, because nobody can open the audit log of a project that does not exist.
+        """
+        with self.database.write() as tx:
+            delete_related(tx)
+            for table in (keys, secrets):
+                tx.execute(delete(table).where(table.c.project_id == project.id))
+            tx.execute(delete(limits).where(limits.c.bucket.endswith(f":{project.id}", autoescape=True)))
+            if not tx.execute(delete(projects).where(projects.c.id == project.id)).rowcount:
+                raise ProjectNotFound
+            audit_log.record(
+                tx,
+                audit_log.NO_PROJECT,
+                actor,
+                "project.deleted",
+                project.id,
+                name=project.name,
+                repository=project.repository,
+            )
 
     def get(self, project_id: str) -> Project:
         if "\0" in project_id:  # PostgreSQL rejects queries with a null character

@@ -24,7 +24,12 @@ from copydesk.jobs.publish.repository_access import open_forge_if_remote
 from copydesk.jobs.sandbox.probe import probe
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool
-from copydesk.jobs.workflow.maintenance import archive_and_expire, detect_merges, pack_mirrors
+from copydesk.jobs.workflow.maintenance import (
+    archive_and_expire,
+    delete_orphaned_mirrors,
+    detect_merges,
+    pack_mirrors,
+)
 from copydesk.jobs.workflow.run import RunWorkflow
 from copydesk.jobs.workspace.repository_limits import MIB
 
@@ -42,13 +47,16 @@ class RunExecutor:
         secrets: SealedSecrets,
         pulls: LocalPulls,
         model_factory: ModelFactory | None = None,
+        more_maintenance: Callable[[], None] = lambda: None,
     ) -> None:
+        """`more_maintenance` runs with the other maintenance tasks. It is for tasks that need more than the jobs."""
         self.database = database
         self.settings = settings
         self.secrets = secrets
         self.pulls = pulls
         self.projects = Projects(database)
         self.model_factory = model_factory
+        self.more_maintenance = more_maintenance
         limits = ChildLimits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)
         self.children = ChildPool(limits, settings.worker_slots)
         self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
@@ -114,7 +122,9 @@ class RunExecutor:
         if is_remote_due:
             self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
             archive_closed_pulls(self.database, self.projects.all(), self.secrets)
+            delete_orphaned_mirrors(self.database, self.settings)
             pack_mirrors(self.settings)
+        self.more_maintenance()
 
     def close(self) -> None:
         """Ends the child processes."""

@@ -1,4 +1,4 @@
-"""Background maintenance: archives old jobs, deletes expired idempotency keys, detects merges and packs mirrors."""
+"""Background maintenance: archives old jobs, deletes expired rows, detects merges, and packs and deletes mirrors."""
 
 import logging
 from functools import cache
@@ -14,7 +14,7 @@ from copydesk.jobs.job import COMPLETED, FAILED, RepositoryFailed
 from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import log_polling_failure
 from copydesk.jobs.publish.forges.webhooks.receiver import delete_old_comments
-from copydesk.jobs.publish.git.mirror import Mirror, pack_mirror
+from copydesk.jobs.publish.git.mirror import Mirror, delete_mirror, pack_mirror
 from copydesk.jobs.service import IDEMPOTENCY_KEY_TTL_MS, archive_job
 from copydesk.jobs.storage.records import get_job_for_update
 from copydesk.jobs.storage.tables import idempotency, jobs
@@ -51,6 +51,17 @@ def detect_merges(
         except Exception as failure:  # an error in one mirror must not stop the others
             if not only_on_this_machine:  # the less frequent round over all repositories reports it
                 log_polling_failure(project_id, failure)
+
+
+def delete_orphaned_mirrors(database: Database, settings: Settings) -> None:
+    """Deletes the mirrors of projects that no longer exist. Another process may have deleted the project."""
+    folders = list(settings.mirrors_folder.glob("*.git"))  # before the query, so that a new project is never missed
+    if not folders:
+        return
+    project_ids = {project.id for project in Projects(database).all()}
+    for folder in folders:
+        if folder.stem not in project_ids:
+            delete_mirror(folder)
 
 
 def pack_mirrors(settings: Settings) -> None:

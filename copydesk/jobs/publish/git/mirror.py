@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -178,6 +179,19 @@ def pack_mirror(folder: Path, limits: RepositoryLimits = DEFAULT_LIMITS) -> None
     if sample_folder.is_dir() and len(os.listdir(sample_folder)) > MAX_LOOSE_IN_SAMPLE:
         with _lock_mirror(folder, unstoppable) as lock_fd:
             Git("", limits=limits).run(folder, "gc", "--quiet", "--prune=2.weeks.ago", lock_fds=[lock_fd])
+
+
+def delete_mirror(folder: Path) -> bool:
+    """Deletes a mirror and its lock file. Returns False, without a change, if a git command uses the mirror."""
+    lock_path = folder.with_suffix(".lock")
+    if not folder.exists() and not lock_path.exists():
+        return True
+    with open(lock_path, "a") as lock:
+        if not _try_lock(lock):
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        lock_path.unlink(missing_ok=True)
+    return True
 
 
 def create_git(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from copydesk.analytics.date_ranges import clamp_day_range
 from copydesk.analytics.stores.base import Counts
@@ -19,7 +19,7 @@ from copydesk.jobs.projects.project_setup import NewProject, create_project
 from copydesk.jobs.projects.repository_warnings import find_repository_warnings
 from copydesk.jobs.storage.stats import ProjectJobCounts, count_jobs_by_project
 from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest, ViewerRequest
-from copydesk.web.dashboard.flash_messages import redirect_with_message
+from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.responses.html import render_page
 
 router = APIRouter()
@@ -37,8 +37,9 @@ class ProjectRow:
 
 
 @router.get("/projects")
-async def projects_page(signed_in: ViewerRequest) -> Response:
+async def projects_page(request: Request, signed_in: ViewerRequest) -> Response:
     desk = signed_in.desk
+    notice = read_message(request, desk.settings)
     all_projects, job_counts = await asyncio.gather(
         run_in_thread(desk.projects.all), run_in_thread(count_jobs_by_project, desk.database)
     )
@@ -47,7 +48,12 @@ async def projects_page(signed_in: ViewerRequest) -> Response:
         ProjectRow(project, job_counts.get(project.id, ProjectJobCounts()), count)
         for project, count in zip(all_projects, visitors, strict=True)
     ]
-    return render_page("projects.html", signed_in=signed_in, tab="projects", title="Projects", rows=rows)
+    response = render_page(
+        "projects.html", signed_in=signed_in, tab="projects", title="Projects", rows=rows, notice=notice
+    )
+    if notice:
+        delete_message(response, desk.settings)
+    return response
 
 
 @router.get("/projects/new")
