@@ -148,11 +148,15 @@ def set_options(
         bool,
         typer.Option("--check/--no-check", help="Check that a new branch or documentation folder exists, and warn."),
     ] = True,
+    token_stdin: Annotated[
+        bool, typer.Option("--token-stdin", help="With repository=: read its token from standard input.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Changes a project's settings.
 
-    The settings are name, ref, root, model, token_env, and those for pull requests and analytics.
+    The settings are name, ref, root, model, token_env, and those for pull requests and analytics. repository=ADDRESS,
+    with forge=FORGE where it is not detected, moves the project to another address of the same repository.
     For example: draft=true, labels=docs,agent, reviewers=ada, required_fields=title,description,
     check_command="mkdocs build --strict", on_check_failure=fail, sign_off=true, origins=https://docs.example.com,
     base_path=/docs, ai_classes=assistant,search, privacy=monthly. `show` lists all settings and their values.
@@ -166,9 +170,16 @@ def set_options(
     if not project or not values:
         raise typer.BadParameter("Name a project, or set COPYDESK_PROJECT, and at least one NAME=VALUE.")
     assignments = _parse_assignments(values)
+    address = {name: assignments.pop(name) for name in ("repository", "forge") if name in assignments}
+    if (token_stdin or "forge" in address) and "repository" not in address:
+        raise InvalidRequest("forge=… and --token-stdin need repository=….")
     validate_options(assignments)
     with open_configured_desk() as desk:
-        changed = desk.projects.change(find_project(desk, project).id, assignments, actor=current_actor())
+        changed = find_project(desk, project)
+        if address:
+            changed = _move_project(desk, changed, address, sys.stdin.read().strip() if token_stdin else None)
+        if assignments:
+            changed = desk.projects.change(changed.id, assignments, actor=current_actor())
         warnings = _find_warnings(desk, changed) if check and assignments.keys() & FIELDS_IN_REPOSITORY else []
     _print_project(changed, json)
     _print_warnings(warnings)
@@ -218,6 +229,13 @@ def show_audit_log(
     else:
         rows = [(e["at"], e["actor"], e["action"], e["subject"]) for e in entries]
         print_table(("time", "actor", "action", "subject"), rows, "There are no entries yet.")
+
+
+def _move_project(desk: "Desk", project: "Project", address: dict[str, str], token: str | None) -> "Project":
+    from copydesk.jobs.projects.repository_move import NewAddress, move_repository
+
+    new = NewAddress(address["repository"], address.get("forge"), token)
+    return move_repository(desk.projects, desk.secrets, project, new, actor=current_actor())
 
 
 def _list_audit_entries(desk: "Desk", id_or_name: str, limit: int) -> list[dict[str, Any]]:

@@ -88,6 +88,30 @@ class Projects:
             audit_log.record(tx, project_id, actor, "project.changed", project_id, fields=sorted(values))
         return replace(old, **own_values, policy=policy, collecting=collecting)
 
+    def move(self, moved: Project, *, actor: str, before_write: Callable[[Connection], None]) -> None:
+        """Stores the repository, forge and token variable of a moved project.
+
+        `before_write` runs in the same transaction, after the project was locked. If it raises, nothing is written.
+        """
+        new_values = _validate_fields(
+            {
+                "repository": validate_repository,
+                "forge": lambda forge: _validate_forge(forge, moved.repository),
+                "token_env": CHANGEABLE_FIELDS["token_env"],
+            },
+            {"repository": moved.repository, "forge": moved.forge, "token_env": moved.token_env or ""},
+        )
+        with self.database.write() as tx:
+            row = tx.execute(
+                SELECT_BY_ID if self.database.is_sqlite else SELECT_BY_ID.with_for_update(), {"id": moved.id}
+            ).first()
+            if row is None:
+                raise ProjectNotFound
+            before_write(tx)
+            tx.execute(update(projects).where(projects.c.id == moved.id).values(new_values))
+            addresses = {"before": row.repository, "after": moved.repository}
+            audit_log.record(tx, moved.id, actor, "project.moved", moved.id, **addresses)
+
     def delete(self, project: Project, *, actor: str, delete_related: Callable[[Connection], None]) -> None:
         """Deletes a project with its keys, secrets and rate limits, permanently.
 
@@ -231,8 +255,8 @@ CHANGEABLE_FIELDS: dict[str, Callable[[str], str | None]] = {
     "model": lambda name: name or None,
     "token_env": lambda name: _validate_token_variable(name or None),
 }
-"""Validators of the fields that can change after a project was created. Its repository and forge cannot,
-since its jobs refer to them."""
+"""Validators of the fields that can change after a project was created. Its repository and forge change together,
+after a check of the new repository: see `move`."""
 
 
 FIELDS_IN_REPOSITORY = frozenset({"ref", "root"})
