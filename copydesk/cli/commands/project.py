@@ -180,7 +180,8 @@ def set_options(
             changed = _move_project(desk, changed, address, sys.stdin.read().strip() if token_stdin else None)
         if assignments:
             changed = desk.projects.change(changed.id, assignments, actor=current_actor())
-        warnings = _find_warnings(desk, changed) if check and assignments.keys() & FIELDS_IN_REPOSITORY else []
+        changes_place = bool(address or assignments.keys() & FIELDS_IN_REPOSITORY)
+        warnings = _find_warnings(desk, changed) if check and changes_place else []
     _print_project(changed, json)
     _print_warnings(warnings)
 
