@@ -1,9 +1,10 @@
 """Finds the project that a command or COPYDESK_PROJECT names: by its ID, or by its name."""
 
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from copydesk.cli.output import open_configured_desk
 from copydesk.core.errors import DataFolderMissing, InvalidRequest, ProjectNotFound
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def find_project(desk: "Desk", id_or_name: str) -> "Project":
     return matches[0]
 
 
-def find_client_project() -> str | None:
+def find_client_project(open_desk: "Callable[[], AbstractContextManager[Desk]]") -> str | None:
     """Returns the ID of the project that COPYDESK_PROJECT names; None if the variable is an ID already, or not set.
 
     The API knows projects by their IDs only, so a name is looked up in the data folder.
@@ -40,7 +41,7 @@ def find_client_project() -> str | None:
     if not id_or_name or id_or_name.startswith(ID_PREFIX):
         return None
     try:
-        with open_configured_desk() as desk:
+        with open_desk() as desk:
             return find_project(desk, id_or_name).id
     except DataFolderMissing as error:
         raise InvalidRequest(
