@@ -194,7 +194,9 @@ def test_checked_out_branch_is_merged_with_the_command_on_the_page(docs: Service
     refused = post_form(editor, f"{review}/merge")
     assert (refused.status_code, refused.headers["location"]) == (303, review)
     assert f"To merge it, run: {command}" in editor.get(review).text
-    public = httpx.get(docs.desk.pulls.get_pull(project.id, 1).link(docs.url), headers={"Accept": "text/html"})
+    public = httpx.get(
+        docs.desk.pulls.get_pull(project.id, 1).link(docs.url), headers={"Accept": "text/html"}, timeout=60
+    )
     assert f"git merge {job.branch}" in public.text
     assert str(checkout) not in public.text
     subprocess.run(command.split(), check=True, capture_output=True)
