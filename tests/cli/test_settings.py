@@ -80,6 +80,16 @@ def test_missing_branch_or_folder_is_stored_with_a_note(run: Run, project: str, 
     assert "There is no folder handbook on the branch main" in made.stderr
 
 
+def test_repository_of_a_project_is_checked(run: Run, project: str) -> None:
+    assert run("project", "check", project).stdout == "Access works. Jobs start from main.\n"
+    assert json.loads(run("project", "check", "Docs", "--json").stdout) == {"ok": True, "problems": [], "note": None}
+    run("project", "set", project, "root=handbook", "--no-check")
+    wrong = run("project", "check", project)
+    assert (wrong.exit_code, wrong.stdout) == (1, "")
+    assert "There is no folder handbook on the branch main" in wrong.stderr
+    assert json.loads(run("project", "check", project, "--json").stdout)["ok"] is False
+
+
 @pytest.mark.parametrize("value", ["labels", "colour=red", "ignored_checks=lnk", "model=gpt", "on_check_failure=maybe"])
 def test_a_wrong_setting_is_refused_with_a_sentence(run: Run, project: str, value: str) -> None:
     refused = run("project", "set", project, value)

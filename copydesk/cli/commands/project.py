@@ -1,4 +1,4 @@
-"""The commands `copydesk project create|list|show|set|delete|audit`."""
+"""The commands `copydesk project create|list|show|set|check|delete|audit`."""
 
 import os
 import sys
@@ -184,6 +184,28 @@ def set_options(
         warnings = _find_warnings(desk, changed) if check and changes_place else []
     _print_project(changed, json)
     _print_warnings(warnings)
+
+
+@app.command()
+def check(project: ProjectArgument, json: JsonOption = False) -> None:
+    """Checks that jobs can use the project's repository, branch and documentation folder.
+
+    The exit code is 1 if they cannot.
+    """
+    from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch, find_repository_warnings
+
+    with open_configured_desk() as desk:
+        loaded_project = find_project(desk, project)
+        problems = find_repository_warnings(loaded_project, desk.secrets.all(loaded_project.id))
+    note = describe_checked_out_branch(loaded_project)
+    if json:
+        print_json({"ok": not problems, "problems": problems, "note": note})
+    elif not problems:
+        typer.echo(f"Access works. Jobs start from {loaded_project.ref}.")
+    if not json:
+        _print_warnings([*problems, note] if note else problems)
+    if problems:
+        raise typer.Exit(1)
 
 
 @app.command()
