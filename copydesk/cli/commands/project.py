@@ -108,7 +108,7 @@ def create(
         project = create_project(
             desk.projects, desk.secrets, new_project, verify_repository=check, actor=current_actor()
         )
-        warnings = _find_warnings(desk, project) if check else []
+        warnings = _find_warnings(desk, project, is_new=True) if check else []
     _print_project(project, json, quiet)
     _print_warnings(warnings)
 
@@ -275,12 +275,16 @@ def _list_audit_entries(desk: "Desk", id_or_name: str, limit: int) -> list[dict[
     return audit_log.list_entries(desk.database, project_id, limit)
 
 
-def _find_warnings(desk: "Desk", project: "Project") -> list[str]:
-    """Returns what is unusual about the project's repository, branch and documentation folder."""
-    from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch, find_repository_warnings
+def _find_warnings(desk: "Desk", project: "Project", *, is_new: bool = False) -> list[str]:
+    """Returns what is unusual about the project's repository, branch and documentation folder.
 
-    warnings = find_repository_warnings(project, desk.secrets.all(project.id))
-    checked_out = describe_checked_out_branch(project)
+    The branch of a new project was checked already.
+    """
+    from copydesk.jobs.projects import repository_warnings
+
+    find = repository_warnings.find_folder_warnings if is_new else repository_warnings.find_repository_warnings
+    warnings = find(project, desk.secrets.all(project.id))
+    checked_out = repository_warnings.describe_checked_out_branch(project)
     return [*warnings, checked_out] if checked_out else warnings
 
 

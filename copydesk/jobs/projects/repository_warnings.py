@@ -18,10 +18,21 @@ def find_repository_warnings(
     """
     try:
         find_usable_branch(project, secrets, project.ref, seconds)
-        missing_folder = project.root and not has_folder(project, secrets, project.root, seconds)
     except JobFailed as failure:
         return [str(failure)]
-    return [describe_missing_folder(project.root, project.ref)] if missing_folder else []
+    return find_folder_warnings(project, secrets, seconds)
+
+
+def find_folder_warnings(
+    project: Project, secrets: Mapping[str, str], seconds: float = ACCESS_TIMEOUT_SECONDS
+) -> list[str]:
+    """Checks only that the documentation folder exists, for a project whose branch was just checked."""
+    try:
+        if not project.root or has_folder(project, secrets, project.root, seconds):
+            return []
+    except JobFailed as failure:
+        return [str(failure)]
+    return [describe_missing_folder(project.root, project.ref)]
 
 
 def describe_missing_folder(folder: str, branch: str) -> str:

@@ -16,7 +16,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.projects.project_setup import NewProject, create_project
-from copydesk.jobs.projects.repository_warnings import find_repository_warnings
+from copydesk.jobs.projects.repository_warnings import find_folder_warnings
 from copydesk.jobs.storage.stats import ProjectJobCounts, count_jobs_by_project
 from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
@@ -92,7 +92,7 @@ async def submit_new_project(post: AdminPost) -> Response:
         return _render_form(post, typed, 422, {"repository": str(failure)})
     # A missing folder does not prevent the project: a job can create the folder.
     project_secrets = {"forge_token": requested.token} if requested.token else {}
-    warnings = await asyncio.to_thread(find_repository_warnings, project, project_secrets, REPOSITORY_TIMEOUT_SECONDS)
+    warnings = await asyncio.to_thread(find_folder_warnings, project, project_secrets, REPOSITORY_TIMEOUT_SECONDS)
     return redirect_with_message(desk.settings, f"/projects/{project.id}/start", " ".join(warnings))
 
 
