@@ -21,15 +21,16 @@ def redirect_with_message(settings: Settings, location: str, message: str) -> Re
     if not message:
         return response
     text = f"{urlsplit(location).path}\n{truncate(message, MAX_MESSAGE_CHARS)}"
-    value = base64.urlsafe_b64encode(text.encode()).decode()
+    value = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")  # cookies would quote the padding
     set_cookie(response, settings, _cookie_name(settings), value, MESSAGE_LIFETIME_SECONDS)
     return response
 
 
 def read_message(request: Request, settings: Settings) -> str:
     """Returns the message for this page, or "" if there is none."""
+    value = request.cookies.get(_cookie_name(settings), "")
     try:
-        text = base64.urlsafe_b64decode(request.cookies.get(_cookie_name(settings), "")).decode()
+        text = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode()
     except (binascii.Error, ValueError):
         return ""
     path, _, message = text.partition("\n")
