@@ -21,7 +21,9 @@ def redirect_with_message(settings: Settings, location: str, message: str) -> Re
     if not message:
         return response
     text = f"{urlsplit(location).path}\n{truncate(message, MAX_MESSAGE_CHARS)}"
-    value = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")  # cookies would quote the padding
+    value = (
+        base64.urlsafe_b64encode(text.encode("utf-8", "replace")).decode().rstrip("=")
+    )  # cookies would quote the padding
     set_cookie(response, settings, _cookie_name(settings), value, MESSAGE_LIFETIME_SECONDS)
     return response
 
