@@ -6,17 +6,16 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from copydesk.core.errors import DataFolderMissing, InvalidRequest, ProjectNotFound
+from copydesk.core.ids import is_id
 
 if TYPE_CHECKING:
     from copydesk.core.projects.projects import Project
     from copydesk.desk import Desk
 
-ID_PREFIX = "proj_"
-
 
 def find_project(desk: "Desk", id_or_name: str) -> "Project":
     """Returns the project. Raises ProjectNotFound, which says where it looked, or InvalidRequest for a shared name."""
-    if id_or_name.startswith(ID_PREFIX):
+    if is_id(id_or_name, "proj"):
         try:
             return desk.projects.get(id_or_name)
         except ProjectNotFound:
@@ -38,7 +37,7 @@ def find_client_project(open_desk: "Callable[[], AbstractContextManager[Desk]]")
     The API knows projects by their IDs only, so a name is looked up in the data folder.
     """
     id_or_name = os.environ.get("COPYDESK_PROJECT", "")
-    if not id_or_name or id_or_name.startswith(ID_PREFIX):
+    if not id_or_name or is_id(id_or_name, "proj"):
         return None
     try:
         with open_desk() as desk:

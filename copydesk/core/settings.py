@@ -290,7 +290,14 @@ def find_unknown_variables(names: Iterable[str], known: Collection[str] = ()) ->
     current_names = [*map(env_variable, Settings.model_fields), *OTHER_VARIABLES]
     read_names = {*current_names, *FORMER_VARIABLES, *known}
     unknown = sorted(name for name in names if name.startswith(ENV_PREFIX) and name not in read_names)
-    return {name: next(iter(get_close_matches(name, current_names, n=1, cutoff=0.75)), None) for name in unknown}
+    return {name: _find_nearest_variable(name, current_names) for name in unknown}
+
+
+def _find_nearest_variable(name: str, known_names: Iterable[str]) -> str | None:
+    """Returns the known name that is most similar. Compares without the prefix, which would make all names similar."""
+    known_endings = [known.removeprefix(ENV_PREFIX) for known in known_names]
+    nearest = get_close_matches(name.removeprefix(ENV_PREFIX), known_endings, n=1)
+    return f"{ENV_PREFIX}{nearest[0]}" if nearest else None
 
 
 def _read_former_variables() -> dict[str, str]:

@@ -164,6 +164,8 @@ def _check_data_folder(checkup: Checkup) -> str:
 def _check_private_files(checkup: Checkup) -> str:
     from copydesk.core.runtime.private_files import find_exposed_files
 
+    if not checkup.settings.data.exists():
+        raise CheckSkipped("there is no data folder yet")
     exposed = find_exposed_files(checkup.settings)
     if not exposed:
         return "only this user can read the service's files"

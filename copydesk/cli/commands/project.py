@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from copydesk.core.projects.projects import Project
     from copydesk.desk import Desk
 
+ADDRESS_FIELDS = ("repository", "forge")
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print only the project ID.")]
 
 app = typer.Typer(
@@ -170,7 +171,7 @@ def set_options(
     if not project or not values:
         raise typer.BadParameter("Name a project, or set COPYDESK_PROJECT, and at least one NAME=VALUE.")
     assignments = _parse_assignments(values)
-    address = {name: assignments.pop(name) for name in ("repository", "forge") if name in assignments}
+    address: dict[str, str] = {name: assignments.pop(name) for name in ADDRESS_FIELDS if name in assignments}
     if (token_stdin or "forge" in address) and "repository" not in address:
         raise InvalidRequest("forge=… and --token-stdin need repository=….")
     validate_options(assignments)
