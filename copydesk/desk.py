@@ -1,7 +1,7 @@
 """The parts of the service, created from the settings for the server, the worker and the command line."""
 
 import logging
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from copydesk.core.accounts.api_keys import ApiKeys
@@ -16,8 +16,6 @@ from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
-
-    from sqlalchemy import Connection
 
     from copydesk.analytics.feedback import Feedback
     from copydesk.analytics.ingest.collector import Collector
@@ -46,6 +44,8 @@ class Desk:
         self.secrets = SealedSecrets(database, settings)
         self.keys = ApiKeys(database, settings.keys_per_hour)
         self.people = People(database, self.keys)
+        self._purged_ids: set[str] = set()
+        """The deleted projects whose page views this process has deleted, before they are settled."""
 
     @cached_property
     def jobs(self) -> "Jobs":
@@ -146,15 +146,12 @@ class Desk:
         Returns whether its page views are deleted too. If the analytics store is unavailable, a worker deletes them
         later.
         """
-        from copydesk.analytics.feedback import delete_project_feedback
-        from copydesk.jobs.projects.project_deletion import delete_project_jobs
+        import copydesk.analytics.tables  # noqa: F401 - adds its tables to those that are searched for rows
+        from copydesk.jobs.projects.project_deletion import lock_project_and_stop_jobs
         from copydesk.jobs.publish.git.mirror import delete_mirror
 
-        def delete_related(tx: "Connection") -> None:
-            delete_project_jobs(self.database, tx, project.id)
-            delete_project_feedback(tx, project.id)
-
-        self.projects.delete(project, actor=actor, delete_related=delete_related)
+        stop_jobs = partial(lock_project_and_stop_jobs, self.database, project_id=project.id)
+        self.projects.delete(project, actor=actor, before_write=stop_jobs)
         delete_mirror(self.settings.mirrors_folder / f"{project.id}.git")
         try:
             self.purge_deleted_projects()
@@ -166,14 +163,17 @@ class Desk:
     def purge_deleted_projects(self) -> None:
         """Deletes the page views of deleted projects.
 
-        Servers cache a site for some seconds, so that views may arrive after the deletion. So a project is purged again
-        when no server can accept its views anymore; the audit log records that.
+        A project is purged at once, and again when it is settled, because views may arrive after the deletion; the
+        audit log records that.
         """
         from copydesk.jobs.projects.project_deletion import list_pending_purges, record_purge
 
         for pending in list_pending_purges(self.database):
+            if not pending.is_settled and pending.project_id in self._purged_ids:
+                continue
             if self.may_have_views:
                 self.store.forget_project(pending.project_id)
+            self._purged_ids.add(pending.project_id)
             if pending.is_settled:
                 record_purge(self.database, pending.project_id)
 

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import Connection, Row, bindparam, delete, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from copydesk.core import audit_log, clock
 from copydesk.core.db.database import Database
-from copydesk.core.db.tables import keys, limits, projects, secrets
+from copydesk.core.db.tables import projects
 from copydesk.core.errors import ErrorDetail, InvalidRequest, NotFound, ProjectNotFound
 from copydesk.core.ids import new_id
 from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
+from copydesk.core.projects.project_rows import delete_project_rows
 from copydesk.core.text.display_names import validate_display_name
 
 FORGES = ("local", "github", "gitlab", "gitea", "forgejo")
@@ -112,28 +113,19 @@ class Projects:
             addresses = {"before": row.repository, "after": moved.repository}
             audit_log.record(tx, moved.id, actor, "project.moved", moved.id, **addresses)
 
-    def delete(self, project: Project, *, actor: str, delete_related: Callable[[Connection], None]) -> None:
-        """Deletes a project with its keys, secrets and rate limits, permanently.
+    def delete(self, project: Project, *, actor: str, before_write: Callable[[Connection], None]) -> None:
+        """Deletes a project with every row that belongs to it, permanently.
 
-        `delete_related` deletes the rows of other packages first, in the same transaction. The audit entry belongs to
-        the service, because nobody can open the audit log of a project that does not exist.
+        `before_write` runs in the same transaction first. The audit entry is written to the project's log, which is
+        kept, and to the service's, which administrators see on the dashboard.
         """
-        with self.database.write() as tx:
-            delete_related(tx)
-            for table in (keys, secrets):
-                tx.execute(delete(table).where(table.c.project_id == project.id))
-            tx.execute(delete(limits).where(limits.c.bucket.endswith(f":{project.id}", autoescape=True)))
-            if not tx.execute(delete(projects).where(projects.c.id == project.id)).rowcount:
+        details = {"name": project.name, "repository": project.repository}
+        with self.database.write() as tx, self.database.without_statement_timeout(tx):
+            before_write(tx)
+            if not delete_project_rows(tx, project.id):
                 raise ProjectNotFound
-            audit_log.record(
-                tx,
-                audit_log.NO_PROJECT,
-                actor,
-                "project.deleted",
-                project.id,
-                name=project.name,
-                repository=project.repository,
-            )
+            for log_id in (project.id, audit_log.NO_PROJECT):
+                audit_log.record(tx, log_id, actor, "project.deleted", project.id, **details)
 
     def get(self, project_id: str) -> Project:
         if "\0" in project_id:  # PostgreSQL rejects queries with a null character

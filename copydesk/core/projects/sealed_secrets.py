@@ -15,6 +15,7 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.db.tables import secrets
 from copydesk.core.errors import InvalidRequest, NotFound, RequestError
+from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.settings import BadSettings, Settings
 
 KNOWN_SECRETS = {
@@ -77,7 +78,7 @@ class SealedSecrets:
             "sealed": self._encrypt(project_id, name, value.strip()),
             "updated_at": clock.now(),
         }
-        with self.database.write() as tx:
+        with refuse_missing_project(self.database, project_id), self.database.write() as tx:
             tx.execute(delete(secrets).where(secrets.c.project_id == project_id, secrets.c.name == name))
             tx.execute(insert(secrets).values(row))
             audit_log.record(tx, project_id, actor, "secret.set", name)
@@ -88,7 +89,7 @@ class SealedSecrets:
         if value is None:
             sealed = self._encrypt(project_id, name, randomness.token_hex(32))
             row = {"project_id": project_id, "name": name, "sealed": sealed, "updated_at": clock.now()}
-            with self.database.write() as tx:
+            with refuse_missing_project(self.database, project_id), self.database.write() as tx:
                 insert_if_absent(tx, secrets, row)
             value = self.get(project_id, name)  # another process may have been first
             assert value is not None

@@ -177,6 +177,11 @@ class Journal:
             if lease_until is None or lease_until <= tx.execute(select(self.database.now)).scalar_one():
                 raise LeaseLost
 
+    def holds_lease(self) -> bool:
+        """Returns False if another attempt owns the run, or if the run ended or was deleted."""
+        with self.database.read() as tx:
+            return tx.execute(SELECT_OWN_LEASE, self._attempt_params()).first() is not None
+
     def record_event(self, event: NewEvent) -> None:
         """Stores an event that belongs to no step."""
         with self.transaction() as tx:

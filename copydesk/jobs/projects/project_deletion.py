@@ -1,30 +1,22 @@
-"""Deletes the jobs of a project, and finds deleted projects whose page views must still be deleted."""
+"""Stops the jobs of a project that is deleted, and finds deleted projects whose page views must still be deleted."""
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
 from copydesk.core import audit_log, clock
 from copydesk.core.db.database import Database
 from copydesk.core.db.tables import audit, projects
 from copydesk.jobs.storage.records import QUEUE_TOPIC, STOP_TOPIC
-from copydesk.jobs.storage.tables import (
-    events,
-    idempotency,
-    job_files,
-    jobs,
-    messages,
-    pulls,
-    runs,
-    steps,
-    webhook_deliveries,
-)
+from copydesk.jobs.storage.tables import jobs
 
 DELETED_ACTION, PURGED_ACTION = "project.deleted", "project.purged"
 PURGE_ACTOR = "copydesk"
-SETTLING_MS = 60 * clock.SECOND
-"""How long after its deletion a project may still get page views, from servers that have cached its site."""
-MAX_PENDING_DAYS = 30
+SETTLING_MS = 30 * 60 * clock.SECOND
+"""How long after its deletion a project may still have page views: those from servers that have cached its site, and
+those in partitions of ClickHouse's inbox, which can be dropped only when no process writes to them anymore."""
+MAX_PENDING_DAYS = 365
+"""How long a worker tries to delete the page views of a deleted project, while the analytics store is unavailable."""
 
 
 class PendingPurge(NamedTuple):
@@ -33,25 +25,19 @@ class PendingPurge(NamedTuple):
 
     @property
     def is_settled(self) -> bool:
-        """Returns whether no server can accept page views for the project anymore."""
+        """Returns whether all page views of the project can be deleted now, and no more can arrive."""
         return clock.now() - self.deleted_at >= SETTLING_MS
 
 
-def delete_project_jobs(database: Database, tx: Connection, project_id: str) -> None:
-    """Deletes the project's jobs and pull requests. A worker that runs one of the jobs finds its lease lost and stops.
+def lock_project_and_stop_jobs(database: Database, tx: Connection, project_id: str) -> None:
+    """Locks the project for its deletion. The workers that run one of its jobs find its lease lost and stop.
 
-    Locks the jobs before the project, as every other transaction does.
+    Locks the jobs before the project, as every other transaction does. A transaction that creates a job of the project
+    holds a lock on the project, so that the deletion waits for it and deletes this job, too.
     """
-    job_ids = select(jobs.c.id).where(jobs.c.project_id == project_id)
     if not database.is_sqlite:
-        tx.execute(job_ids.order_by(jobs.c.id).with_for_update())
+        tx.execute(select(jobs.c.id).where(jobs.c.project_id == project_id).order_by(jobs.c.id).with_for_update())
         tx.execute(select(projects.c.id).where(projects.c.id == project_id).with_for_update())
-    with database.without_statement_timeout(tx):
-        tx.execute(delete(steps).where(steps.c.run_id.in_(select(runs.c.id).where(runs.c.project_id == project_id))))
-        for table in (events, messages, job_files):
-            tx.execute(delete(table).where(table.c.job_id.in_(job_ids)))
-        for table in (pulls, runs, idempotency, webhook_deliveries, jobs):
-            tx.execute(delete(table).where(table.c.project_id == project_id))
     for topic in (STOP_TOPIC, QUEUE_TOPIC):
         database.notify(tx, topic)
 
@@ -61,6 +47,7 @@ def list_pending_purges(database: Database) -> list[PendingPurge]:
     query = select(audit.c.subject, audit.c.action, audit.c.at).where(
         audit.c.project_id == audit_log.NO_PROJECT,
         audit.c.action.in_((DELETED_ACTION, PURGED_ACTION)),
+        audit.c.subject.not_in(select(projects.c.id)),
         audit.c.at >= clock.now() - MAX_PENDING_DAYS * clock.DAY,
     )
     with database.read() as tx:

@@ -102,6 +102,9 @@ class RunExecutor:
         except Exception as failure:
             if is_disk_full(failure):
                 raise DiskFull from failure
+            if not journal.holds_lease():  # for example because the project was deleted with its clone
+                span.mark_failed("lost")
+                return None
             log.exception("job %s failed", attempt.claim.job_id)
             outcome = JobOutcome(
                 FAILED, Reason.INTERNAL_ERROR, "An internal error stopped the job. See the Copydesk log for details."

@@ -55,13 +55,10 @@ def detect_merges(
 
 def delete_orphaned_mirrors(database: Database, settings: Settings) -> None:
     """Deletes the mirrors of projects that no longer exist. Another process may have deleted the project."""
-    folders = list(settings.mirrors_folder.glob("*.git"))  # before the query, so that a new project is never missed
-    if not folders:
-        return
-    project_ids = {project.id for project in Projects(database).all()}
-    for folder in folders:
-        if folder.stem not in project_ids:
-            delete_mirror(folder)
+    # Before the query, so that a new project is never missed. A lock file stays if a deletion is killed.
+    ids = {path.stem for path in settings.mirrors_folder.glob("proj_*") if path.suffix in (".git", ".lock")}
+    for project_id in ids - {project.id for project in Projects(database).all()} if ids else ():
+        delete_mirror(settings.mirrors_folder / f"{project_id}.git")
 
 
 def pack_mirrors(settings: Settings) -> None:
