@@ -9,6 +9,7 @@ from copydesk.core.accounts.people import People
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
 from copydesk.core.errors import StoreUnavailable
+from copydesk.core.projects.project_rows import delete_rate_limits
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.core.settings import BadSettings, Settings
@@ -161,7 +162,7 @@ class Desk:
         return True
 
     def purge_deleted_projects(self) -> None:
-        """Deletes the page views of deleted projects.
+        """Deletes the page views and rate limits of deleted projects.
 
         A project is purged at once, and again when it is settled, because views may arrive after the deletion; the
         audit log records that.
@@ -171,6 +172,8 @@ class Desk:
         for pending in list_pending_purges(self.database):
             if not pending.is_settled and pending.project_id in self._purged_ids:
                 continue
+            with self.database.write() as tx:
+                delete_rate_limits(tx, pending.project_id)
             if self.may_have_views:
                 self.store.forget_project(pending.project_id)
             self._purged_ids.add(pending.project_id)

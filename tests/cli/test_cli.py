@@ -167,6 +167,7 @@ def test_a_prompt_that_is_not_understood_exits_with_1(against: Run, service: Ser
     watched = against("job", "watch", job["id"])
     assert watched.exit_code == 1
     assert "  not understood: “Write a poem about the sea” needs a language model" in watched.stdout
+    assert "\nsummary" not in watched.stdout, "the last event showed it"
     nothing = against("job", "create", "Replace nonexistent with existing", "--watch", "--json")
     assert (nothing.exit_code, json.loads(nothing.stdout)["reason"]) == (0, "no_changes")
 
@@ -239,12 +240,14 @@ def test_doctor_names_unknown_variables_with_the_nearest_known_one(
 ) -> None:
     monkeypatch.setenv("COPYDESK_MODLE", "openai:x")
     monkeypatch.setenv("COPYDESK_SOMETHING_ELSE_ENTIRELY", "1")
+    monkeypatch.setenv("COPYDESK_ZZZ", "1")
     monkeypatch.setenv("COPYDESK_PROJECT", "proj_x")
     shown = run("doctor")
     assert shown.exit_code == 0
     [line] = [line for line in shown.stdout.splitlines() if line.startswith("! variables: ")]
     assert "COPYDESK_MODLE is not a setting, so it has no effect. Did you mean COPYDESK_MODEL?" in line
-    assert line.endswith("COPYDESK_SOMETHING_ELSE_ENTIRELY is not a setting, so it has no effect.")
+    assert "COPYDESK_SOMETHING_ELSE_ENTIRELY is not a setting, so it has no effect. COPYDESK_ZZZ" in line
+    assert line.endswith("COPYDESK_ZZZ is not a setting, so it has no effect.")
     assert "COPYDESK_PROJECT" not in line
     monkeypatch.setenv("COPYDESK_JOB_MINUTES", "soon")
     shown = run("doctor")

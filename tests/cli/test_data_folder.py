@@ -61,6 +61,8 @@ def test_doctor_creates_no_data_folder(run: Run, tmp_path: Path) -> None:
     shown = run("doctor")
     assert shown.exit_code == 0, shown.output
     assert f"! data folder: {tmp_path / 'copydesk-data'} does not exist yet" in shown.stdout
+    for check in ("private files", "database", "views", "secrets", "repositories"):
+        assert f"– {check}: not checked, because there is no da" in shown.stdout
     assert list(tmp_path.iterdir()) == []
 
 

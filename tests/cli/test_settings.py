@@ -61,6 +61,8 @@ def test_project_is_found_by_id_by_name_and_by_the_variable(
     again = run("project", "create", "Docs", "--repo", str(tmp_path / "docs.git"), "--quiet").stdout.strip()
     refused = run("project", "show", "Docs")
     assert str(refused.exception) == f"2 projects are named 'Docs': {project}, {again}. Use the ID."
+    named = run("project", "create", "proj_docs", "--repo", str(tmp_path / "docs.git"), "--quiet").stdout
+    assert run("project", "show", "proj_docs", "--quiet").stdout == named
     assert "There is no project 'Dogs' in" in str(run("project", "show", "Dogs").exception)
 
 

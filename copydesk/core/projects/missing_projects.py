@@ -21,7 +21,7 @@ def refuse_missing_project(database: Database, project_id: str) -> Iterator[None
     try:
         yield
     except IntegrityError:
-        with database.read() as tx:
+        with database.write() as tx:  # the deletion may be part of a group that is not committed yet
             if tx.execute(select(projects.c.id).where(projects.c.id == project_id)).first() is None:
                 raise ProjectNotFound from None
         raise

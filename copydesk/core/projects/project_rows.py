@@ -18,8 +18,16 @@ def delete_project_rows(tx: Connection, project_id: str) -> bool:
         condition = _build_condition(table, project_id)
         if condition is not None and table not in KEPT_TABLES:
             tx.execute(delete(table).where(condition))
-    tx.execute(delete(limits).where(limits.c.bucket.endswith(f":{project_id}", autoescape=True)))
     return bool(tx.execute(delete(projects).where(projects.c.id == project_id)).rowcount)
+
+
+def delete_rate_limits(tx: Connection, project_id: str) -> None:
+    """Deletes the rate limits of a deleted project.
+
+    Use a transaction of its own: a request that creates something locks a rate limit before or after the project, so
+    that a transaction that locks both could deadlock with it.
+    """
+    tx.execute(delete(limits).where(limits.c.bucket.endswith(f":{project_id}", autoescape=True)))
 
 
 def _build_condition(table: Table, project_id: str) -> ColumnElement[bool] | None:

@@ -38,7 +38,7 @@ def find_folder_warnings(
 def describe_missing_folder(folder: str, branch: str) -> str:
     return (
         f"There is no folder {folder} on the branch {branch}, so jobs find no documentation. Correct the documentation "
-        f"folder in the project's settings, or ask a job to create the folder {folder}."
+        f"folder in the project's settings (root), or ask a job to create the folder {folder}."
     )
 
 

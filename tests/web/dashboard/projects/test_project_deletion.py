@@ -4,7 +4,9 @@ import asyncio
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -280,6 +282,31 @@ def test_writes_for_a_deleted_project_find_no_project(service: Service) -> None:
     ):
         with pytest.raises(ProjectNotFound):
             write()
+    assert set(count_rows(desk, project.id).values()) == {0}
+
+
+def test_jobs_that_are_created_during_the_deletion_are_deleted_or_refused(service: Service) -> None:
+    desk, project = service.desk, service.project
+    begun = threading.Barrier(5)
+
+    def create_jobs(number: int) -> Exception:
+        begun.wait(60)
+        for attempt in range(10_000):
+            try:
+                desk.jobs.create(project, NewJob(prompt="Any"), f"{number}-{attempt}" if number % 2 else None)
+            except Exception as error:
+                return error
+        raise AssertionError
+
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = [pool.submit(create_jobs, number) for number in range(4)]
+        begun.wait(60)
+        time.sleep(0.5)
+        desk.delete_project(project, actor="test")
+        errors = [outcome.result(60) for outcome in outcomes]
+    assert [type(error) for error in errors] == [ProjectNotFound] * 4, errors
+    wait_for_runs()
+    desk.purge_deleted_projects()
     assert set(count_rows(desk, project.id).values()) == {0}
 
 
