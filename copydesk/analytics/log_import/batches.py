@@ -3,17 +3,17 @@
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
-from copydesk.analytics.log_import.formats import AUTO_FORMAT, FORMATS, LogFormat, detect_format
+from copydesk.analytics.log_import.file_check import choose_format, parse_block
+from copydesk.analytics.log_import.formats import LogFormat
 from copydesk.analytics.log_import.line_converter import ImportRequest, LineConverter
-from copydesk.analytics.log_import.log_files import LogFile, TextBlock, is_stream, open_log_file
+from copydesk.analytics.log_import.log_files import LogFile, open_log_file
 from copydesk.analytics.log_import.log_line import LogLine
-from copydesk.analytics.page_view import Dropped, DropReason, PageView
+from copydesk.analytics.page_view import DropReason, PageView
 
 VIEWS_PER_BATCH = 10_000
 """A batch ends after the block in which it reaches this many views."""
 MAX_BYTES_PER_BATCH = 8_000_000
 """A batch also ends after this many bytes, even with few views, so that the progress display advances."""
-TORN_LINE = Dropped(DropReason.TORN_LINE)
 
 
 @dataclass
@@ -31,22 +31,11 @@ class ImportBatch:
     """Files that could not be read to the end, with the reasons."""
 
 
-def check_files(request: ImportRequest) -> None:
-    """Checks that all files are readable logs, before anything is stored.
-
-    Skips streams, which can be read only once.
-    """
-    for name in request.file_names:
-        if not is_stream(name):
-            with open_log_file(name) as log_file:
-                _choose_format(request, next(log_file.read_blocks(), None), log_file)
-
-
 def read_batches(request: ImportRequest) -> Iterator[ImportBatch]:
     """Yields the batches of all files. Small files share a batch."""
     batch = ImportBatch()
     for name in request.file_names:
-        with open_log_file(name) as log_file:
+        with open_log_file(name, request.copies.get(name)) as log_file:
             batch = yield from _read_file(request, log_file, batch)
     yield batch
 
@@ -60,8 +49,8 @@ def _read_file(
     counted_bytes = 0
     log_format: LogFormat | None = None
     for block in log_file.read_blocks():
-        log_format = log_format or _choose_format(request, block, log_file)
-        for parsed in _parse_block(log_format, block, log_file):
+        log_format = log_format or choose_format(request, block, log_file.name)
+        for parsed in parse_block(log_format, block, log_file):
             line_number += 1
             if parsed is None:
                 continue
@@ -83,17 +72,3 @@ def _read_file(
     if log_file.read_error:
         batch.read_errors.append(f"{log_file.name}: {log_file.read_error}")
     return batch
-
-
-def _parse_block(log_format: LogFormat, block: TextBlock, log_file: LogFile) -> Iterator[LogLine | Dropped | None]:
-    if block.ended or (not log_file.read_error and log_format.is_complete(block.text)):
-        return log_format.parse_lines(block.text)
-    return iter((TORN_LINE,))
-
-
-def _choose_format(request: ImportRequest, block: TextBlock | None, log_file: LogFile) -> LogFormat:
-    return (
-        detect_format(block.text if block else "", log_file.name)
-        if request.format == AUTO_FORMAT
-        else FORMATS[request.format]()
-    )

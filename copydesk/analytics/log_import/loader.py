@@ -1,14 +1,23 @@
 """Stores batches of imported views and adds up the totals."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from copydesk.analytics.log_import.batches import ImportBatch
+from copydesk.analytics.log_import.file_check import choose_format
+from copydesk.analytics.log_import.line_converter import ImportRequest
+from copydesk.analytics.log_import.line_ids import LineIds
+from copydesk.analytics.log_import.log_files import open_log_file
+from copydesk.analytics.log_import.log_line import LogLine
 from copydesk.analytics.page_view import DropReason
 from copydesk.analytics.stores.base import Store
 
 VIEWS_PER_FOLD = 250_000
 """An import folds after this many views: enough to share the cost of a fold, few enough to bound its memory."""
+
+EVENTS_PER_WITHDRAWAL = 200_000
+"""How many lines are withdrawn at once. Each time, the days of their views are counted again."""
 
 
 @dataclass
@@ -18,6 +27,8 @@ class ImportTotals:
     lines: int = 0
     views: int = 0
     duplicates: int = 0
+    replaced: int = 0
+    """Views of an earlier import that were removed."""
     bytes_read: int = 0
     dropped: dict[DropReason, int] = field(default_factory=dict)
     samples: dict[DropReason, str] = field(default_factory=dict)
@@ -49,3 +60,33 @@ def store_batches(
             unfolded = 0
     if store and unfolded:
         store.fold()
+
+
+def withdraw_earlier_import(request: ImportRequest, store: Store) -> int:
+    """Removes the views that an earlier import counted for the lines of these files. Returns how many.
+
+    Includes lines that are not views any more, for example because they were parsed in another format.
+    """
+    store.fold()
+    project_id = request.site.project_id
+    events = _list_events(request)
+    withdrawn = 0
+    while chunk := list(islice(events, EVENTS_PER_WITHDRAWAL)):
+        withdrawn += store.withdraw_views(project_id, chunk)
+    return withdrawn
+
+
+def _list_events(request: ImportRequest) -> Iterator[int]:
+    """Yields the events that identify the lines of all files."""
+    hash_event = request.site.hasher.hash_event
+    for name in request.file_names:
+        line_ids = LineIds()
+        log_format = None
+        with open_log_file(name, request.copies.get(name)) as log_file:
+            for block in log_file.read_blocks():
+                log_format = log_format or choose_format(request, block, log_file.name)
+                for text, parsed in zip(block.text.split("\n"), log_format.parse_lines(block.text), strict=True):
+                    if text:
+                        yield hash_event(line_ids.next_id(text))
+                    if isinstance(parsed, LogLine) and parsed.extra and parsed.extra.event_id:
+                        yield hash_event(parsed.extra.event_id)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.analytics.log_import import line_ids as ordinals
-from copydesk.analytics.log_import.batches import check_files, read_batches
+from copydesk.analytics.log_import.batches import read_batches
+from copydesk.analytics.log_import.file_check import UntrustedLog, check_files
 from copydesk.analytics.log_import.formats import UnknownLogFormat
 from copydesk.analytics.log_import.line_converter import ImportRequest
 from copydesk.analytics.log_import.line_ids import LineIds
@@ -185,7 +186,9 @@ def test_all_files_are_checked_before_anything_is_stored(job: Callable[..., Impo
     bad.write_text("# A page\n")
     with pytest.raises(UnknownLogFormat, match=r"supports \(combined, vhost"):
         check_files(job(good, bad))
-    check_files(job(good, bad, format="combined"))
+    with pytest.raises(UntrustedLog, match="1 of 1 lines do not match the format combined"):
+        check_files(job(good, bad, format="combined"))
+    check_files(job(good, bad, format="combined"), force=True)
 
 
 @given(st.lists(st.integers(0, 30)))

@@ -9,10 +9,13 @@ from copydesk.analytics.stores.base import (
     CLASS_BITS,
     DEFAULT_PAGE_QUERY,
     AgentRow,
+    Correction,
+    CorrectionsUnsupported,
     DayRange,
     Interval,
     LogResult,
     PageQuery,
+    Reclassification,
     ReportPage,
     RuleRow,
     TimeseriesPoint,
@@ -109,6 +112,12 @@ class ClickHouseStore:
     def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
         self._ensure_schema()
         return self._maintenance.delete_raw_views(before_day, project_ids)
+
+    def withdraw_views(self, project_id: str, events: Sequence[int]) -> int:
+        raise CorrectionsUnsupported
+
+    def reclassify_views(self, project_id: str, changes: Sequence[Reclassification], version: str) -> Correction:
+        raise CorrectionsUnsupported
 
     def forget_project(self, project_id: str) -> None:
         self._ensure_schema()
