@@ -107,7 +107,8 @@ class AgentTable:
         If there is none, a hyphen counts as a word boundary too: `Agent-NovaAct/0.9` contains the token NovaAct.
         """
         text = user_agent.lower()
-        return self._find(text, WORD_PATTERN) or ("-" in text and self._find(text, WORD_PART_PATTERN)) or None
+        entry = self._find(text, WORD_PATTERN)
+        return self._find(text, WORD_PART_PATTERN) if entry is None and "-" in text else entry
 
     def _find(self, text: str, word_pattern: re.Pattern[str]) -> AgentEntry | None:
         best = None

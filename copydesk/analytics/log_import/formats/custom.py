@@ -33,7 +33,7 @@ FIELD_BY_OPTION = {
 }
 DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 DELIMITER_OPTION = "delimiter"
-TOKEN_PATTERN = re.compile(r'"((?:[^"\\]|\\.)*+)"|\[([^\]]*+)\]|(\S++)')
+TOKEN_PATTERN = re.compile(r'"((?:[^"\\]|\\.)*+)"|\[([^\]]{0,200}+)\]|(\S++)')
 """A value between quotes or brackets, or up to the next blank."""
 CUSTOM_FORMAT = "fields"
 

@@ -107,7 +107,7 @@ def _disregard_weak_format(scores: dict[tuple[str, str], tuple[int, int]]) -> No
 
 def create_format(log_format: LogFormat, text: str) -> LogFormat:
     """Returns a format that the user chose, for lines that are wrapped if most lines of the text are."""
-    *_, (wrapper_name, _) = _unwrap_sample(_select_sample(text))
+    wrapper_name = [name for name, _ in _unwrap_sample(_select_sample(text))][-1]
     return WrappedFormat(WRAPPERS[wrapper_name](), log_format) if wrapper_name else log_format
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from copydesk.analytics.stores.base import Correction, RawViewsDeleted, Reclassification
+from copydesk.analytics.stores.base import CLASS_BITS, Correction, RawViewsDeleted, Reclassification
 from copydesk.analytics.stores.duckdb.database import DuckConnection
-from copydesk.analytics.stores.duckdb.id_tables import CLASS_BITS, IdTables, append_rows
+from copydesk.analytics.stores.duckdb.id_tables import IdTables, append_rows
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.duckdb.visitor_counting import add_targets, read_last_folded
 
