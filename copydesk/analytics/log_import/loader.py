@@ -11,7 +11,7 @@ from copydesk.analytics.log_import.line_ids import LineIds
 from copydesk.analytics.log_import.log_files import open_log_file
 from copydesk.analytics.log_import.log_line import LogLine
 from copydesk.analytics.page_view import DropReason
-from copydesk.analytics.stores.base import Store
+from copydesk.analytics.stores.base import RawViewsDeleted, Store
 
 VIEWS_PER_FOLD = 250_000
 """An import folds after this many views: enough to share the cost of a fold, few enough to bound its memory."""
@@ -65,14 +65,19 @@ def store_batches(
 def withdraw_earlier_import(request: ImportRequest, store: Store) -> int:
     """Removes the views that an earlier import counted for the lines of these files. Returns how many.
 
-    Includes lines that are not views any more, for example because they were parsed in another format.
+    Includes lines that are not views any more, for example because they were parsed in another format. Raises
+    RawViewsDeleted if nothing can be removed; otherwise lines of days without raw views stay as they are.
     """
     store.fold()
     project_id = request.site.project_id
     events = _list_events(request)
     withdrawn = 0
     while chunk := list(islice(events, EVENTS_PER_WITHDRAWAL)):
-        withdrawn += store.withdraw_views(project_id, chunk)
+        try:
+            withdrawn += store.withdraw_views(project_id, chunk)
+        except RawViewsDeleted:
+            if not withdrawn:
+                raise
     return withdrawn
 
 

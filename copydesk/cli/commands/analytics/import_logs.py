@@ -152,6 +152,11 @@ def import_logs(
         print_json(facts)
     else:
         _print_summary(facts)
+    if replace and tally.duplicates:
+        typer.echo(
+            f"{tally.duplicates:,} lines were not replaced: their raw views were deleted, or another file has them too.",
+            err=True,
+        )
     if interrupted:
         typer.echo(f"Interrupted. {RESUME_HINT}", err=True)
         raise typer.Exit(130)
