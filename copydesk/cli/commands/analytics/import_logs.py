@@ -154,7 +154,7 @@ def import_logs(
         _print_summary(facts)
     if replace and tally.duplicates:
         typer.echo(
-            f"{tally.duplicates:,} lines were not replaced: their raw views were deleted, or another file has them too.",
+            f"{tally.duplicates:,} lines were not replaced: raw views were deleted, or another file has them too.",
             err=True,
         )
     if interrupted:
