@@ -185,8 +185,8 @@ def flatten_record(record: Record) -> Record:
 
 def _flatten(record: Record, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
     for name, value in record.items():
-        if isinstance(value, list):
-            value = value[0] if value else None
+        if isinstance(value, list) and value:
+            value = value[0]
         if isinstance(value, dict):
             if depth < MAX_NESTING:
                 below = f"{prefix}{name.lower() if name.lower().endswith('headers') else name}."
