@@ -162,10 +162,6 @@ class RawViewsDeleted(RequestError):
         )
 
 
-class CorrectionsUnsupported(RequestError):
-    message = "The analytics store on ClickHouse cannot replace or reclassify views."
-
-
 class DayOutOfRange(RequestError):
     message = "A page view must be dated between 1970-01-02 and 2149-06-05."
 
