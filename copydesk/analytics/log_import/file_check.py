@@ -1,6 +1,6 @@
-"""Checks logs before anything is stored: whether most of their lines can be trusted."""
+"""Decides whether a log can be trusted: whether most of its lines match its format and say who the visitor is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from copydesk.analytics.log_import.formats import (
@@ -14,13 +14,14 @@ from copydesk.analytics.log_import.formats import (
     create_format,
     detect_format,
 )
-from copydesk.analytics.log_import.line_converter import EMPTY_FIELD, ImportRequest, LineConverter
+from copydesk.analytics.log_import.line_converter import ImportRequest
 from copydesk.analytics.log_import.log_files import LogFile, TextBlock, is_stream, open_log_file
-from copydesk.analytics.log_import.log_line import LogLine, parse_log_time
+from copydesk.analytics.log_import.log_line import MALFORMED, LogLine
 from copydesk.analytics.page_view import Dropped, DropReason
 from copydesk.core.errors import InvalidRequest
 
 TORN_LINE = Dropped(DropReason.TORN_LINE)
+ZERO = "\0"
 
 
 class UntrustedLog(InvalidRequest):
@@ -43,6 +44,16 @@ class FileFacts:
     views: int = 0
     without_address: int = 0
     without_agent: int = 0
+
+    def add_dropped(self, dropped: Mapping[DropReason, int]) -> None:
+        self.lines += sum(dropped.values())
+        self.malformed += sum(dropped.get(reason, 0) for reason in MALFORMED_REASONS)
+
+    def set_format(self, log_format: LogFormat) -> None:
+        self.format = log_format.name
+        if isinstance(log_format, DetectedFormat):
+            self.wrapper = log_format.wrapper_name
+            self.line_counts = {name: count for name, count in log_format.line_counts.items() if count}
 
     def find_fault(self) -> str | None:
         """Returns why the log cannot be trusted, or None."""
@@ -69,48 +80,25 @@ class FileFacts:
         return None
 
 
-def check_files(request: ImportRequest, *, force: bool = False) -> list[FileFacts]:
-    """Reads all files to the end, before anything is stored. Raises UntrustedLog for the first that is not credible.
+def require_trusted(file_facts: Iterable[FileFacts]) -> None:
+    """Raises UntrustedLog for the first log that is not credible."""
+    for facts in file_facts:
+        if fault := facts.find_fault():
+            raise UntrustedLog(
+                f"Nothing was stored, because {facts.name} cannot be trusted: {fault}; or import it anyway with "
+                "--force."
+            )
 
-    Skips streams that were not copied, because they can be read only once. With `force`, reads only the start of each
-    file, and raises an error only if it is not readable or its format is unknown.
+
+def check_formats(request: ImportRequest) -> None:
+    """Raises an error if a file is not readable or its format is unknown. Reads only the start of each file.
+
+    Skips streams that were not copied, because they can be read only once.
     """
-    facts = []
     for name in request.file_names:
-        if name not in request.copies and is_stream(name):
-            continue
-        with open_log_file(name, request.copies.get(name)) as log_file:
-            if force:
-                log_format = choose_format(request, next(log_file.read_blocks(), None), log_file.name)
-                facts.append(FileFacts(log_file.name, log_format.name, getattr(log_format, "wrapper_name", "")))
-            else:
-                facts.append(examine_file(request, log_file))
-                if fault := facts[-1].find_fault():
-                    raise UntrustedLog(
-                        f"Nothing was stored, because {log_file.name} cannot be trusted: {fault}; or import it anyway "
-                        "with --force."
-                    )
-    return facts
-
-
-def examine_file(request: ImportRequest, log_file: LogFile) -> FileFacts:
-    """Parses all lines of a file, without classifying or storing anything."""
-    facts = FileFacts(log_file.name)
-    converter = LineConverter(request)
-    log_format: LogFormat | None = None
-    number = 0
-    for block in log_file.read_blocks():
-        log_format = log_format or choose_format(request, block, log_file.name)
-        for parsed in parse_block(log_format, block, log_file):
-            number += 1
-            if parsed is not None:
-                _add_line(facts, converter, parsed, number)
-    log_format = log_format or choose_format(request, None, log_file.name)
-    facts.format = log_format.name
-    if isinstance(log_format, DetectedFormat):
-        facts.wrapper = log_format.wrapper_name
-        facts.line_counts = {name: count for name, count in log_format.line_counts.items() if count}
-    return facts
+        if name in request.copies or not is_stream(name):
+            with open_log_file(name, request.copies.get(name)) as log_file:
+                choose_format(request, next(log_file.read_blocks(), None), log_file.name)
 
 
 def choose_format(request: ImportRequest, block: TextBlock | None, file_name: str) -> LogFormat:
@@ -126,32 +114,12 @@ def choose_format(request: ImportRequest, block: TextBlock | None, file_name: st
 def parse_block(log_format: LogFormat, block: TextBlock, log_file: LogFile) -> Iterator[LogLine | Dropped | None]:
     """Parses the lines of a block. A last line without a newline counts only if it is certainly complete."""
     if block.ended or (not log_file.read_error and log_format.is_complete(block.text)):
-        return log_format.parse_lines(block.text)
+        parsed_lines = log_format.parse_lines(block.text)
+        return _reject_zeros(block.text, parsed_lines) if ZERO in block.text else parsed_lines
     return iter((TORN_LINE,))
 
 
-def _add_line(facts: FileFacts, converter: LineConverter, parsed: LogLine | Dropped, number: int) -> None:
-    facts.lines += 1
-    if isinstance(parsed, Dropped):
-        is_malformed = parsed.reason in MALFORMED_REASONS
-    else:
-        location = converter.locate_page(parsed)
-        if isinstance(location, Dropped):
-            is_malformed = location.reason in MALFORMED_REASONS
-        else:
-            is_malformed = _add_view(facts, converter, parsed)
-    if is_malformed:
-        facts.malformed += 1
-        facts.first_malformed = facts.first_malformed or number
-
-
-def _add_view(facts: FileFacts, converter: LineConverter, line: LogLine) -> bool:
-    """Counts a view. Returns whether it is malformed instead."""
-    address = converter.find_client(line.address, line.forwarded)
-    if isinstance(address, Dropped) or parse_log_time(line.time) is None:
-        return True
-    facts.views += 1
-    if not (line.extra and line.extra.visitor_id):
-        facts.without_address += address is None
-        facts.without_agent += line.user_agent in ("", EMPTY_FIELD)
-    return False
+def _reject_zeros(text: str, parsed_lines: Iterator[LogLine | Dropped | None]) -> Iterator[LogLine | Dropped | None]:
+    """Drops lines that contain zeros, with which a power failure overwrites parts of a file."""
+    for line, parsed in zip(text.split("\n"), parsed_lines, strict=True):
+        yield MALFORMED if ZERO in line else parsed

@@ -6,6 +6,7 @@ Runs the stages of the pipeline, with the first checks before it creates a raw v
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from copydesk.analytics.classification.classifier import MAX_AGENT_CHARS
 from copydesk.analytics.ingest.pipeline import build_view, check_request, classify_and_identify, includes_page_type
@@ -14,7 +15,7 @@ from copydesk.analytics.ip_addresses import build_trusted_networks, find_client_
 from copydesk.analytics.log_import.formats import AUTO_FORMAT
 from copydesk.analytics.log_import.line_ids import LineIds
 from copydesk.analytics.log_import.log_line import MALFORMED, LogLine, parse_log_time
-from copydesk.analytics.page_paths import NOT_A_PAGE, PageLocation, normalize_host, normalize_url
+from copydesk.analytics.page_paths import NOT_A_PAGE, normalize_host, normalize_url
 from copydesk.analytics.page_view import Dropped, DropReason, PageView
 
 EMPTY_FIELD = "-"
@@ -25,6 +26,7 @@ PRIVATE_NETWORKS = build_trusted_networks(
         *("fc00::/7", "fe80::/10", "::1/128"),
     )
 )
+UNSPECIFIED_ADDRESSES = (bytes(4), bytes(16))
 OTHER_HOST = Dropped(DropReason.OTHER_HOST)
 
 
@@ -46,6 +48,16 @@ class ImportRequest:
     """The files that hold the content of streams, by the names of the streams."""
 
 
+@lru_cache(maxsize=1 << 16)
+def parse_client_ip(text: str) -> bytes | None:
+    """Returns an address, or None if it is invalid or unspecified.
+
+    CDNs that do not store addresses write `0.0.0.0` and `::` instead.
+    """
+    address = parse_ip(text)
+    return None if address in UNSPECIFIED_ADDRESSES else address
+
+
 class LineConverter:
     """Converts the lines of one file."""
 
@@ -57,49 +69,44 @@ class LineConverter:
         self._line_ids = LineIds()
 
     def convert(self, line: LogLine) -> PageView | Dropped:
-        location = self.locate_page(line)
-        if isinstance(location, Dropped):
-            return location
-        at = validate_timestamp(parse_log_time(line.time), self._now)
-        if isinstance(at, Dropped):
-            return at
-        address = self.find_client(line.address, line.forwarded)
-        if isinstance(address, Dropped):
-            return address
-        extra = line.extra
-        user_agent = line.user_agent
-        raw = RawView(
-            self._site,
-            line.url,
-            at,
-            user_agent[:MAX_AGENT_CHARS] if user_agent and user_agent != EMPTY_FIELD else None,
-            address,
-            line.referrer,
-            line.method,
-            int(line.status),
-            (extra and extra.accept) or None,
-            extra.visitor_id if extra else None,
-            (extra and extra.event_id) or self._line_ids.next_id(line.text),
-        )
-        raw.location = location
-        return build_view(classify_and_identify(raw))
-
-    def locate_page(self, line: LogLine) -> PageLocation | Dropped:
-        """Returns the page of a request, or why the request is not a page view."""
-        _, host, _, _, method, url, status, _, _, _, extra = line
+        text, host, address, time, method, url, status_text, referrer, user_agent, forwarded, extra = line
+        status = int(status_text)
+        site = self._site
         accept = (extra and extra.accept) or None
-        if dropped := check_request(method, int(status), extra and extra.purpose, accept):
+        if dropped := check_request(method, status, extra and extra.purpose, accept):
             return dropped
         if extra and extra.content_type and not includes_page_type(extra.content_type):
             return NOT_A_PAGE
         if host and url.startswith("/") and (normalized_host := normalize_host(host)):
             url = f"https://{normalized_host}{url}"
-        location = normalize_url(url, self._site.base_path, self._site.kept_params)
-        if not isinstance(location, Dropped) and self._hosts and location.host and location.host not in self._hosts:
+        location = normalize_url(url, site.base_path, site.kept_params)
+        if isinstance(location, Dropped):
+            return location
+        if self._hosts and location.host and location.host not in self._hosts:
             return OTHER_HOST
-        return location
+        at = validate_timestamp(parse_log_time(time), self._now)
+        if isinstance(at, Dropped):
+            return at
+        client_address = self._find_client(address, forwarded)
+        if isinstance(client_address, Dropped):
+            return client_address
+        raw = RawView(
+            site,
+            url,
+            at,
+            user_agent[:MAX_AGENT_CHARS] if user_agent and user_agent != EMPTY_FIELD else None,
+            client_address,
+            referrer,
+            method,
+            status,
+            accept,
+            extra.visitor_id if extra else None,
+            (extra and extra.event_id) or self._line_ids.next_id(text),
+        )
+        raw.location = location
+        return build_view(classify_and_identify(raw))
 
-    def find_client(self, address: str, forwarded: str) -> bytes | Dropped | None:
+    def _find_client(self, address: str, forwarded: str) -> bytes | Dropped | None:
         """Returns the client's address, None if it is unknown, or MALFORMED if the forwarding header is cut off."""
         if "," in address:
             return self._choose_hop(address)
@@ -107,7 +114,7 @@ class LineConverter:
             return self._choose_hop(match[1]) if (match := FORWARDED_PATTERN.match(forwarded)) else None
         if forwarded and self._behind_proxies:
             return self._find_client_behind_proxies(address, forwarded)
-        return parse_ip(address)
+        return parse_client_ip(address)
 
     def _choose_hop(self, hops: str) -> bytes | None:
         """Returns the client's address among hops, if the address of the last proxy is unknown.
@@ -116,8 +123,8 @@ class LineConverter:
         """
         if self._behind_proxies:
             client_address = find_client_address(None, [hops], self._proxies)
-            return parse_ip(client_address) if client_address else None
-        addresses = [parse_ip(hop) for hop in hops.split(",")]
+            return parse_client_ip(client_address) if client_address else None
+        addresses = [parse_client_ip(hop) for hop in hops.split(",")]
         if None in addresses:
             return None
         public_addresses = [address for address in addresses if address and not PRIVATE_NETWORKS.get(address)]
@@ -131,7 +138,7 @@ class LineConverter:
         if forwarded.startswith('"') and '"' not in forwarded[1:]:
             return MALFORMED
         match = FORWARDED_PATTERN.match(forwarded)
-        if not match or not all(map(parse_ip, match[1].split(","))):
-            return parse_ip(peer)
+        if not match or not all(map(parse_client_ip, match[1].split(","))):
+            return parse_client_ip(peer)
         client_address = find_client_address(peer, [match[1]], self._proxies)
-        return parse_ip(client_address) if client_address else None
+        return parse_client_ip(client_address) if client_address else None

@@ -12,7 +12,7 @@ from copydesk.analytics.log_import.log_line import LogLine, parse_log_time
 from copydesk.analytics.page_view import Dropped, DropReason
 from copydesk.core.errors import InvalidRequest
 
-SAMPLE_LINES = 400
+SAMPLE_LINES = 200
 """How many lines the detection reads from the start of the first block, and again from all over it."""
 MALFORMED_REASONS = frozenset(
     {DropReason.MALFORMED_LINE, DropReason.BAD_FIELD, DropReason.NO_PATH, DropReason.BAD_TIMESTAMP}
@@ -43,7 +43,11 @@ class DetectedFormat:
     def parse_lines(self, text: str) -> Iterator[LogLine | Dropped | None]:
         """Yields one item per line: the request, why it is dropped, or None for a line that is not a request."""
         parsed_lines = list(self._format.parse_lines(text))
-        unmatched = [number for number, parsed in enumerate(parsed_lines) if not _is_match(parsed)]
+        unmatched = [
+            number
+            for number, parsed in enumerate(parsed_lines)
+            if not isinstance(parsed, LogLine) and (parsed is None or parsed.reason in MALFORMED_REASONS)
+        ]
         self.line_counts[self.name] += len(parsed_lines) - len(unmatched)
         lines = text.split("\n") if unmatched else []
         for number in unmatched:
@@ -143,10 +147,6 @@ def _score_lines(parsed_lines: Iterator[LogLine | Dropped | None]) -> tuple[int,
         elif parsed is not None and parsed.reason not in MALFORMED_REASONS:
             full_matches += 1
     return full_matches, partial_matches
-
-
-def _is_match(parsed: LogLine | Dropped | None) -> bool:
-    return isinstance(parsed, LogLine) or (parsed is not None and parsed.reason not in MALFORMED_REASONS)
 
 
 def _is_full_match(line: LogLine) -> bool:

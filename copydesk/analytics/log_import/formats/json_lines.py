@@ -76,6 +76,7 @@ MAX_FIELD_CHARS = {
 }
 DEFAULT_MAX_FIELD_CHARS = 1 << 16
 MAX_NESTING = 4
+NESTED_TYPES = frozenset({dict, list})
 
 
 class JsonFormat:
@@ -166,6 +167,8 @@ def line_from_fields(text: str, fields: dict[str, Any]) -> LogLine | Dropped:
 
 def parse_record(line: str) -> dict[str, Any] | None:
     """Returns the record without null fields, or None if the line is not a JSON object. Null means missing."""
+    if not line.lstrip().startswith("{"):
+        return None
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -178,7 +181,7 @@ def parse_record(line: str) -> dict[str, Any] | None:
 def flatten_record(record: Record) -> Record:
     """Returns the record with nested records as dotted names, header names in lower case, and the first value of
     lists."""
-    if not any(isinstance(value, dict | list) for value in record.values()):
+    if NESTED_TYPES.isdisjoint(map(type, record.values())):
         return record
     return dict(_flatten(record, "", 0))
 

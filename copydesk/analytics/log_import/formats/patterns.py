@@ -19,8 +19,9 @@ CLASSIC_ELB_PATTERN = re.compile(ELB_FIELDS)
 S3_PATTERN = re.compile(
     r"[0-9a-f]{16,}+ (?P<bucket>\S+) \[(?P<when>[^\]]{19,40})\] (?P<address>\S+) \S+ \S+ "
     r'(?P<operation>[A-Z.\d_]+) (?P<key>\S+) (?:"(?P<request>[^"]*)"|-) (?P<status>\d{3}|-) \S+ \S+ \S+ \S+ \S+ '
-    r'(?:"(?P<referrer>(?:[^"\\]|\\.)*+)"|-) (?:"(?P<agent>(?:[^"\\]|\\.)*+)"|-) \S+(?: \S+)*'
+    r'(?:"(?P<referrer>(?:[^"\\]|\\.)*+)"|-) (?:"(?P<agent>(?:[^"\\]|\\.)*+)"|-)(?: \S+)*'
 )
+"""Later versions add fields at the end; the first had none after the user agent."""
 ENVOY_TAIL = (
     r'"(?P<address>[^"]*)" "(?P<agent>(?:[^"\\]|\\.)*+)" "[^"]*" "(?P<host>[^"]*)" (?:"[^"]*"|\S+)(?P<more>(?: \S+)*)'
 )
@@ -32,6 +33,7 @@ BUNNY_PATTERN = re.compile(
     r"[A-Z_]+\|(?P<status>\d{3})\|(?P<when>\d{10,13})\|\d+\|\d+\|(?P<address>[^|]+)\|(?P<referrer>[^|]*)"
     r"\|(?P<url>[^|]*)\|[^|]*\|(?P<agent>[^|]*)\|[^|]+\|(?:[A-Z]{2}|-|)"
 )
+S3_READ_OPERATIONS = ("REST.GET.OBJECT", "WEBSITE.GET.OBJECT", "REST.HEAD.OBJECT", "WEBSITE.HEAD.OBJECT")
 DEFAULT_PORT_PATTERN = re.compile(r"^(\S+ https?://[^/:]+):(?:80|443)(?=/| |$)")
 LAST_ADDRESS_INDEX = 3
 """Istio's fields after the upstream host are: cluster, local address, own address, the peer's address, server name,
@@ -71,10 +73,14 @@ def adapt_elb(fields: Fields) -> Fields:
 
 
 def adapt_s3(fields: Fields) -> Fields:
-    """Removes the bucket from a path-style URL. Operations other than of objects have no path of a page."""
+    """Removes the bucket from a path-style URL.
+
+    Other operations than reading an object, such as `REST.GET.LOCATION`, become the method, which is no page view.
+    """
     bucket, key = fields.pop("bucket", ""), fields.pop("key", "")
     operation = fields.pop("operation", "")
-    fields.setdefault("request", operation)
+    if "request" not in fields or operation not in S3_READ_OPERATIONS:
+        fields["request"] = f"{operation} /"
     fields.setdefault("status", "000")
     prefix = f" /{bucket}/"
     if prefix in fields["request"] and not key.startswith(f"{bucket}/"):

@@ -35,7 +35,7 @@ FORMATS: dict[str, Callable[[], LogFormat]] = {
     "traefik": partial(JsonFormat, "traefik", vendor_json.TRAEFIK_FIELDS, vendor_json.is_traefik),
     "cloudflare": vendor_json.CloudflareFormat,
     "gcp": partial(JsonFormat, "gcp", vendor_json.GCP_FIELDS, vendor_json.is_gcp),
-    "azure": partial(JsonFormat, "azure", vendor_json.AZURE_FIELDS, vendor_json.is_azure),
+    "azure": vendor_json.AzureFormat,
     "fastly": partial(JsonFormat, "fastly", vendor_json.FASTLY_FIELDS, vendor_json.is_fastly),
     "vercel": vendor_json.VercelFormat,
     "netlify": partial(JsonFormat, "netlify", vendor_json.NETLIFY_FIELDS, vendor_json.is_netlify),

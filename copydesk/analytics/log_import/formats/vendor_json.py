@@ -143,6 +143,26 @@ class CloudflareFormat(JsonFormat):
         )
 
 
+class AzureFormat(JsonFormat):
+    """The access logs of Front Door and Application Gateway, among other logs such as those of the firewall."""
+
+    def __init__(self) -> None:
+        super().__init__("azure", AZURE_FIELDS, is_azure)
+
+    def line_from_record(self, text: str, record: Record) -> LogLine | Dropped:
+        properties = record["properties"]
+        category = record.get("category", "")
+        if isinstance(category, str) and category and not category.lower().endswith("accesslog"):
+            return INTERNAL
+        if properties.get("isReceivedFromClient") in (False, "false"):
+            return INTERNAL  # a request of one server of Front Door to another
+        agent = properties.get("userAgent")
+        if isinstance(agent, str) and "+(" in agent and " " not in agent:
+            # The first version of Application Gateway writes blanks as plus signs.
+            record = {**record, "properties": {**properties, "userAgent": agent.replace("+", " ")}}
+        return super().line_from_record(text, record)
+
+
 class VercelFormat(JsonFormat):
     """Vercel's log drains. A request may have several records, for example with its output; it counts once.
 

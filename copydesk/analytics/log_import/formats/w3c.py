@@ -27,6 +27,7 @@ CLOUDFRONT_COLUMN_PREFIX = "x-edge-"
 EMPTY_FIELD = "-"
 HEADER_PATTERN = re.compile(r"#(Date|Fields):\s*(.*)")
 DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+QUOTED_VALUE_PATTERN = re.compile(r'(?<!\S)(?:"([^"]*+)"|(\S++))(?!\S)')
 PLUS_PATTERN = re.compile(r"\+(\+?)")
 
 
@@ -65,7 +66,7 @@ class W3CFormat(JsonFormat):
         return MALFORMED if record is None else self.line_from_record(line, self._normalize(record, "\t" in line))
 
     def _parse_columns(self, line: str) -> Mapping[str, Any] | None:
-        values = line.split("\t") if "\t" in line else line.split(" ")
+        values = line.split("\t") if "\t" in line else _split_at_blanks(line)
         if not self._accepts(line) or len(values) != len(self._columns):
             return None
         record = dict(zip(self._columns, values, strict=True))
@@ -78,11 +79,11 @@ class W3CFormat(JsonFormat):
         """Joins date and time, and path and query; decodes encoded fields; removes empty fields (`-`)."""
         fields = {name: value for name, value in record.items() if value != EMPTY_FIELD}
         fields["time"] = f"{fields.get('date') or self._date}T{fields.get('time')}Z"
-        if isinstance(query := fields.get("cs-uri-query"), str):
-            fields["cs-uri-stem"] = f"{fields.get('cs-uri-stem', '')}?{query.removeprefix('?')}"
+        if isinstance(query := fields.get("cs-uri-query"), str) and "cs-uri-stem" in fields:
+            fields["cs-uri-stem"] = f"{fields['cs-uri-stem']}?{query.removeprefix('?')}"
         for name in PERCENT_ENCODED_FIELDS if percent_encoded else PLUS_ENCODED_FIELDS:
             if isinstance(value := fields.get(name), str):
-                fields[name] = _decode_percent(value) if percent_encoded else PLUS_PATTERN.sub(r" \1", value)
+                fields[name] = _decode_percent(value) if percent_encoded else _decode_plus(value)
         return fields
 
 
@@ -107,6 +108,17 @@ class CloudFrontFormat(W3CFormat):
 
 def is_cloudfront(columns: tuple[str, ...]) -> bool:
     return any(column.startswith(CLOUDFRONT_COLUMN_PREFIX) for column in columns)
+
+
+def _split_at_blanks(line: str) -> list[str]:
+    """Returns the values of a line. Some servers put values that contain blanks in quotes."""
+    if '"' not in line:
+        return line.split(" ")
+    return [quoted or word for quoted, word in QUOTED_VALUE_PATTERN.findall(line)]
+
+
+def _decode_plus(value: str) -> str:
+    return value if " " in value else PLUS_PATTERN.sub(r" \1", value)
 
 
 def _decode_percent(value: str) -> str:

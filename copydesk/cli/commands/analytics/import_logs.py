@@ -92,10 +92,15 @@ def import_logs(
     """Counts the page views in access logs. You can import a file several times: each line counts once."""
     from copydesk.analytics.ingest.site_registry import COMMAND_WAIT_SECONDS
     from copydesk.analytics.log_import.batches import read_batches
-    from copydesk.analytics.log_import.file_check import check_files
+    from copydesk.analytics.log_import.file_check import UntrustedLog, check_formats
     from copydesk.analytics.log_import.formats import parse_field_map
     from copydesk.analytics.log_import.line_converter import ImportRequest
-    from copydesk.analytics.log_import.loader import ImportTotals, store_batches, withdraw_earlier_import
+    from copydesk.analytics.log_import.loader import (
+        ImportTotals,
+        store_batches,
+        store_trusted_batches,
+        withdraw_earlier_import,
+    )
     from copydesk.analytics.log_import.log_files import copy_streams, total_bytes
     from copydesk.analytics.log_import.reader_process import read_in_subprocess
     from copydesk.analytics.page_paths import normalize_host
@@ -111,7 +116,7 @@ def import_logs(
     with open_configured_desk() as desk, ExitStack() as cleanup:
         loaded_project = desk.projects.get(project)
         hosts = frozenset(map(normalize_host, site_host or ()))
-        copies = {} if force and not replace else cleanup.enter_context(copy_streams(files))
+        copies = cleanup.enter_context(copy_streams(files)) if replace else {}
         import_job = ImportRequest(
             files,
             desk.sites.for_project(loaded_project),
@@ -122,9 +127,7 @@ def import_logs(
             field_map,
             copies,
         )
-        file_facts = check_files(import_job, force=force)
-        if not json:
-            _print_formats(file_facts)
+        check_formats(import_job)
         size = total_bytes(files, copies)
         view_batches = (
             read_in_subprocess(import_job) if size and size >= MIN_SUBPROCESS_BYTES else read_batches(import_job)
@@ -132,14 +135,23 @@ def import_logs(
         store = None if dry_run else desk.store
         if store:
             desk.sites.apply_ai_classes(loaded_project, store, timeout_seconds=COMMAND_WAIT_SECONDS)
-        if store and replace:
-            tally.replaced = withdraw_earlier_import(import_job, store)
+
+        def withdraw_if_replaced() -> None:
+            if store and replace:
+                tally.replaced = withdraw_earlier_import(import_job, store)
+
         memory.tune_garbage_collector()
         try:
             with _show_progress(tally, size) as report_progress:
-                store_batches(view_batches, store, tally, report_progress)
+                if force:
+                    withdraw_if_replaced()
+                    store_batches(view_batches, store, tally, report_progress)
+                else:
+                    store_trusted_batches(view_batches, store, tally, report_progress, withdraw_if_replaced)
         except KeyboardInterrupt:
             interrupted = True
+        except UntrustedLog:
+            raise
         except UserFacingError as error:
             raise UserFacingError(
                 f"{error} {tally.views:,} views were counted before the error. {RESUME_HINT}"
@@ -147,10 +159,11 @@ def import_logs(
         finally:
             memory.unfreeze()
     facts = _build_summary(tally, files, time.monotonic() - began, dry_run=dry_run, interrupted=interrupted)
-    facts["formats"] = _summarize_formats(file_facts)
+    facts["formats"] = _summarize_formats(tally.files)
     if json:
         print_json(facts)
     else:
+        _print_formats(tally.files)
         _print_summary(facts)
     if replace and tally.duplicates:
         typer.echo(
