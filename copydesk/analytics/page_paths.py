@@ -28,14 +28,24 @@ INDEX_FILE_NAMES = frozenset(
 )
 MARKDOWN_SUFFIXES = (".md", ".mdx", ".markdown")
 LLMS_FILE_NAMES = frozenset({"llms.txt", "llms-full.txt"})
-ASSET_EXTENSION_PATTERN = re.compile(
-    r"(?:7z|apk|atom|avi|avif|bin|bmp|br|bz2|cjs|css|csv|cur|deb|dmg|docx?|eot|epub|exe|flac|gif|gz|ico|ics|ipa|jar"
-    r"|jpe?g|js|jsonl?|jxl|less|log|m4a|m4v|map|mjs|mkv|mov|mp3|mp4|mpeg|msi|ndjson|odt|ogg|ogv|opus|otf|pdf|pkg|png"
-    r"|pptx?|pyc?|rar|rdf|rpm|rss|rtf|scss|sh|svg|swf|tar|tgz|tiff?|toml|ts|tsv|ttf|txt|wasm|wav|webm|webmanifest|webp"
-    r"|whl|woff2?|xlsx?|xml|xsl|xz|ya?ml|zip|zst)",
-    re.IGNORECASE,
+PAGE_EXTENSIONS = frozenset(
+    {
+        *("html", "htm", "xhtml", "xht", "shtml", "shtm", "mhtml", "php", "php5", "php7", "phtml", "asp", "aspx"),
+        *("jsp", "jspx", "jsf", "xhtm", "cfm", "cfml", "cgi", "pl", "do", "action", "faces", "adp"),
+        *("md", "mdx", "markdown", "mkd", "adoc", "asciidoc", "rst", "mdown"),
+    }
 )
-"""Matches file extensions of assets and data."""
+"""File extensions of pages. A path with any other extension is an asset or data."""
+NAME_ENDINGS = frozenset({"com", "net", "org", "io", "ai", "dev", "app", "co", "cloud"})
+"""Endings of names that pages are about, such as /integrations/monday.com. They are not file extensions."""
+NUMERIC_EXTENSIONS = frozenset({"7z", "3gp", "3g2", "3mf", "3ds"})
+FILE_EXTENSION_PATTERN = re.compile(r"[a-z][a-z0-9_~]{0,15}|[A-Z][A-Z0-9_~]{0,15}", re.ASCII)
+"""Extensions begin with a letter and have one case: /v1.2 and /api/System.String have none."""
+VERSION_PATTERN = re.compile(
+    r"(?:.*[-_ ])?v?\d+(?:\.\d+)*(?:\.x|[.-]?(?:alpha|beta|rc|pre|preview|next|dev|lts|final|post)[.-]?\d*)",
+    re.IGNORECASE | re.ASCII,
+)
+"""Matches versions that end with letters, such as 10.x and 2.0.rc1."""
 MAX_INDEX_NAME_CHARS = max(map(len, INDEX_FILE_NAMES))
 INTERNAL_FOLDERS = (".well-known", "_next", "_nuxt", "_vercel", "_astro", "cdn-cgi")
 """First path segments under which frameworks and CDNs serve their files, with or without an extension."""
@@ -169,8 +179,20 @@ def _is_page(segments: list[str]) -> bool:
         return True
     if segments[0] in INTERNAL_FOLDERS:
         return False
-    _, dot, extension = segments[-1].rpartition(".")
-    return segments[-1].lower() in LLMS_FILE_NAMES or not (dot and ASSET_EXTENSION_PATTERN.fullmatch(extension))
+    return segments[-1].lower() in LLMS_FILE_NAMES or not _is_file_name(segments[-1])
+
+
+def _is_file_name(segment: str) -> bool:
+    """Returns whether a path segment is the name of a file that is not a page, judging by its extension."""
+    stem, dot, extension = segment.rpartition(".")
+    if not dot or not extension:
+        return False
+    if not FILE_EXTENSION_PATTERN.fullmatch(extension):
+        return extension.lower() in NUMERIC_EXTENSIONS
+    extension = extension.lower()
+    if extension in PAGE_EXTENSIONS or (stem and extension in NAME_ENDINGS):
+        return False
+    return not VERSION_PATTERN.fullmatch(segment)
 
 
 def _detect_format(segments: list[str]) -> PageFormat:

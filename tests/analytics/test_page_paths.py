@@ -104,10 +104,42 @@ def test_form_follows_from_the_file_extension() -> None:
         *("/app.js", "/a/style.CSS", "/logo.svg", "/x.pdf", "/data.json", "/favicon.ico"),
         *("/robots.txt", "/sitemap.xml", "/feed.rss", "/.well-known/security", "/cdn-cgi/trace"),
         *("/_next/image?url=a", "/a?_rsc=1x2y"),
+        *("/model.gltf", "/notebook.ipynb", "/table.parquet", "/app.wasm", "/x.7z", "/clip.3gp", "/PHOTO.HEIC"),
+        *("/a/b.lottie", "/.env", "/backup.sql", "/schema.graphql", "/openapi.yaml", "/id.asc", "/setup.sh"),
+        *("/data.geojson", "/v1.2.zip", "/app-2.0.dmg", "/archive.tar.zst", "/key.pem", "/release.mobileconfig"),
     ],
 )
 def test_asset_paths_are_refused(url: str) -> None:
     assert find_drop_reason(url) is DropReason.NOT_A_PAGE
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "/guide",
+            "/guide.html",
+            "/a.htm",
+            "/a.xhtml",
+            "/index.php/x",
+            "/page.php",
+            "/page.aspx",
+            "/page.jsp",
+            "/a.cfm",
+        ),
+        *("/v1.2", "/docs/10.x", "/2.0.0-rc1", "/release-1.4.beta", "/3.12", "/notes/v2.x", "/2026.11", "/1.0.dev3"),
+        *(
+            "/integrations/monday.com",
+            "/vs/socket.io",
+            "/api/System.String",
+            "/api/Newtonsoft.Json",
+            "/a.",
+            "/node-v20",
+        ),
+    ],
+)
+def test_pages_have_a_known_extension_or_none(url: str) -> None:
+    assert clean_path(url)
 
 
 @pytest.mark.parametrize("url", ["/a%00b", "/a\nb", "/%ff%fe", "/a%C0%AF", "/\ud800", "/a%7f", "/%C2%85"])

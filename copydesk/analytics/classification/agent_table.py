@@ -12,7 +12,7 @@ from typing import Any
 
 from copydesk.analytics.page_view import VisitorClass
 
-WORD_PATTERN = re.compile(r"[\w-]+")
+WORD_PATTERN, WORD_PART_PATTERN = re.compile(r"[\w-]+"), re.compile(r"\w+")
 
 
 class TokenMatch(StrEnum):
@@ -69,6 +69,19 @@ class Signer:
     """Ed25519 public keys in base64url, as in the field `x` of a JWK."""
 
 
+@dataclass(frozen=True, slots=True)
+class SignerDomain:
+    """A domain that a `Signature-Agent` header names. Without keys, the header is a claim, not a proof."""
+
+    domain: str
+    agent: str
+    operator: str
+    kind: VisitorClass
+    source: str
+    seen: str
+    date: date
+
+
 class AgentTable:
     def __init__(self, text: str) -> None:
         data = tomllib.loads(text)
@@ -76,23 +89,47 @@ class AgentTable:
         self.entries = tuple(row for group in data["agents"] for row in _expand_group(group))
         self.accept_rules = tuple(AcceptRule(**rule) for rule in data["accepts"])
         self.signers = tuple(_parse_signer(signer) for signer in data["signers"])
-        self._entries_by_word: dict[str, list[tuple[int, str, AgentEntry]]] = {}
+        self.signer_domains = tuple(_parse_signer_domain(domain) for domain in data["signer_domains"])
+        self._entries_by_word = {pattern: self._index(pattern) for pattern in (WORD_PATTERN, WORD_PART_PATTERN)}
+
+    def _index(self, word_pattern: re.Pattern[str]) -> dict[str, list[tuple[int, str, AgentEntry]]]:
+        """Returns the entries with their positions, by the first words of their tokens."""
+        index: dict[str, list[tuple[int, str, AgentEntry]]] = {}
         for position, row in enumerate(self.entries):
-            first_word = WORD_PATTERN.match(row.token)
+            first_word = word_pattern.match(row.token)
             assert first_word, f"{row.token!r} must begin with a letter or digit"
-            self._entries_by_word.setdefault(first_word[0].lower(), []).append((position, row.token.lower(), row))
+            index.setdefault(first_word[0].lower(), []).append((position, row.token.lower(), row))
+        return index
 
     def find(self, user_agent: str) -> AgentEntry | None:
-        """Returns the first entry of the table whose token occurs in the user agent as a separate word."""
+        """Returns the first entry of the table whose token occurs in the user agent as a separate word.
+
+        If there is none, a hyphen counts as a word boundary too: `Agent-NovaAct/0.9` contains the token NovaAct.
+        """
         text = user_agent.lower()
+        entry = self._find(text, WORD_PATTERN)
+        return self._find(text, WORD_PART_PATTERN) if entry is None and "-" in text else entry
+
+    def _find(self, text: str, word_pattern: re.Pattern[str]) -> AgentEntry | None:
         best = None
         best_position = len(self.entries)
-        for word in WORD_PATTERN.finditer(text):
-            for position, token, entry in self._entries_by_word.get(word[0], ()):
-                if position < best_position and _token_matches(text, token, word.start(), entry.match):
+        for word in word_pattern.finditer(text):
+            for position, token, entry in self._entries_by_word[word_pattern].get(word[0], ()):
+                if position < best_position and _token_matches(text, token, word.start(), entry.match, word_pattern):
                     best = entry
                     best_position = position
         return best
+
+    def find_token(self, token: str) -> AgentEntry | None:
+        return next((entry for entry in self.entries if entry.token.lower() == token.lower()), None)
+
+    def find_agent(self, agent: str, operator: str) -> AgentEntry | None:
+        return next((entry for entry in self.entries if (entry.agent, entry.operator) == (agent, operator)), None)
+
+    def find_signer_domain(self, host: str) -> SignerDomain | None:
+        """Returns the longest domain of the table that the host is or is below."""
+        matches = [known for known in self.signer_domains if f".{host}".endswith(f".{known.domain}")]
+        return max(matches, key=lambda known: len(known.domain), default=None)
 
 
 @cache
@@ -101,9 +138,9 @@ def load_agent_table() -> AgentTable:
     return AgentTable(files("copydesk.analytics.classification").joinpath("agents.toml").read_text("utf-8"))
 
 
-def _token_matches(text: str, token: str, start: int, match: TokenMatch) -> bool:
+def _token_matches(text: str, token: str, start: int, match: TokenMatch, word_pattern: re.Pattern[str]) -> bool:
     end = start + len(token)
-    if not text.startswith(token, start) or WORD_PATTERN.match(text, end):
+    if not text.startswith(token, start) or word_pattern.match(text, end):
         return False
     if match is TokenMatch.PRODUCT:
         return text.startswith("/", end)
@@ -141,4 +178,10 @@ def _parse_signer(data: Mapping[str, Any]) -> Signer:
         data["seen"],
         data["date"],
         tuple(data["keys"]),
+    )
+
+
+def _parse_signer_domain(data: Mapping[str, Any]) -> SignerDomain:
+    return SignerDomain(
+        **{**{key: value for key, value in data.items() if key != "class"}, "kind": VisitorClass(data["class"])}
     )

@@ -6,6 +6,7 @@ The keys come from the agent table; nothing is fetched here.
 import base64
 import binascii
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,10 +23,12 @@ from http_message_signatures import (
 )
 
 from copydesk.analytics.classification.agent_table import Signer
+from copydesk.analytics.classification.classifier import CLAIM_PREFIX
 
 SIGNATURE_TAG = "web-bot-auth"
 MAX_SIGNATURE_HEADER_CHARS = 4096
 MAX_SIGNATURE_AGE = timedelta(days=1)
+SIGNATURE_AGENT_PATTERN = re.compile(r"https://([\w.-]{1,253})", re.ASCII)
 SIGNATURE_HEADERS = ("signature-agent", "signature-input", "signature")
 
 
@@ -93,6 +96,17 @@ def is_signed(headers: Mapping[str, str]) -> bool:
         and "signature" in headers
         and all(len(headers.get(name, "")) <= MAX_SIGNATURE_HEADER_CHARS for name in SIGNATURE_HEADERS)
     )
+
+
+def find_claimed_signer(headers: Mapping[str, str]) -> str | None:
+    """Returns the host that a signed request names in `Signature-Agent`, with CLAIM_PREFIX; None if it is unsigned.
+
+    The host is a claim, because the signature is not verified. `headers` has lower-case names.
+    """
+    if not is_signed(headers):
+        return None
+    match = SIGNATURE_AGENT_PATTERN.search(headers.get("signature-agent", ""))
+    return CLAIM_PREFIX + (match[1].lower() if match else "")
 
 
 def parse_key_directory(published: bytes) -> tuple[str, ...]:

@@ -12,20 +12,25 @@ from copydesk.analytics.page_view import Classification, VisitorClass
 
 MAX_CACHED_AGENTS = 1 << 14
 MAX_AGENT_CHARS = 1024
+CLAIM_PREFIX = "claimed:"
+"""Marks a signer that a request names and whose signature is not verified."""
 MARKDOWN_TYPE_PATTERN = re.compile(r"(?:^|[\s,])text/(?:x-)?markdown(?![^\s,;])", re.IGNORECASE)
 BOT_WORD_PATTERN = re.compile(
-    r"(?<!cu)(?<!x)bot(?![a-z\d]|[ _](?:\d|tab|build|plus))|crawl(?:er|ing)?(?![a-z])|spider(?! ?\d)"
+    r"(?<!cu)(?<!x)bot(?![a-z\d]|[ _](?:\d+(?!\.?\d)|tab|build|plus))|crawl(?:er|ing)?(?![a-z])|spider(?! ?\d)"
     r"|scrap(?:er|ing)|slurp|headless"
-    r"|like gecko; (?!opera)|https?:(?!//(?:bsalsa|www\.qtweb))",
+    r"|like gecko; (?!opera|\w{1,20}explorer|googleweblight)|https?:(?!//(?:bsalsa|www\.qtweb))",
     re.IGNORECASE,
 )
-"""Words of bots. Exceptions: Cubot and XBot are phone makers, Spider is a tablet, and two old browsers have a URL in
-their user agent."""
+"""Words of bots, and `bot 1.1`. Exceptions: `bot 54` is a phone, Cubot and XBot are phone makers, Spider is a tablet,
+and two old browsers have a URL in their user agent."""
 BROWSER_PATTERN = re.compile(
-    r"applewebkit|khtml|gecko/|msie \d|trident/|presto/|netfront|hbbtv/|goanna|servo/|browser/\d"
+    r"applewebkit|khtml|gecko/|msie \d|trident/|presto/|netfront|hbbtv/|goanna|servo/|konqueror/"
+    r"|(?<!agent)(?<!agent-)(?<!agentcore-)browser/\d|^mozilla/[45]\.0$"
     r"|^mozilla/\d.{0,20}\((?:[^()]{0,60}; ?)?(?:win|mac|x11|linux|os/2|amiga|beos|risc|playstation|nintendo)",
     re.IGNORECASE,
 )
+PERSON_PROXY_LISTS = frozenset({"google-user-triggered", "google-user-triggered-google"})
+"""Lists of addresses from which people read too, because Google fetches pages for them with their user agent."""
 
 CrawlerLookup = Callable[[str], VisitorClass | None]
 """Looks up a user agent in an external list, for agents that our table does not have."""
@@ -72,12 +77,54 @@ class Classifier:
         if signer and (signed := self._classification_by_signer.get(signer)):
             return signed
         claim = self._classify_claim_cached(user_agent, normalize_markdown_accept(accept), page_format, has_visitor_id)
+        if signer and signer.startswith(CLAIM_PREFIX):
+            claim = self._classify_claimed_signer(signer.removeprefix(CLAIM_PREFIX), claim)
         if address and (range_list := self._ranges.get(address)):
+            if range_list.name in PERSON_PROXY_LISTS and claim.kind is VisitorClass.HUMAN:
+                return claim
             if (
                 range_list.operator == claim.operator
             ):  # the address confirms the claim, which is more specific than the list
                 return Classification(claim.kind, claim.agent, claim.operator, f"address:{range_list.name}")
             return Classification(range_list.kind, range_list.agent, range_list.operator, f"address:{range_list.name}")
+        return claim
+
+    def reclassify(self, rule: str, agent: str, operator: str) -> Classification | None:
+        """Returns the class that the current table gives to views that this rule classified.
+
+        None if it cannot be known without the request, of which only the rule and the agent are stored.
+        """
+        rule_kind, _, name = rule.partition(":")
+        if rule_kind == "token":
+            return self._reclassify_token(name)
+        if rule_kind == "signature":
+            return self._classification_by_signer.get(name)
+        if rule_kind == "address" and name not in PERSON_PROXY_LISTS:
+            return self._reclassify_address(name, agent, operator)
+        return None
+
+    def _reclassify_token(self, token: str) -> Classification | None:
+        entry = self._table.find_token(token)
+        if entry is None:
+            return None
+        if entry.kind is VisitorClass.HUMAN:
+            return Classification(VisitorClass.HUMAN, "Browser", "", "browser")
+        return Classification(entry.kind, entry.agent, entry.operator, f"token:{entry.token}")
+
+    def _reclassify_address(self, list_name: str, agent: str, operator: str) -> Classification | None:
+        range_list = next((known for known in self._ranges.lists if known.name == list_name), None)
+        if range_list is None:
+            return None
+        if operator == range_list.operator and (entry := self._table.find_agent(agent, operator)):
+            return Classification(entry.kind, entry.agent, entry.operator, f"address:{list_name}")
+        return Classification(range_list.kind, range_list.agent, range_list.operator, f"address:{list_name}")
+
+    def _classify_claimed_signer(self, host: str, claim: Classification) -> Classification:
+        """Returns the class of a signer without a verified signature. An unknown signer is not a person."""
+        if known := self._table.find_signer_domain(host):
+            return Classification(known.kind, known.agent, known.operator, f"signature-agent:{known.domain}")
+        if claim.kind is VisitorClass.HUMAN:
+            return Classification(VisitorClass.OTHER, "Signing agent", "", "signature-agent:unknown")
         return claim
 
     def _classify_claim(

@@ -49,7 +49,7 @@ class RawView(msgspec.Struct, gc=False):
     purpose: str | None = None
     """The header `Sec-Purpose`, `Purpose` or `X-Moz`; None unless we received the visitor's request ourselves."""
     signer: str | None = None
-    """The host that signed the request, as `bot_signatures` verified it."""
+    """The host that signed the request, as `bot_signatures` verified it, or with CLAIM_PREFIX as it claims."""
     location: PageLocation = UNKNOWN_LOCATION
     classification: Classification = UNCLASSIFIED
     visitor: int | None = None

@@ -1,19 +1,21 @@
 """Reads log files into batches of views. Every line is counted, as a view or with the reason why it was dropped."""
 
-from collections.abc import Generator, Iterator
+import pickle
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from copydesk.analytics.log_import.formats import AUTO_FORMAT, FORMATS, LogFormat, detect_format
-from copydesk.analytics.log_import.line_converter import ImportRequest, LineConverter
-from copydesk.analytics.log_import.log_files import LogFile, TextBlock, is_stream, open_log_file
+from copydesk.analytics.log_import.file_check import FileFacts, choose_format, parse_block
+from copydesk.analytics.log_import.formats import MALFORMED_REASONS, LogFormat
+from copydesk.analytics.log_import.line_converter import EMPTY_FIELD, ImportRequest, LineConverter
+from copydesk.analytics.log_import.log_files import LogFile, open_log_file
 from copydesk.analytics.log_import.log_line import LogLine
 from copydesk.analytics.page_view import Dropped, DropReason, PageView
 
 VIEWS_PER_BATCH = 10_000
 """A batch ends after the block in which it reaches this many views."""
+NO_AGENT = ("", EMPTY_FIELD)
 MAX_BYTES_PER_BATCH = 8_000_000
 """A batch also ends after this many bytes, even with few views, so that the progress display advances."""
-TORN_LINE = Dropped(DropReason.TORN_LINE)
 
 
 @dataclass
@@ -29,24 +31,29 @@ class ImportBatch:
     """Bytes read from disk, before decompression."""
     read_errors: list[str] = field(default_factory=list)
     """Files that could not be read to the end, with the reasons."""
+    files: list[FileFacts] = field(default_factory=list)
+    """The files that end in this batch."""
+    encoded_views: bytes = b""
+    """The views as another process sent them, if `views` is empty. Decoding them is not needed to keep them."""
+
+    def take_views(self) -> list[PageView]:
+        return decode_views(self.encoded_views) if self.encoded_views else self.views
 
 
-def check_files(request: ImportRequest) -> None:
-    """Checks that all files are readable logs, before anything is stored.
+def encode_views(views: list[PageView]) -> bytes:
+    """Pickles views as plain tuples, which is much faster."""
+    return pickle.dumps([tuple(view) for view in views], pickle.HIGHEST_PROTOCOL)
 
-    Skips streams, which can be read only once.
-    """
-    for name in request.file_names:
-        if not is_stream(name):
-            with open_log_file(name) as log_file:
-                _choose_format(request, next(log_file.read_blocks(), None), log_file)
+
+def decode_views(data: bytes) -> list[PageView]:
+    return list(map(PageView._make, pickle.loads(data)))  # noqa: S301 - from our own process or file
 
 
 def read_batches(request: ImportRequest) -> Iterator[ImportBatch]:
     """Yields the batches of all files. Small files share a batch."""
     batch = ImportBatch()
     for name in request.file_names:
-        with open_log_file(name) as log_file:
+        with open_log_file(name, request.copies.get(name)) as log_file:
             batch = yield from _read_file(request, log_file, batch)
     yield batch
 
@@ -56,24 +63,36 @@ def _read_file(
 ) -> Generator[ImportBatch, None, ImportBatch]:
     """Yields full batches. Continues the batch of the previous file, and returns the batch for the next file."""
     convert = LineConverter(request).convert
+    facts = FileFacts(log_file.name)
     line_number = 0
     counted_bytes = 0
     log_format: LogFormat | None = None
     for block in log_file.read_blocks():
-        log_format = log_format or _choose_format(request, block, log_file)
-        for parsed in _parse_block(log_format, block, log_file):
+        log_format = log_format or choose_format(request, block, log_file.name)
+        views: list[PageView] = []
+        dropped: dict[DropReason, int] = {}
+        for parsed in parse_block(log_format, block, log_file):
             line_number += 1
             if parsed is None:
                 continue
-            batch.lines += 1
-            outcome = convert(parsed) if isinstance(parsed, LogLine) else parsed
-            if isinstance(outcome, PageView):
-                batch.views.append(outcome)
-            elif outcome.reason in batch.dropped:
-                batch.dropped[outcome.reason] += 1
+            outcome: PageView | Dropped
+            if isinstance(parsed, LogLine):
+                outcome = convert(parsed)
+                if isinstance(outcome, PageView):
+                    views.append(outcome)
+                    if outcome.visitor is None or parsed.user_agent in NO_AGENT:
+                        _count_unidentified(facts, outcome, parsed)
+                    continue
             else:
-                batch.dropped[outcome.reason] = 1
-                batch.samples[outcome.reason] = f"{log_file.name}:{line_number}"
+                outcome = parsed
+            if outcome.reason in dropped:
+                dropped[outcome.reason] += 1
+            else:
+                dropped[outcome.reason] = 1
+                batch.samples.setdefault(outcome.reason, f"{log_file.name}:{line_number}")
+                if not facts.first_malformed and outcome.reason in MALFORMED_REASONS:
+                    facts.first_malformed = line_number
+        _add_block(batch, facts, views, dropped)
         batch.bytes_read += log_file.bytes_read - counted_bytes
         counted_bytes = log_file.bytes_read
         if len(batch.views) >= VIEWS_PER_BATCH or batch.bytes_read >= MAX_BYTES_PER_BATCH:
@@ -82,18 +101,23 @@ def _read_file(
     batch.bytes_read += log_file.bytes_read - counted_bytes
     if log_file.read_error:
         batch.read_errors.append(f"{log_file.name}: {log_file.read_error}")
+    facts.set_format(log_format or choose_format(request, None, log_file.name))
+    batch.files.append(facts)
     return batch
 
 
-def _parse_block(log_format: LogFormat, block: TextBlock, log_file: LogFile) -> Iterator[LogLine | Dropped | None]:
-    if block.ended or (not log_file.read_error and log_format.is_complete(block.text)):
-        return log_format.parse_lines(block.text)
-    return iter((TORN_LINE,))
+def _add_block(batch: ImportBatch, facts: FileFacts, views: list[PageView], dropped: Mapping[DropReason, int]) -> None:
+    batch.views += views
+    batch.lines += len(views) + sum(dropped.values())
+    facts.views += len(views)
+    facts.lines += len(views)
+    facts.add_dropped(dropped)
+    for reason, count in dropped.items():
+        batch.dropped[reason] = batch.dropped.get(reason, 0) + count
 
 
-def _choose_format(request: ImportRequest, block: TextBlock | None, log_file: LogFile) -> LogFormat:
-    return (
-        detect_format(block.text if block else "", log_file.name)
-        if request.format == AUTO_FORMAT
-        else FORMATS[request.format]()
-    )
+def _count_unidentified(facts: FileFacts, view: PageView, line: LogLine) -> None:
+    """Counts a view that lacks the visitor's address or agent. A visitor id replaces both."""
+    facts.without_address += view.visitor is None
+    if not (line.extra and line.extra.visitor_id):
+        facts.without_agent += line.user_agent in NO_AGENT

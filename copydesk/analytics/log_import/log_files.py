@@ -1,10 +1,12 @@
 """Reads log files in blocks of whole lines: plain or gzip, of any size, in bounded memory, even if damaged."""
 
+import shutil
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO, NamedTuple
 
 from copydesk.core.errors import NotFound
@@ -57,6 +59,10 @@ class LogFile:
         if remainder:
             yield TextBlock(_decode(remainder), ended=False)
 
+    def copy_to(self, target: BinaryIO) -> None:
+        """Copies the bytes as they are, compressed or not."""
+        shutil.copyfileobj(self._file, target, BLOCK_BYTES)
+
     def _read_chunks(self) -> Iterator[bytes]:
         chunk = self._read_block()
         if chunk.startswith(GZIP_MAGIC):
@@ -99,18 +105,34 @@ class LogFile:
 
 
 @contextmanager
-def open_log_file(name: str) -> Iterator[LogFile]:
-    """Opens a file, or standard input for `-`. Raises FileNotReadable with a one-sentence message."""
-    if name == STANDARD_INPUT:
-        yield LogFile("standard input", sys.stdin.buffer)
+def open_log_file(name: str, copy: str | None = None) -> Iterator[LogFile]:
+    """Opens a file, or standard input for `-`. Raises FileNotReadable with a one-sentence message.
+
+    `copy` is the path of a copy of a stream, which is read instead.
+    """
+    shown_name = "standard input" if name == STANDARD_INPUT else name
+    if name == STANDARD_INPUT and copy is None:
+        yield LogFile(shown_name, sys.stdin.buffer)
         return
     try:
-        file = Path(name).open("rb")  # noqa: SIM115 - closed below; only errors of opening are translated here
+        file = Path(copy or name).open("rb")  # noqa: SIM115 - closed below; only errors of opening are translated here
         file.peek(1)
     except OSError as error:
         raise FileNotReadable(f"Cannot read {name}: {(error.strerror or str(error)).lower()}.") from error
     with file:
-        yield LogFile(name, file)
+        yield LogFile(shown_name, file)
+
+
+@contextmanager
+def copy_streams(names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Copies streams to temporary files, because a log is read twice. Yields the paths of the copies by name."""
+    with TemporaryDirectory(prefix="copydesk-import-") as folder:
+        copies: dict[str, str] = {}
+        for name in dict.fromkeys(filter(is_stream, names)):
+            copies[name] = str(Path(folder) / str(len(copies)))
+            with open_log_file(name) as log_file, Path(copies[name]).open("wb") as copy:
+                log_file.copy_to(copy)
+        yield copies
 
 
 def is_stream(name: str) -> bool:
@@ -119,9 +141,10 @@ def is_stream(name: str) -> bool:
     return name == STANDARD_INPUT or (path.exists() and not path.is_file() and not path.is_dir())
 
 
-def total_bytes(names: Sequence[str]) -> int | None:
-    """Returns the size of all files, or None if one is a stream."""
-    return None if any(map(is_stream, names)) else sum(Path(name).stat().st_size for name in names)
+def total_bytes(names: Sequence[str], copies: Mapping[str, str]) -> int | None:
+    """Returns the size of all files, or None if one is a stream without a copy."""
+    paths = [copies.get(name, name) for name in names]
+    return None if any(map(is_stream, paths)) else sum(Path(path).stat().st_size for path in paths)
 
 
 def _decode(lines: bytes) -> str:

@@ -9,9 +9,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from queue import Empty, Queue
 
-from copydesk.analytics.log_import.batches import ImportBatch, read_batches
+from copydesk.analytics.log_import.batches import ImportBatch, encode_views, read_batches
 from copydesk.analytics.log_import.line_converter import ImportRequest
-from copydesk.analytics.page_view import PageView
 from copydesk.core.errors import UserFacingError
 from copydesk.core.runtime import memory
 
@@ -25,7 +24,7 @@ class ReaderDied(UserFacingError):
 
 
 def read_in_subprocess(request: ImportRequest) -> Iterator[ImportBatch]:
-    """Yields the batches of `read_batches` from a subprocess.
+    """Yields the batches of `read_batches` from a subprocess, with encoded views.
 
     The subprocess reads a few batches ahead, and is terminated when the caller stops iterating.
     """
@@ -73,20 +72,17 @@ def _send_batches(request: ImportRequest, sending_end: Connection) -> None:
 
 
 def _encode_batch(batch: ImportBatch) -> bytes:
-    """Pickles a batch, with its views as plain tuples, which pickle much faster."""
-    views = batch.views
+    """Pickles a batch, with its views pickled separately, so that they can be kept without decoding them."""
+    batch.encoded_views = encode_views(batch.views) if batch.views else b""
     batch.views = []
-    return pickle.dumps((batch, [tuple(view) for view in views]), pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)
 
 
 def _decode_batch(data: bytes) -> ImportBatch | None:
     if data == READER_ENDED:
         raise ReaderDied
     message = pickle.loads(data)  # noqa: S301 - from our own process
-    if message is None:
-        return None
     if isinstance(message, str):
         raise UserFacingError(message)
-    batch: ImportBatch = message[0]
-    batch.views = list(map(PageView._make, message[1]))
+    batch: ImportBatch | None = message
     return batch

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -105,6 +106,28 @@ class DayRange:
 ALL_DAYS = DayRange()
 
 
+@dataclass(frozen=True)
+class Reclassification:
+    """A new class for the views that a rule classified as this agent."""
+
+    rule: str
+    agent: str
+    operator: str
+    kind: str
+    new_rule: str
+    new_agent: str
+    new_operator: str
+    new_kind: str
+
+
+@dataclass(frozen=True)
+class Correction:
+    views: int
+    """How many views were corrected."""
+    skipped_days: tuple[int, ...] = ()
+    """Days that were not corrected, because some of their raw views were deleted."""
+
+
 class StoreFull(StoreUnavailable):
     code = "store_full"
     message = (
@@ -125,6 +148,18 @@ class StoreDamaged(StoreUnavailable):
 class StoreSchemaNewer(StoreUnavailable):
     code = "store_newer"
     message = "The analytics store was written by a newer version of Copydesk. Upgrade this server."
+
+
+class RawViewsDeleted(RequestError):
+    message = "Raw views of these days were deleted, so their numbers cannot be corrected."
+
+    @classmethod
+    def for_days(cls, days: Sequence[int]) -> "RawViewsDeleted":
+        first_day = date.fromordinal(date(1970, 1, 1).toordinal() + days[0]).isoformat()
+        return cls(
+            f"Raw views of {len(days)} of these days (the first is {first_day}) were deleted, so their numbers cannot "
+            "be corrected. Nothing was changed."
+        )
 
 
 class DayOutOfRange(RequestError):
@@ -217,6 +252,18 @@ class Store(Protocol):
         """Deletes folded raw views of days before this day, of these projects (None means all). Returns how many.
 
         Reports keep their numbers, except `list_rules`.
+        """
+
+    def withdraw_views(self, project_id: str, events: Sequence[int]) -> int:
+        """Deletes the views of these events, so that the events can be logged again. Returns how many.
+
+        Raises RawViewsDeleted, and changes nothing, if raw views of their days were deleted.
+        """
+
+    def reclassify_views(self, project_id: str, changes: Sequence[Reclassification], version: str) -> Correction:
+        """Gives raw views another class, and the version of the agent table that it is from.
+
+        Skips days of which raw views were deleted.
         """
 
     def forget_project(self, project_id: str) -> None:

@@ -101,7 +101,7 @@ MOVED_TABLES = (
         "views",
         {**PROJECT_COLUMN, "at": "Int64", "path": "String", **KIND_COLUMN, **AGENT_COLUMNS, **RULE_COLUMNS,
          "visitor": "UInt64", "host": "String",
-         "referrer": "String"},
+         "referrer": "String", "event": "Nullable(UInt64)"},
         shard_column="visitor",
         aggregate="count",
     ),

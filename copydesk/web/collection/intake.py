@@ -180,8 +180,12 @@ class ViewIntake:
         return run_pipeline(raw)
 
     async def _find_signer(self, request: CollectRequest) -> str | None:
+        from copydesk.analytics.classification.bot_signatures import find_claimed_signer
+
         url = self._desk.settings.base_url + request.target
-        return await run_in_thread(self._signer_directory.find_signer, request.method, url, dict(request.headers))
+        headers = dict(request.headers)
+        verified = await run_in_thread(self._signer_directory.find_signer, request.method, url, headers)
+        return verified or find_claimed_signer(headers)
 
     @cached_property
     def _signer_directory(self) -> "KeyDirectory":

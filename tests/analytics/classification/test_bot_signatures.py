@@ -16,9 +16,11 @@ from copydesk.analytics.classification.bot_signatures import (
     InvalidKeyDirectory,
     KeyDirectory,
     SignedRequest,
+    find_claimed_signer,
     parse_key_directory,
     thumbprint,
 )
+from copydesk.analytics.classification.classifier import CLAIM_PREFIX
 from copydesk.analytics.page_view import VisitorClass
 
 PRIVATE, STRANGER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
@@ -154,3 +156,19 @@ def test_published_key_directory_is_parsed() -> None:
 def test_malformed_key_directory_is_refused(payload: bytes) -> None:
     with pytest.raises(InvalidKeyDirectory, match="not a directory of signing keys"):
         parse_key_directory(payload)
+
+
+@pytest.mark.parametrize(
+    ("agent", "host"),
+    [
+        ('"https://chatgpt.com"', "chatgpt.com"),
+        ('g="https://agent.bot.goog"', "agent.bot.goog"),
+        ("https://Bot.DuckDuckGo.com/x", "bot.duckduckgo.com"),
+        ("", ""),
+        ("nonsense", ""),
+    ],
+)
+def test_claimed_signer_is_read_from_every_form_of_the_header(agent: str, host: str) -> None:
+    signed = {"signature-input": 'sig=();tag="web-bot-auth"', "signature": "sig=:AA==:", "signature-agent": agent}
+    assert find_claimed_signer(signed) == f"{CLAIM_PREFIX}{host}"
+    assert find_claimed_signer({"signature-agent": agent}) is None

@@ -7,10 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.analytics.classification.agent_table import load_agent_table
-from copydesk.analytics.classification.classifier import MAX_CACHED_AGENTS, Classifier, normalize_markdown_accept
+from copydesk.analytics.classification.classifier import (
+    CLAIM_PREFIX,
+    MAX_CACHED_AGENTS,
+    Classifier,
+    normalize_markdown_accept,
+)
 from copydesk.analytics.classification.ip_ranges import IpRanges, load_shipped_lists
+from copydesk.analytics.classification.reclassification import find_reclassifications
 from copydesk.analytics.page_paths import PageFormat
 from copydesk.analytics.page_view import Classification, VisitorClass
+from copydesk.analytics.stores.base import RuleRow
 from tests.support.cpu_budget import limit_cpu
 
 CHROME = (
@@ -208,3 +215,87 @@ def test_no_user_agent_takes_long_to_classify(piece: str, classifier: Classifier
     with limit_cpu(seconds=2):
         assert classifier.classify(agent).kind in VisitorClass
         assert normalize_markdown_accept(agent) == ""
+
+
+@pytest.mark.parametrize(
+    ("agent", "kind", "name"),
+    [
+        ("Agent-NovaAct/0.9", "assistant", "NovaAct"),
+        (f"{CHROME} Agent-NovaAct/0.9", "assistant", "NovaAct"),
+        ("Amazon-Bedrock-AgentCore-Browser/1.0", "assistant", "Amazon-Bedrock-AgentCore-Browser"),
+        ("Aider/0.86.1 +https://aider.chat", "assistant", "Aider"),
+        ("Zed/0.215.3 (linux; x86_64)", "assistant", "Zed"),
+        ("codex_cli_rs/0.98.0", "assistant", "Codex"),
+        ("claude-cli/2.1.0 (external, cli)", "assistant", "Claude Code"),
+        ("FirecrawlAgent/1.0", "assistant", "FirecrawlAgent"),
+        ("Diffbot-User/1.0", "assistant", "Diffbot-User"),
+        ("Mozilla/5.0 (compatible; Diffbot/0.1)", "training", "Diffbot"),
+        ("Mozilla/5.0 (compatible; xAI-SearchBot/1.0)", "search", "xAI-SearchBot"),
+        ("Mozilla/5.0 (compatible; GrokBot/1.0)", "training", "GrokBot"),
+        ("amazon-kendra-customer-id-123", "search", "amazon-kendra"),
+        (f"{CHROME} DMBrowser-BV", "other", "DMBrowser-BV"),
+        (f"{CHROME} PTST 2.386", "other", "PTST"),
+        (f"{CHROME} NewRelicSynthetics/1.0", "other", "NewRelicSynthetics"),
+        ("Mozilla/5.0 (X11; Linux x86_64) SomeNew Bot 1.1", "other", "Unnamed bot"),
+    ],
+)
+def test_agents_seen_since_the_first_table_are_named(agent: str, kind: str, name: str, classifier: Classifier) -> None:
+    found = classifier.classify(agent)
+    assert (str(found.kind), found.agent) == (kind, name)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "Dalvik/2.1.0 (Linux; U; Android 14; Pixel 8 Build/UQ1A.240105.004)",
+        "Docs/1 CFNetwork/1494.0.7 Darwin/23.4.0",
+        "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Thunderbird/128.3.0",
+        "Mozilla/5.0 (compatible; Konqueror/3.1)",
+        "Mozilla/5.0 (compatible; Konqueror/2.2.2)",
+        "Mozilla/5.0",
+        "Mozilla/5.0 (Windows NT 6.1; WOW64; Trident/7.0; rv:11.0; like Gecko; 2345Explorer)",
+        CHROME.replace("like Gecko)", "like Gecko; googleweblight)"),
+        "Mozilla/5.0 (Linux; Android 7.0; M bot 54) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/143.0.0.0",
+    ],
+)
+def test_people_that_were_taken_for_bots_are_people(agent: str, classifier: Classifier) -> None:
+    assert classifier.classify(agent).kind is VisitorClass.HUMAN
+
+
+def test_browser_behind_the_proxy_of_google_is_a_person(classifier: Classifier) -> None:
+    address = address_in_list("google-user-triggered-google")
+    assert classifier.classify(CHROME, address=address).kind is VisitorClass.HUMAN
+    assert classifier.classify("curl/8.7.1", address=address).rule == "address:google-user-triggered-google"
+    agents = address_in_list("google-user-triggered-agents")
+    assert classifier.classify(CHROME, address=agents).kind is VisitorClass.ASSISTANT
+
+
+def test_claimed_signer_is_not_a_person(classifier: Classifier) -> None:
+    known = classifier.classify(CHROME, signer=f"{CLAIM_PREFIX}eu.browserbase.com")
+    assert known == Classification(
+        VisitorClass.ASSISTANT, "Browserbase", "Browserbase", "signature-agent:browserbase.com"
+    )
+    for host in ("agent.example", "notbrowserbase.com", ""):
+        unknown = classifier.classify(CHROME, signer=f"{CLAIM_PREFIX}{host}")
+        assert (unknown.kind, unknown.rule) == (VisitorClass.OTHER, "signature-agent:unknown")
+    assert classifier.classify(GPTBOT, signer=f"{CLAIM_PREFIX}agent.example").agent == "GPTBot"
+
+
+def test_new_table_changes_the_class_of_rules_that_it_knows(classifier: Classifier) -> None:
+    rows = [
+        RuleRow("FirecrawlAgent", "Firecrawl", "training", "token:FirecrawlAgent", 3),
+        RuleRow("CFNetwork", "Apple", "other", "token:CFNetwork", 2),
+        RuleRow("GPTBot", "OpenAI", "training", "token:GPTBot", 5),
+        RuleRow("ChatGPT-User", "OpenAI", "other", "address:openai-chatgpt-user", 1),
+        RuleRow("Old agent", None, "other", "signature:chatgpt.com", 1),
+        RuleRow("Gone", None, "other", "token:NoSuchToken", 1),
+        RuleRow("Browser", None, "human", "browser", 9),
+        RuleRow("Listed bot", None, "other", "list:crawler-user-agents", 4),
+    ]
+    changes = find_reclassifications(rows, classifier)
+    assert [(change.rule, change.new_kind, change.new_agent) for change in changes] == [
+        ("token:FirecrawlAgent", "assistant", "FirecrawlAgent"),
+        ("token:CFNetwork", "human", "Browser"),
+        ("address:openai-chatgpt-user", "assistant", "ChatGPT-User"),
+        ("signature:chatgpt.com", "assistant", "ChatGPT agent"),
+    ]

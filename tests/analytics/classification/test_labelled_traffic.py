@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from copydesk.analytics.classification.agent_table import AcceptRule, AgentEntry, Signer, load_agent_table
+from copydesk.analytics.classification.agent_table import AcceptRule, AgentEntry, Signer, SignerDomain, load_agent_table
 from copydesk.analytics.classification.classifier import Classifier
 from copydesk.analytics.classification.crawler_list import load_crawler_list
 from copydesk.analytics.classification.ip_ranges import IpRanges
@@ -82,10 +82,11 @@ def test_documentation_states_the_measured_figures(kind: VisitorClass) -> None:
 
 
 def test_every_row_of_the_table_has_a_source_and_a_date() -> None:
-    rows: list[AgentEntry | AcceptRule | Signer] = [
+    rows: list[AgentEntry | AcceptRule | Signer | SignerDomain] = [
         *load_agent_table().entries,
         *load_agent_table().accept_rules,
         *load_agent_table().signers,
+        *load_agent_table().signer_domains,
     ]
     for row in rows:
         assert re.match(r"https?://\S+\.\S+", row.source), row

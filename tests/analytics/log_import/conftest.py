@@ -5,6 +5,7 @@ import pytest
 
 from copydesk.analytics.ingest.raw_view import SiteConfig
 from copydesk.analytics.log_import.batches import ImportBatch, read_batches
+from copydesk.analytics.log_import.file_check import FileFacts, check_formats, require_trusted
 from copydesk.analytics.log_import.line_converter import ImportRequest
 from copydesk.analytics.log_import.loader import ImportTotals, store_batches
 from copydesk.analytics.stores.base import Store
@@ -12,6 +13,14 @@ from copydesk.analytics.stores.duckdb import DuckStore
 
 NOW = 1_794_700_800_000  # 2026-11-15T00:00:00Z
 Imported = Callable[..., ImportTotals]
+
+
+def check_files(request: ImportRequest) -> list[FileFacts]:
+    """Reads files as an import does. Returns what they contain, or raises the error with which the import fails."""
+    check_formats(request)
+    file_facts = [facts for batch in read_batches(request) for facts in batch.files]
+    require_trusted(file_facts)
+    return file_facts
 
 
 @pytest.fixture

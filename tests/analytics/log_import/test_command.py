@@ -103,13 +103,68 @@ def test_format_and_hosts_are_options(run: Run, tmp_path: Path) -> None:
     assert set(get_args(LogFormatName)) == {AUTO_FORMAT, *FORMATS}
 
 
+def test_detected_format_is_printed(run: Run, log: Path, tmp_path: Path) -> None:
+    assert "Format: combined." in run(log).stderr
+    other = tmp_path / "b.log"
+    other.write_text("".join(f"{LOGS[name]}\n" for name in ("caddy", "caddy", "caddy", "combined")))
+    printed = run(log, other).stderr
+    assert "Format: combined (1 files)." in printed
+    assert "Format: caddy (1 files)." in printed
+    assert f"{other} also has lines in other formats: 1 combined." in printed
+    facts = json.loads(run(other, "--json").stdout)
+    assert facts["formats"] == [{"format": "caddy", "wrapper": None, "files": 1}]
+
+
+def test_untrusted_log_is_refused_unless_forced(run: Run, log: Path, tmp_path: Path) -> None:
+    common = tmp_path / "common.log"
+    common.write_text(f"{LOGS['common']}\n")
+    refused = run(log, common)
+    assert refused.exit_code == 1
+    assert "1 of 1 views have no user agent (format common)" in str(refused.exception)
+    assert "2 views counted" in run(log).stdout
+    assert "1 views counted" in run(common, "--force").stdout
+    assert run("-", input=common.read_bytes()).exit_code == 1
+
+
+def test_replace_replaces_an_earlier_import_of_the_same_file(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(f"{COMBINED}\n{COMBINED}\n{COMBINED.replace('/guide/', '/b')}\n")
+    as_columns = "time=4,address=1,request=5,status=6"
+    wrong = json.loads(run(log, "--fields", as_columns, "--force", "--json").stdout)
+    assert (wrong["views"], wrong["replaced"]) == (3, 0)
+    again = json.loads(run(log, "--json").stdout)
+    assert (again["views"], again["duplicates"]) == (0, 3)
+    replaced = json.loads(run(log, "--replace", "--json").stdout)
+    assert (replaced["views"], replaced["duplicates"], replaced["replaced"]) == (3, 0, 3)
+    assert "3 views of an earlier import were replaced." in run(log, "--replace").stdout
+    assert json.loads(run(log, "--json").stdout)["duplicates"] == 3
+
+
+def test_fields_and_format_exclude_each_other(run: Run, log: Path) -> None:
+    refused = run(log, "--fields", "time=1,url=2,status=3", "--format", "combined")
+    assert refused.exit_code == 1
+    assert "--format or --fields" in str(refused.exception)
+
+
 def test_interrupted_import_keeps_its_progress_and_resumes(run: Run, project: str, tmp_path: Path) -> None:
     pipe, log = tmp_path / "pipe", tmp_path / "a.log"
     os.mkfifo(pipe)
     lines = [COMBINED.replace("203.0.113.9", f"192.0.{n // 250}.{n % 250}") + "\n" for n in range(12_000)]
     log.write_text("".join(lines))
     code = "import typer; from copydesk.cli.commands.analytics.import_logs import import_logs; typer.run(import_logs)"
-    command = [sys.executable, "-c", code, "--project", project, "--format", "combined", "--json", str(log), str(pipe)]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "--project",
+        project,
+        "--format",
+        "combined",
+        "--force",
+        "--json",
+        str(log),
+        str(pipe),
+    ]
     importing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with pipe.open("wb"):  # the pipe is opened after the file before it was imported, and is empty
         importing.send_signal(signal.SIGINT)

@@ -156,8 +156,8 @@ def test_cloudfront_fields_directive_may_change_and_lines_must_match_it(
         "#Version: 1.0\n#Fields: date time c-ip cs-method cs-uri-stem sc-status cs(User-Agent)\n"
         f"2026-11-14\t12:00:00\t{ADDRESS}\tGET\t/a\t200\t{CHROME.replace(' ', '%2520')}\n"
         "2026-11-14\t12:00:01\ttoo short\n"
-        "#Fields: cs-uri-stem c-ip date time\n"
-        f"/b\t{ADDRESS}\t2026-11-14\t12:00:02\n"
+        "#Fields: cs-uri-stem c-ip date time sc-status cs-method\n"
+        f"/b\t{ADDRESS}\t2026-11-14\t12:00:02\t200\tGET\n"
     )
     [batch] = read_batches(job(log))
     assert [(view.path, view.kind) for view in batch.views] == [("/a", VisitorClass.HUMAN), ("/b", VisitorClass.OTHER)]

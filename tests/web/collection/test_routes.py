@@ -262,7 +262,7 @@ def test_pixel_is_returned_even_if_nothing_is_counted(fresh: Service) -> None:
         assert reason in shown.headers.get("x-dropped", "")
 
 
-def test_unknown_signature_is_ignored(service: Service) -> None:
+def test_view_with_an_unknown_signature_is_accepted(service: Service) -> None:
     signed = {
         "Signature_Agent": '"https://agent.example"',
         "Signature_Input": 'sig=("@authority");created=1;expires=9999999999;keyid="x";tag="web-bot-auth"',

@@ -12,6 +12,7 @@ from copydesk.analytics.stores.clickhouse.connection.node import (
     Node,
     split_into_chunks,
 )
+from copydesk.analytics.stores.clickhouse.folding.apply_correction import drop_stale_corrections
 from copydesk.analytics.stores.clickhouse.folding.apply_plan import VISITOR_CONDITION, apply_plan
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches, clear_ai_mask, set_ai_mask
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardLeases, ShardPlan
@@ -51,13 +52,13 @@ class Maintenance:
         self._shard_leases = shard_leases
 
     def rebuild_index(self) -> None:
-        with self._lease_all_shards() as leased_shards:
+        with self.lease_all_shards() as leased_shards:
             masks = self._batches.read_ai_masks()
             for shard, lease in leased_shards:
                 for part in range(parts := _count_parts(shard)):
                     stage_changes(shard, lease, SELECT_ALL_VISITS, masks, params={"parts": parts}, part=part)
                 shard.execute(STAGE_NEGATED_INDEX, {"fold": lease.number}, dedup_token=f"{lease.number}-current")
-            self._commit_and_apply(leased_shards, {})
+            self.commit_and_apply(leased_shards, {})
 
     def set_ai_classes(self, project: str, ai_mask: int, timeout_seconds: float | None) -> None:
         """Sets the classes that count as AI and updates the index.
@@ -66,7 +67,7 @@ class Maintenance:
         """
         if self._batches.read_ai_mask(project) == ai_mask and not self._has_pending_ai_change(project):
             return
-        with self._lease_all_shards(timeout_seconds) as leased_shards:
+        with self.lease_all_shards(timeout_seconds) as leased_shards:
             old_mask = self._batches.read_ai_mask(project)
             if old_mask == ai_mask:
                 return
@@ -76,56 +77,57 @@ class Maintenance:
                     stage_changes(
                         shard, lease, SELECT_PROJECT_VISITS, {project: ai_mask}, {project: old_mask}, params, part
                     )
-            self._commit_and_apply(leased_shards, {"chosen": project}, lambda tx: set_ai_mask(tx, project, ai_mask))
+            self.commit_and_apply(leased_shards, {"chosen": project}, lambda tx: set_ai_mask(tx, project, ai_mask))
 
     def forget_project(self, project: str) -> None:
-        with self._lease_all_shards() as leased_shards:
+        with self.lease_all_shards() as leased_shards:
             plan: ShardPlan = {"project": project, "upto": self._batches.read_last_number()}
-            self._commit_and_apply(leased_shards, plan, lambda tx: clear_ai_mask(tx, project))
-        self._drop_leftovers()
+            self.commit_and_apply(leased_shards, plan, lambda tx: clear_ai_mask(tx, project))
+        for shard_number in range(len(self._cluster.shards)):
+            with self._lease_shard(shard_number) as (shard, lease):
+                self._drop_leftovers(shard, lease)
 
     def forget_visitor(self, project: str, visitor: int) -> None:
-        with self._lease_all_shards() as leased_shards:
+        with self.lease_all_shards() as leased_shards:
             masks = {project: self._batches.read_ai_mask(project)}
             for shard, lease in leased_shards:
                 stage_changes(
                     shard, lease, SELECT_VISITOR_VISITS, masks, params={"project": project, "visitor": visitor}
                 )
-            self._commit_and_apply(
+            self.commit_and_apply(
                 leased_shards, {"project": project, "visitor": visitor, "upto": self._batches.read_last_number()}
             )
 
     def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None) -> int:
-        """Deletes raw views of days before this day.
+        """Deletes raw views of days before this day, and stale partitions. Folds drop these too, but a store without
+        new views has no folds.
 
-        Needs no lease, because only `list_rules` reads raw views; cleaning up the inbox needs one.
+        Needs the lease of a shard, because corrections read its raw views.
         """
         deleted = 0
-        condition = BEFORE_TIME if project_ids is None else f"{BEFORE_TIME} and project in {{projects:Array(String)}}"
-        for chunk in split_into_chunks(sorted(project_ids or ()), MAX_PROJECTS_PER_STATEMENT):
-            params = {"time": before_day * DAY, "projects": chunk}
-            for shard in self._cluster.shards:
-                query = f"select count() from views where {condition}"  # noqa: S608
-                [(view_count,)] = shard.query(query, params, LONG_TIMEOUT_SECONDS)
-                if view_count:
-                    shard.execute(f"alter table views delete where {condition}", params)
-                deleted += view_count
-        self._drop_leftovers()
+        for shard_number in range(len(self._cluster.shards)):
+            with self._lease_shard(shard_number) as (shard, lease):
+                deleted += _delete_raw_views(shard, before_day, project_ids)
+                self._drop_leftovers(shard, lease)
         return deleted
 
     def _has_pending_ai_change(self, project: str) -> bool:
         return any(plan.get("chosen") == project for plan in self._shard_leases.read_committed_plans().values())
 
-    def _drop_leftovers(self) -> None:
-        """Drops stale partitions. Folds do this too, but a store without new views has no folds."""
-        for shard_number, replicas in enumerate(self._cluster.shards):
-            with self._shard_leases.acquire([shard_number]) as [lease]:
-                shard = self._cluster.pin_synced_replica(replicas)
-                resume_plan(shard, self._batches, lease)
-                drop_stale_partitions(shard, self._batches, lease)
+    def _drop_leftovers(self, shard: Node, lease: ShardLease) -> None:
+        drop_stale_partitions(shard, self._batches, lease)
+        drop_stale_corrections(shard, lease)
 
     @contextmanager
-    def _lease_all_shards(self, timeout_seconds: float | None = None) -> Iterator[list[tuple[Node, ShardLease]]]:
+    def _lease_shard(self, shard_number: int) -> Iterator[tuple[Node, ShardLease]]:
+        """Acquires the lease of one shard and applies its pending plan."""
+        with self._shard_leases.acquire([shard_number]) as [lease]:
+            shard = self._cluster.pin_synced_replica(self._cluster.shards[shard_number])
+            resume_plan(shard, self._batches, lease)
+            yield shard, lease
+
+    @contextmanager
+    def lease_all_shards(self, timeout_seconds: float | None = None) -> Iterator[list[tuple[Node, ShardLease]]]:
         """Acquires the leases of all shards, applies pending plans, and assigns each lease a new number."""
         shards = self._cluster.shards
         with self._shard_leases.acquire(range(len(shards)), timeout_seconds) as leases:
@@ -137,7 +139,7 @@ class Maintenance:
                 leased_shards.append((shard, lease))
             yield leased_shards
 
-    def _commit_and_apply(
+    def commit_and_apply(
         self, leased_shards: list[tuple[Node, ShardLease]], plan: ShardPlan, change: DatabaseChange = lambda _: None
     ) -> None:
         """Commits the plan for all shards in one transaction, then applies it."""
@@ -147,6 +149,19 @@ class Maintenance:
             change(tx)
         for shard, lease in leased_shards:
             apply_plan(shard, self._batches, lease)
+
+
+def _delete_raw_views(shard: Node, before_day: int, project_ids: Collection[str] | None) -> int:
+    deleted = 0
+    condition = BEFORE_TIME if project_ids is None else f"{BEFORE_TIME} and project in {{projects:Array(String)}}"
+    for chunk in split_into_chunks(sorted(project_ids or ()), MAX_PROJECTS_PER_STATEMENT):
+        params = {"time": before_day * DAY, "projects": chunk}
+        query = f"select count() from views where {condition}"  # noqa: S608
+        [(view_count,)] = shard.query(query, params, LONG_TIMEOUT_SECONDS)
+        if view_count:
+            shard.execute(f"alter table views delete where {condition}", params)
+        deleted += view_count
+    return deleted
 
 
 def _count_parts(shard: Node, project: str | None = None) -> int:

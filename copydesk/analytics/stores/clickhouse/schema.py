@@ -7,7 +7,9 @@ from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.core.db.advisory_locks import AdvisoryLock, acquire_lock
 from copydesk.core.db.database import Database
 
-CLICKHOUSE_SCHEMA_VERSION = 2
+CLICKHOUSE_SCHEMA_VERSION = 3
+FIRST_VERSION_WITH_EVENTS = 3
+"""From this version on, raw views have their event."""
 SELECT_SCHEMA_TABLE = "select 1 from system.tables where database = {database:String} and name = 'schema'"
 SELECT_STAGED_TTL = """
     select 1 from system.tables
@@ -27,8 +29,11 @@ def upgrade_schema(cluster: Cluster, database: Database) -> None:
         if not database.is_sqlite:
             tx.execute(text("set local idle_in_transaction_session_timeout = 0"))
         acquire_lock(database, tx, AdvisoryLock.PREPARE_CLICKHOUSE)
-        if _read_schema_version(cluster) != CLICKHOUSE_SCHEMA_VERSION:
+        version = _read_schema_version(cluster)
+        if version != CLICKHOUSE_SCHEMA_VERSION:
             cluster.create_tables()
+            if 0 < version < FIRST_VERSION_WITH_EVENTS:
+                cluster.add_column("views", "event Nullable(UInt64)")
             for shard in cluster.shards:
                 if shard.query(SELECT_STAGED_TTL):
                     shard.execute("alter table staged remove ttl")

@@ -9,18 +9,22 @@ from copydesk.analytics.stores.base import (
     CLASS_BITS,
     DEFAULT_PAGE_QUERY,
     AgentRow,
+    Correction,
     DayRange,
     Interval,
     LogResult,
     PageQuery,
+    Reclassification,
     ReportPage,
     RuleRow,
     TimeseriesPoint,
+    shorten_event_hash,
 )
 from copydesk.analytics.stores.clickhouse import backup
 from copydesk.analytics.stores.clickhouse.connection.circuit_breaker import CircuitBreaker
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster, build_cluster
 from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse_url
+from copydesk.analytics.stores.clickhouse.corrections import Corrections
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeases
 from copydesk.analytics.stores.clickhouse.folding.visitor_counting import fold_shards
@@ -47,6 +51,7 @@ class ClickHouseStore:
         self._view_log = ViewLog(self._cluster, self._batches)
         self._reports = Reports(self._cluster, self._batches)
         self._maintenance = Maintenance(self._cluster, self._batches, self._shard_leases)
+        self._corrections = Corrections(self._batches, self._maintenance)
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
         self._ensure_schema()
@@ -109,6 +114,18 @@ class ClickHouseStore:
     def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
         self._ensure_schema()
         return self._maintenance.delete_raw_views(before_day, project_ids)
+
+    def withdraw_views(self, project_id: str, events: Sequence[int]) -> int:
+        if not events:
+            return 0
+        self.fold()
+        return self._corrections.withdraw_views(project_id, sorted(set(map(shorten_event_hash, events))))
+
+    def reclassify_views(self, project_id: str, changes: Sequence[Reclassification], version: str) -> Correction:
+        if not changes:
+            return Correction(0)
+        self.fold()
+        return self._corrections.reclassify_views(project_id, changes, version)
 
     def forget_project(self, project_id: str) -> None:
         self._ensure_schema()

@@ -1,10 +1,10 @@
 """Numeric ids of projects, pages, agents and rules, assigned when their names are first logged."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from hashlib import blake2b
 
 from copydesk.analytics.page_view import PageView
-from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_AI_CLASSES
+from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_AI_CLASSES, shorten_event_hash
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 
 PAGE_SCOPE, SITE_SCOPE, AGENT_SCOPE = 0, 1, 2
@@ -13,8 +13,8 @@ MAX_CACHED_PAGES = 100_000
 """The cache of pages is cleared when it exceeds this size."""
 AgentKey = tuple[int, str, str, str]
 RuleKey = tuple[str, str]
-ViewRow = tuple[int, int, int, int, int, int, int, int | None, str, str]
-VIEW_COLUMNS = ["seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer"]
+ViewRow = tuple[int, int, int, int, int, int, int, int | None, str, str, int | None]
+VIEW_COLUMNS = ["seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer", "event"]
 
 
 class IdTables:
@@ -42,8 +42,8 @@ class IdTables:
         try:
             return self._build_known_rows(views, first_seq)
         except KeyError:
-            self._add_agents(connection, views)
-            self._add_rules(connection, views)
+            self.add_agents(connection, {(v.project, v.agent, v.operator, v.kind) for v in views})
+            self.add_rules(connection, {(view.rule, view.agent_table_version) for view in views})
             self._add_pages(connection, views)
             return self._build_known_rows(views, first_seq)
 
@@ -54,12 +54,15 @@ class IdTables:
         rules = self._rules
         rows: list[ViewRow] = []
         for seq, view in enumerate(views, first_seq):
-            project_name, path, at, kind, agent, operator, rule, version, visitor, host, referrer, _, _ = view
+            project_name, path, at, kind, agent, operator, rule, version, visitor, host, referrer, _, event = view
             project_id = projects[project_name]
             page_id = pages[project_id, path]
             agent_id = agents[project_id, agent, operator, kind]
             rule_id = rules[rule, version]
-            rows.append((seq, project_id, page_id, agent_id, rule_id, CLASS_BITS[kind], at, visitor, host, referrer))
+            event_id = None if event is None else shorten_event_hash(event)
+            rows.append(
+                (seq, project_id, page_id, agent_id, rule_id, CLASS_BITS[kind], at, visitor, host, referrer, event_id)
+            )
         return rows
 
     def add_projects(self, connection: DuckConnection, names: set[str]) -> None:
@@ -76,10 +79,16 @@ class IdTables:
             append_rows(connection, "projects", ["id", "name", "site", "ai"], rows)
             self.projects.update(new_ids)
 
-    def _add_agents(self, connection: DuckConnection, views: Sequence[PageView]) -> None:
-        view_agents = {(v.project, v.agent, v.operator, v.kind) for v in views}
+    def find_agent(self, project: str, agent: str, operator: str, kind: str) -> int | None:
+        return self._agents.get((self.projects[project], agent, operator, kind))
+
+    def find_rule(self, rule: str, version: str) -> int | None:
+        return self._rules.get((rule, version))
+
+    def add_agents(self, connection: DuckConnection, agents: Set[tuple[str, str, str, str]]) -> None:
+        """Stores agents that are new, each given as project name, agent, operator and class."""
         project_by_agent = {
-            (self.projects[name], agent, operator, kind): name for name, agent, operator, kind in view_agents
+            (self.projects[name], agent, operator, kind): name for name, agent, operator, kind in agents
         }
         if new := sorted(project_by_agent.keys() - self._agents.keys()):
             rows = [
@@ -88,8 +97,8 @@ class IdTables:
             ]
             self._agents.update(zip(new, self._add_scopes(connection, rows), strict=True))
 
-    def _add_rules(self, connection: DuckConnection, views: Sequence[PageView]) -> None:
-        if new := sorted({(view.rule, view.agent_table_version) for view in views} - self._rules.keys()):
+    def add_rules(self, connection: DuckConnection, rules: Set[RuleKey]) -> None:
+        if new := sorted(rules - self._rules.keys()):
             new_ids = {rule: number for number, rule in enumerate(new, len(self._rules) + 1)}
             append_rows(connection, "rules", ["id", "rule", "version"], [(new_ids[rule], *rule) for rule in new])
             self._rules.update(new_ids)

@@ -10,15 +10,18 @@ from copydesk.analytics.stores.base import (
     CLASS_BITS,
     DEFAULT_PAGE_QUERY,
     AgentRow,
+    Correction,
     DayRange,
     Interval,
     LogResult,
     PageQuery,
+    Reclassification,
     ReportPage,
     RuleRow,
     TimeseriesPoint,
+    shorten_event_hash,
 )
-from copydesk.analytics.stores.duckdb import maintenance, reports
+from copydesk.analytics.stores.duckdb import corrections, maintenance, reports
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.visitor_counting import count_unfolded_views, fold_views
@@ -95,6 +98,18 @@ class DuckStore:
     def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
         with self._fold_lock:
             return maintenance.delete_raw_views(self._database, before_day, project_ids)
+
+    def withdraw_views(self, project_id: str, events: Sequence[int]) -> int:
+        event_ids = [shorten_event_hash(event) for event in events]
+        with self._fold_lock, self._view_log.correction() as (connection, id_tables):
+            project = id_tables.projects.get(project_id)
+            return 0 if project is None else corrections.withdraw_views(connection, project, event_ids)
+
+    def reclassify_views(self, project_id: str, changes: Sequence[Reclassification], version: str) -> Correction:
+        with self._fold_lock, self._view_log.correction() as (connection, id_tables):
+            if project_id not in id_tables.projects or not changes:
+                return Correction(0)
+            return corrections.reclassify_views(connection, id_tables, project_id, changes, version)
 
     def forget_project(self, project_id: str) -> None:
         with self._fold_lock, self._view_log.project_removal(project_id) as (connection, project):

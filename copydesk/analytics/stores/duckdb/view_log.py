@@ -66,6 +66,12 @@ class ViewLog:
             return id_tables.projects[name]
 
     @contextmanager
+    def correction(self) -> Iterator[tuple[DuckConnection, IdTables]]:
+        """Opens a transaction for correcting views. Blocks logging."""
+        with self._write_transaction() as (connection, id_tables):
+            yield connection, id_tables
+
+    @contextmanager
     def project_removal(self, project: str) -> Iterator[tuple[DuckConnection, int | None]]:
         """Opens a transaction for deleting a project, and yields its id (None if unknown). Blocks logging.
 

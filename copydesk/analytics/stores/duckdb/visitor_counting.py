@@ -27,9 +27,7 @@ def fold_views(database: DuckDatabase, upto: int, max_views: int = MAX_VIEWS_PER
 
 
 def _fold_range(connection: DuckConnection, after: int, last: int) -> int:
-    [(has_new_scopes,)] = connection.execute(SELECT_HAS_NEW_SCOPES).fetchall()
-    if has_new_scopes:
-        connection.execute(load_sql("fold_targets"))
+    add_targets(connection)
     view_range = {"after": after, "upto": last}
     connection.execute(load_sql("fold_view_counts"), view_range)
     connection.execute(load_sql("fold_new_visits"), view_range)
@@ -39,6 +37,13 @@ def _fold_range(connection: DuckConnection, after: int, last: int) -> int:
         connection.execute(f"drop table {table}")
     connection.execute("update marks set value = $last where name = 'folded'", {"last": last})
     return _count_views(connection, after, last)
+
+
+def add_targets(connection: DuckConnection) -> None:
+    """Adds the targets of scopes that were created since the last call."""
+    [(has_new_scopes,)] = connection.execute(SELECT_HAS_NEW_SCOPES).fetchall()
+    if has_new_scopes:
+        connection.execute(load_sql("fold_targets"))
 
 
 def count_unfolded_views(database: DuckDatabase) -> int:

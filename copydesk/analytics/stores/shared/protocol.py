@@ -18,12 +18,15 @@ from copydesk import __version__
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import (
     AgentRow,
+    Correction,
     Counts,
     DayOutOfRange,
     DayRange,
     LogResult,
     PageCounts,
     PageQuery,
+    RawViewsDeleted,
+    Reclassification,
     ReportPage,
     RuleRow,
     Store,
@@ -34,7 +37,7 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.core.errors import RequestError, StoreUnavailable
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Increase it when messages change. They contain the names of classes and methods."""
 GREETING = f"copydesk {__version__} {PROTOCOL_VERSION}".encode()
 """The server sends this first. A client that receives it is connected to a server of the same version."""
@@ -50,13 +53,17 @@ KIND_INDEX = PageView._fields.index("kind")
 DECODERS: dict[str, Callable[..., Any]] = {
     **{
         known.__name__: known
-        for known in (AgentRow, PageQuery, TimeseriesPoint, ReportPage, Path, DayRange, PageCounts, RuleRow, Counts)
+        for known in (
+            *(AgentRow, PageQuery, TimeseriesPoint, ReportPage, Path, DayRange, PageCounts, RuleRow, Counts),
+            Reclassification,
+        )
     },
+    Correction.__name__: lambda views, skipped_days: Correction(views, tuple(skipped_days)),
     LogResult.__name__: lambda accepted, duplicates: LogResult(accepted, tuple(duplicates)),
 }
 ERROR_TYPES: dict[str, type[RequestError]] = {
     known.__name__: known
-    for known in (RequestError, StoreDamaged, StoreUnavailable, StoreFull, StoreInUse, DayOutOfRange)
+    for known in (RequestError, StoreDamaged, StoreUnavailable, StoreFull, StoreInUse, DayOutOfRange, RawViewsDeleted)
 }
 
 

@@ -11,10 +11,12 @@ from copydesk.analytics.stores.base import (
     ALL_DAYS,
     DEFAULT_PAGE_QUERY,
     AgentRow,
+    Correction,
     DayRange,
     Interval,
     LogResult,
     PageQuery,
+    Reclassification,
     ReportPage,
     RuleRow,
     Store,
@@ -99,6 +101,12 @@ class SharedStore:
         return self._call_with_retry(
             Store.delete_raw_views, before_day, None if project_ids is None else frozenset(project_ids)
         )
+
+    def withdraw_views(self, project_id: str, events: Sequence[int]) -> int:
+        return self._call_with_retry(Store.withdraw_views, project_id, list(events))
+
+    def reclassify_views(self, project_id: str, changes: Sequence[Reclassification], version: str) -> Correction:
+        return self._call_with_retry(Store.reclassify_views, project_id, list(changes), version)
 
     def forget_project(self, project_id: str) -> None:
         self._call_with_retry(Store.forget_project, project_id)

@@ -1,20 +1,43 @@
 """The command `copydesk analytics import`."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from copydesk.cli.output import JsonOption, ProjectOption, find_terminal, open_configured_desk, print_json, print_table
 from copydesk.cli.project_lookup import find_project
-from copydesk.core.errors import UserFacingError
+from copydesk.core.errors import InvalidRequest, UserFacingError
 
 if TYPE_CHECKING:
+    from copydesk.analytics.log_import.file_check import FileFacts
     from copydesk.analytics.log_import.loader import ImportTotals
 
-LogFormatName = Literal["auto", "combined", "vhost", "common", "cloudfront", "caddy", "cloudflare", "jsonl"]
+LogFormatName = Literal[
+    "auto",
+    "combined",
+    "vhost",
+    "common",
+    "w3c",
+    "cloudfront",
+    "alb",
+    "s3",
+    "envoy",
+    "bunny",
+    "caddy",
+    "traefik",
+    "cloudflare",
+    "gcp",
+    "azure",
+    "fastly",
+    "vercel",
+    "netlify",
+    "envoy-json",
+    "jsonl",
+]
 MIN_SUBPROCESS_BYTES = 8_000_000
 """Logs of at least this size are read in a separate process. For smaller logs, starting it is not worth the time."""
 PROGRESS_INTERVAL_SECONDS = 10
@@ -32,9 +55,18 @@ def import_logs(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="auto, combined, vhost, common, cloudfront, caddy, cloudflare or jsonl; auto detects the format.",
+            help="The format of the logs, such as combined or cloudfront; auto detects it. The docs list all formats.",
         ),
     ] = "auto",
+    fields: Annotated[
+        str | None,
+        typer.Option(
+            "--fields",
+            metavar="MAP",
+            help="For any other format: the fields and their names or columns, as in "
+            "time=ts,address=client,agent=ua,method=verb,url=uri,status=code or time=1,address=2,….",
+        ),
+    ] = None,
     site_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,6 +75,16 @@ def import_logs(
             help="Count only lines for this host, in logs that include the host; can be repeated.",
         ),
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Import files even if most lines do not match, or have no client address or user agent."
+        ),
+    ] = False,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="First remove what an earlier import counted for the lines of these files."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Parse and classify every line, but store nothing.")
     ] = False,
@@ -50,38 +92,67 @@ def import_logs(
 ) -> None:
     """Counts the page views in access logs. You can import a file several times: each line counts once."""
     from copydesk.analytics.ingest.site_registry import COMMAND_WAIT_SECONDS
-    from copydesk.analytics.log_import.batches import check_files, read_batches
+    from copydesk.analytics.log_import.batches import read_batches
+    from copydesk.analytics.log_import.file_check import UntrustedLog, check_formats
+    from copydesk.analytics.log_import.formats import parse_field_map
     from copydesk.analytics.log_import.line_converter import ImportRequest
-    from copydesk.analytics.log_import.loader import ImportTotals, store_batches
-    from copydesk.analytics.log_import.log_files import total_bytes
+    from copydesk.analytics.log_import.loader import (
+        ImportTotals,
+        store_batches,
+        store_trusted_batches,
+        withdraw_earlier_import,
+    )
+    from copydesk.analytics.log_import.log_files import copy_streams, total_bytes
     from copydesk.analytics.log_import.reader_process import read_in_subprocess
     from copydesk.analytics.page_paths import normalize_host
     from copydesk.core.clock import now
     from copydesk.core.runtime import memory
 
+    field_map = parse_field_map(fields) if fields is not None else ()
+    if field_map and format != "auto":
+        raise InvalidRequest("Use --format or --fields, not both.")
     tally = ImportTotals()
     began = time.monotonic()
     interrupted = False
-    with open_configured_desk() as desk:
+    with open_configured_desk() as desk, ExitStack() as cleanup:
         loaded_project = find_project(desk, project)
         hosts = frozenset(map(normalize_host, site_host or ()))
+        copies = cleanup.enter_context(copy_streams(files)) if replace else {}
         import_job = ImportRequest(
-            files, desk.sites.for_project(loaded_project), now(), format, hosts, desk.settings.trusted_proxies
+            files,
+            desk.sites.for_project(loaded_project),
+            now(),
+            format,
+            hosts,
+            desk.settings.trusted_proxies,
+            field_map,
+            copies,
         )
-        check_files(import_job)
-        size = total_bytes(files)
+        check_formats(import_job)
+        size = total_bytes(files, copies)
         view_batches = (
             read_in_subprocess(import_job) if size and size >= MIN_SUBPROCESS_BYTES else read_batches(import_job)
         )
         store = None if dry_run else desk.store
         if store:
             desk.sites.apply_ai_classes(loaded_project, store, timeout_seconds=COMMAND_WAIT_SECONDS)
+
+        def withdraw_if_replaced() -> None:
+            if store and replace:
+                tally.replaced = withdraw_earlier_import(import_job, store)
+
         memory.tune_garbage_collector()
         try:
             with _show_progress(tally, size) as report_progress:
-                store_batches(view_batches, store, tally, report_progress)
+                if force:
+                    withdraw_if_replaced()
+                    store_batches(view_batches, store, tally, report_progress)
+                else:
+                    store_trusted_batches(view_batches, store, tally, report_progress, withdraw_if_replaced)
         except KeyboardInterrupt:
             interrupted = True
+        except UntrustedLog:
+            raise
         except UserFacingError as error:
             raise UserFacingError(
                 f"{error} {tally.views:,} views were counted before the error. {RESUME_HINT}"
@@ -89,13 +160,40 @@ def import_logs(
         finally:
             memory.unfreeze()
     facts = _build_summary(tally, files, time.monotonic() - began, dry_run=dry_run, interrupted=interrupted)
+    facts["formats"] = _summarize_formats(tally.files)
     if json:
         print_json(facts)
     else:
+        _print_formats(tally.files)
         _print_summary(facts)
+    if replace and tally.duplicates:
+        typer.echo(
+            f"{tally.duplicates:,} lines were not replaced: raw views were deleted, or another file has them too.",
+            err=True,
+        )
     if interrupted:
         typer.echo(f"Interrupted. {RESUME_HINT}", err=True)
         raise typer.Exit(130)
+
+
+def _summarize_formats(file_facts: "list[FileFacts]") -> list[dict[str, Any]]:
+    """Returns the formats with their numbers of files, most files first."""
+    counts = Counter((facts.format, facts.wrapper) for facts in file_facts)
+    return [
+        {"format": name, "wrapper": wrapper or None, "files": count} for (name, wrapper), count in counts.most_common()
+    ]
+
+
+def _print_formats(file_facts: "list[FileFacts]") -> None:
+    """Prints the format of the files, and the other formats of files that are a mixture, to standard error."""
+    for row in _summarize_formats(file_facts):
+        wrapper = f" in lines of {row['wrapper']}" if row["wrapper"] else ""
+        files = "" if len(file_facts) == 1 else f" ({row['files']:,} files)"
+        typer.echo(f"Format: {row['format']}{wrapper}{files}.", err=True)
+    for facts in file_facts:
+        others = [f"{count:,} {name}" for name, count in facts.line_counts.items() if name != facts.format]
+        if others:
+            typer.echo(f"{facts.name} also has lines in other formats: {', '.join(others)}.", err=True)
 
 
 def _build_summary(
@@ -109,6 +207,7 @@ def _build_summary(
         "lines": tally.lines,
         "views": tally.views,
         "duplicates": tally.duplicates,
+        "replaced": tally.replaced,
         "dropped": [
             {"reason": reason.value, "lines": count, "first": tally.samples[reason], "message": DROP_MESSAGES[reason]}
             for reason, count in dropped
@@ -127,6 +226,8 @@ def _print_summary(facts: dict[str, Any]) -> None:
         f"{facts['lines']:,} lines: {facts['views']:,} views {outcome}, {facts['duplicates']:,} duplicates, "
         f"{dropped:,} dropped."
     )
+    if facts["replaced"]:
+        typer.echo(f"{facts['replaced']:,} views of an earlier import were replaced.")
     if dropped:
         rows = [(r["reason"], f"{r['lines']:,}", r["first"], r["message"]) for r in facts["dropped"]]
         print_table(("reason", "lines", "first", "meaning"), rows, "")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from copydesk.cli.commands.analytics import import_logs, maintenance
+from copydesk.cli.commands.analytics import import_logs, maintenance, reclassify
 from copydesk.cli.day_range import parse_day_bounds
 from copydesk.cli.output import JsonOption, open_client, print_json, print_table
 
@@ -122,6 +122,7 @@ def feedback(
 
 app.command("import")(import_logs.import_logs)
 maintenance.register_commands(app)
+app.command("reclassify")(reclassify.reclassify)
 
 
 def _print_report(name: str, report: dict[str, Any], json: bool, csv: bool) -> None:

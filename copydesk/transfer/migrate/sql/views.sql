@@ -1,6 +1,6 @@
 select
     projects.name as project, moved.time as "at", pages.path, moved.kind, agents.agent, agents.operator, rules.rule,
-    version, coalesce(visitor, 0) as visitor, host, referrer
+    version, coalesce(visitor, 0) as visitor, host, referrer, event
 from views as moved
 join projects on projects.id = moved.project
 join scopes as pages on pages.id = moved.page

@@ -19,6 +19,7 @@ ACTION_SENTENCES = {
     "analytics.forgotten": "deleted all page views, counts and feedback",
     "analytics.feedback_forgotten": "deleted {entries} feedback entries",
     "analytics.visitor_forgotten": "deleted the data of a visitor",
+    "analytics.reclassified": "applied agent table {version} to {views} stored page views",
     "person.invited": "invited {email} as {role}",
     "person.invitation_withdrawn": "withdrew the link for {email}",
     "person.reset": "created a password link for {email}",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.stores.base import Store
+from copydesk.analytics.stores.base import Correction, Reclassification, Store
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
 from copydesk.analytics.stores.clickhouse.connection.cluster import (
     SHARDING_COLUMNS,
@@ -77,9 +77,16 @@ def test_two_shards_answer_as_one_and_their_backup_restores_into_one(store: TwoS
     store.forget_visitor("docs", 1)
     model.forget_visitor("docs", 1)
     assert_same_reports(store, model)
+    change = Reclassification("rule", "", "", "human", "rule", "Reader", "Example", "assistant")
+    for corrected in (store, model):
+        assert corrected.withdraw_views("docs", [2, 3]) == 2
+        assert corrected.reclassify_views("docs", [change], "2") == Correction(3)
+    assert_same_reports(store, model)
     store.back_up(tmp_path / "copy")
     (folder := tmp_path / "loaded").mkdir()
     loaded = FolderClickHouseStore(folder, tmp_path / "copy")
+    assert_same_reports(loaded, model)
+    assert loaded.withdraw_views("docs", [1, 4]) == model.withdraw_views("docs", [1, 4]) == 2
     assert_same_reports(loaded, model)
     loaded.close()
     (folder / URL_FILE_NAME).unlink()
@@ -136,5 +143,8 @@ def test_clickhouse_parses_every_cluster_definition() -> None:
         read = run_query(f"select formatQuery('{quoted}')")
         assert "ON CLUSTER main" in read
         assert ("Replicated" in read) == ("desk_shard." in read and "Distributed" not in read)
+    for statement in cluster.column_statements("views", "event Nullable(UInt64)"):
+        quoted = statement.replace("'", "\\'")
+        assert "ON CLUSTER main" in run_query(f"select formatQuery('{quoted}')")
     for table in list_shard_tables():
         assert run_query(f"select formatQuery('system sync replica {table}')")

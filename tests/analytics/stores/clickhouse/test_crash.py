@@ -6,10 +6,11 @@ from itertools import product
 
 import pytest
 
-from copydesk.analytics.stores.base import ALL_DAYS, ReportPage, Store
+from copydesk.analytics.stores.base import ALL_DAYS, Reclassification, ReportPage, Store
+from copydesk.analytics.stores.clickhouse.folding.apply_correction import CORRECTION_TABLES
 from tests.analytics.stores.clickhouse.faults import kill_at_statement
 from tests.analytics.stores.conformance.model import ReferenceStore
-from tests.analytics.stores.conformance.test_store import MONDAY, make_view
+from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
 from tests.support.clickhouse_store import FolderClickHouseStore
 from tests.support.drills import mark_drills
 
@@ -112,5 +113,52 @@ def test_maintenance_killed_at_any_statement_is_atomic(
         act(model)
     assert store.fold() == model.fold()
     assert_same_reports(store, model)
+    store.rebuild_index()
+    assert_same_reports(store, model)
+
+
+FINDER = Reclassification("rule", "Finder", "Example", "search", "token:Finder", "Finder", "Example", "assistant")
+BROWSER = Reclassification("rule", "", "", "human", "rule", "Finder", "Example", "search")
+"""Gives views the class that FINDER changes: a view must not be changed twice."""
+
+
+def withdraw(store: FolderClickHouseStore | ReferenceStore) -> None:
+    store.withdraw_views("docs", [1, 3, 99])
+
+
+def reclassify(store: FolderClickHouseStore | ReferenceStore) -> None:
+    store.reclassify_views("docs", [FINDER, BROWSER], "2")
+
+
+MAX_CORRECTION_STATEMENTS = 30
+CORRECTIONS = list(product((withdraw, reclassify), range(MAX_CORRECTION_STATEMENTS), (False, True)))
+
+
+@pytest.mark.parametrize(
+    ("act", "step", "is_done"), mark_drills(CORRECTIONS, default=[(withdraw, 9, True), (reclassify, 13, True)])
+)
+def test_correction_killed_at_any_statement_is_atomic(
+    store: FolderClickHouseStore,
+    act: Callable[[FolderClickHouseStore | ReferenceStore], None],
+    step: int,
+    is_done: bool,
+) -> None:
+    model = fill_store(store)
+    assert store.fold() == model.fold()
+    with kill_at_statement(step, is_done) as sent:
+        act(store)
+    assert len(sent) < MAX_CORRECTION_STATEMENTS
+    if any("insert into firsts" in statement for statement in sent):
+        act(model)
+    store.fold()
+    assert_same_reports(store, model)
+    assert set(store.list_rules("docs")) == model.list_rules("docs")
+    store.delete_raw_views(0, [])
+    log_and_fold(store, make_view(project="third"))
+    store.delete_raw_views(0, [])
+    for table in CORRECTION_TABLES:
+        assert store._cluster.reader.query(f"select count() from {table}") == [(0,)]
+    assert store.log_views([*FIRST, *SECOND]).duplicates == model.log_views([*FIRST, *SECOND]).duplicates
+    assert store.fold() == model.fold()
     store.rebuild_index()
     assert_same_reports(store, model)

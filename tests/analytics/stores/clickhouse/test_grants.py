@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
-from tests.analytics.stores.clickhouse.test_crash import assert_same_reports, fill_store
+from tests.analytics.stores.clickhouse.test_crash import FINDER, assert_same_reports, fill_store
 from tests.support.clickhouse import ROOT, clickhouse_server, run_query
 from tests.support.clickhouse_store import main_database
 
@@ -45,6 +45,9 @@ def test_documented_grants_are_enough_for_a_store(tmp_path: Path) -> None:
         assert_same_reports(store, model)
         store.set_ai_classes("docs", {"search"})
         store.rebuild_index()
+        assert store.withdraw_views("docs", [3]) == 1
+        store.reclassify_views("docs", [FINDER], "2")
+        store._cluster.add_column("views", "event Nullable(UInt64)")
         store.forget_visitor("docs", 1)
         store.forget_project("other")
         store.delete_raw_views(before_day=99_999)

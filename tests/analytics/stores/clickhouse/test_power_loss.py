@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
+from copydesk.analytics.stores.clickhouse.folding.apply_correction import CORRECTION_TABLES
 from copydesk.analytics.stores.clickhouse.folding.apply_plan import SUMMED_TABLES
 from copydesk.analytics.stores.clickhouse.schema import CLICKHOUSE_SCHEMA_VERSION
 from tests.analytics.stores.clickhouse.faults import kill_at_statement
@@ -53,6 +54,8 @@ def test_store_of_schema_version_1_is_upgraded(store: FolderClickHouseStore, tmp
     model = fill_store(store)
     node = store._cluster.reader
     for statement in (
+        *(f"drop table {table}" for table in CORRECTION_TABLES),
+        "alter table views drop column event",
         "drop table carried",
         "alter table staged modify ttl made + toIntervalDay(7)",
         f"alter table schema delete where number = {CLICKHOUSE_SCHEMA_VERSION}",
@@ -64,4 +67,7 @@ def test_store_of_schema_version_1_is_upgraded(store: FolderClickHouseStore, tmp
     assert_same_reports(newer, model)
     assert node.query("select max(number) from schema") == [(CLICKHOUSE_SCHEMA_VERSION,)]
     assert "TTL" not in str(node.query("show create table staged"))
+    assert newer.withdraw_views("docs", [1]) == 0, "views of that version have no event"
+    assert newer.withdraw_views("docs", [3]) == model.withdraw_views("docs", [3]) == 1
+    assert_same_reports(newer, model)
     newer.close()

@@ -1,22 +1,26 @@
 """A reference store: views in a list, visitors in sets, every report counted by iteration."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from datetime import date, timedelta
 from typing import TypeVar
 
-from copydesk.analytics.page_view import PageView
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import (
     CLASS_BITS,
     DEFAULT_AI_CLASSES,
     DEFAULT_PAGE_QUERY,
     AgentRow,
+    Correction,
     Counts,
     DayRange,
     Interval,
     LogResult,
     PageCounts,
     PageQuery,
+    Reclassification,
     ReportPage,
+    RuleRow,
     TimeseriesPoint,
 )
 from copydesk.core.clock import DAY
@@ -31,6 +35,8 @@ class ReferenceStore:
         self.folded: list[PageView] = []
         self.events: set[tuple[str, int]] = set()
         self.ai: dict[str, frozenset[str]] = {}
+        self.without_raw: Counter[PageView] = Counter()
+        """The folded views whose raw views were deleted."""
 
     def log_views(self, views: Iterable[PageView]) -> LogResult:
         accepted, duplicates = 0, []
@@ -51,6 +57,7 @@ class ReferenceStore:
     def forget_project(self, project: str) -> None:
         self.logged = [view for view in self.logged if view.project != project]
         self.folded = [view for view in self.folded if view.project != project]
+        self.without_raw = Counter(view for view in self.without_raw.elements() if view.project != project)
         self.events = {event for event in self.events if event[0] != project}
         self.ai.pop(project, None)
 
@@ -60,6 +67,59 @@ class ReferenceStore:
             return view._replace(visitor=None) if theirs else view
 
         self.logged, self.folded = list(map(nobody, self.logged)), list(map(nobody, self.folded))
+        self.without_raw = Counter(map(nobody, self.without_raw.elements()))
+
+    def delete_raw_views(self, before_day: int) -> None:
+        old_views = Counter(view for view in self.folded if view.at // DAY < before_day)
+        self.without_raw |= old_views
+
+    def withdraw_views(self, project: str, events: Iterable[int]) -> int | None:
+        """Returns how many views were withdrawn, or None if raw views of their days were deleted."""
+        affected = [v for v in self._raw_views(project) if v.event is not None and v.event in set(events)]
+        if {view.at // DAY for view in affected} & self._incomplete_days(project):
+            return None
+        self.events -= {(project, view.event) for view in affected if view.event is not None}
+        self.folded = list((Counter(self.folded) - Counter(affected)).elements())
+        return len(affected)
+
+    def reclassify_views(self, project: str, changes: Iterable[Reclassification], version: str) -> Correction:
+        new_classes = {(c.rule, c.agent, c.operator, c.kind): c for c in changes}
+        affected = [
+            (view, change)
+            for view in self._raw_views(project)
+            if (change := new_classes.get((view.rule, view.agent, view.operator, view.kind.value)))
+        ]
+        skipped_days = {view.at // DAY for view, _ in affected} & self._incomplete_days(project)
+        affected = [(view, change) for view, change in affected if view.at // DAY not in skipped_days]
+        unaffected = Counter(self.folded) - Counter(view for view, _ in affected)
+        self.folded = [
+            *unaffected.elements(),
+            *(
+                view._replace(
+                    rule=change.new_rule,
+                    agent=change.new_agent,
+                    operator=change.new_operator,
+                    kind=VisitorClass(change.new_kind),
+                    agent_table_version=version,
+                )
+                for view, change in affected
+            ),
+        ]
+        return Correction(len(affected), tuple(sorted(skipped_days)))
+
+    def list_rules(self, project: str) -> set[RuleRow]:
+        groups = _group_views(self._raw_views(project), lambda v: (v.agent, v.operator, v.kind.value, v.rule))
+        return {
+            RuleRow(agent or None, operator or None, kind, rule, len(group))
+            for (agent, operator, kind, rule), group in groups.items()
+        }
+
+    def _raw_views(self, project: str) -> list[PageView]:
+        raw_views = Counter(self.folded) - self.without_raw
+        return [view for view in raw_views.elements() if view.project == project]
+
+    def _incomplete_days(self, project: str) -> set[int]:
+        return {view.at // DAY for view in self.without_raw.elements() if view.project == project}
 
     def count_visitors_by_page(
         self, project: str, days: DayRange, limit: int, offset: int, query: PageQuery = DEFAULT_PAGE_QUERY

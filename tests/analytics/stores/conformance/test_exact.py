@@ -19,7 +19,16 @@ from hypothesis.stateful import (
 )
 
 from copydesk.analytics.page_view import PageView, VisitorClass
-from copydesk.analytics.stores.base import CLASS_BITS, DayRange, Interval, PageQuery, ReportPage, Store
+from copydesk.analytics.stores.base import (
+    CLASS_BITS,
+    DayRange,
+    Interval,
+    PageQuery,
+    RawViewsDeleted,
+    Reclassification,
+    ReportPage,
+    Store,
+)
 from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.model import ReferenceStore
 
@@ -51,6 +60,15 @@ CHOICES = st.builds(
     st.sampled_from(("", "", "/", "A", "É")),
     st.sampled_from(("path", "human", "ai", "total")),
     st.booleans(),
+)
+CLASSES = st.tuples(
+    st.sampled_from(("token:a", "browser")),
+    st.sampled_from(("", "Reader", "Finder")),
+    st.sampled_from(("", "Example")),
+    st.sampled_from(sorted(CLASS_BITS)),
+)
+CHANGES = st.dictionaries(CLASSES, CLASSES, min_size=1, max_size=8).map(
+    lambda changes: [Reclassification(*old, *new) for old, new in changes.items() if old != new]
 )
 INTERVALS: tuple[Interval, ...] = ("day", "week", "month")
 
@@ -121,6 +139,28 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
         @rule(day=DAYS)
         def delete_raw_views(self, day: int) -> None:
             self.store.delete_raw_views(day)
+            self.model.delete_raw_views(day)
+
+        @rule(events=st.sets(st.integers(0, 40), min_size=1))
+        def withdraw(self, events: set[int]) -> None:
+            self.fold()
+            withdrawn = self.model.withdraw_views("docs", events)
+            if withdrawn is None:
+                with pytest.raises(RawViewsDeleted):
+                    self.store.withdraw_views("docs", sorted(events))
+            else:
+                assert self.store.withdraw_views("docs", sorted(events)) == withdrawn
+
+        @rule(changes=CHANGES)
+        def reclassify(self, changes: list[Reclassification]) -> None:
+            self.fold()
+            expected = self.model.reclassify_views("docs", changes, "3")
+            assert self.store.reclassify_views("docs", changes, "3") == expected
+
+        @rule()
+        def list_rules(self) -> None:
+            self.fold()
+            assert set(self.store.list_rules("docs")) == self.model.list_rules("docs")
 
         @rule(visitor=st.sampled_from((1, 2, 3, (1 << 63) - 1)))
         def forget_visitor(self, visitor: int) -> None:

@@ -28,7 +28,14 @@ CONNECT_TIMEOUT_SECONDS, SHORT_TIMEOUT_SECONDS, LONG_TIMEOUT_SECONDS = 3, 10, 90
 """Timeouts for connecting, for reading and logging, and for folding and maintenance."""
 RETRY_WINDOW_SECONDS = CONNECT_TIMEOUT_SECONDS + 1
 """A call that fails within this time is retried once."""
-DEFAULT_SETTINGS = {"async_insert": 0, "mutations_sync": 1, "max_partitions_per_insert_block": 0}
+DEFAULT_SETTINGS = {
+    "async_insert": 0,
+    "mutations_sync": 1,
+    "max_partitions_per_insert_block": 0,
+    "allow_nondeterministic_mutations": 1,
+}
+"""Corrections delete by subqueries, which ClickHouse calls nondeterministic: each replica runs them. Ours read tables
+that are on all replicas."""
 DEDUPLICATION_SETTINGS = {
     "max_threads": 1,
     "max_insert_threads": 1,

@@ -3,6 +3,12 @@
 from collections.abc import Sequence
 
 from copydesk.analytics.stores.clickhouse.connection.node import Node, split_into_chunks
+from copydesk.analytics.stores.clickhouse.folding.apply_correction import (
+    CORRECTION_TABLES,
+    MARK_TABLE_APPLIED,
+    apply_correction,
+    drop_correction,
+)
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches, update_row_counts
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardPlan
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
@@ -11,15 +17,15 @@ FOLDED_TABLES = ("visits", "counts", "events", "scopes", "views")
 SUMMED_TABLES = ("firsts", "counts", "views")
 """Tables where inserting twice would count twice; in the others, equal rows replace each other. Each is marked as
 applied in `carried`: after a power failure, a server may have the inserted rows and not their deduplication token."""
-SELECT_LAST_NUMBER = """
-    select greatest(
-        (select max(number) from applied), (select max(number) from carried), (select max(fold) from staged)
+SELECT_LAST_NUMBER = "select greatest({})".format(
+    ", ".join(
+        [f"(select max(number) from {table})" for table in ("applied", "carried")]  # noqa: S608 - ours
+        + [f"(select max(fold) from {table})" for table in ("staged", *CORRECTION_TABLES)]  # noqa: S608 - ours
     )
-"""
+)
 PROJECT_TABLES = ("views", "visits", "firsts", "counts", "events", "scopes")
 COUNT_INBOX_ROWS = "select batch, count() from inbox where batch in {batches:Array(UInt128)} group by batch"
 VISITOR_CONDITION = "project = {project:String} and visitor = {visitor:UInt64}"
-MARK_TABLE_APPLIED = "insert into carried select {number:UInt64}, {what:String}"
 BATCH_CONDITION = "batch in {batches:Array(UInt128)}"
 
 
@@ -40,6 +46,8 @@ def apply_plan(shard: Node, batches: ViewBatches, lease: ShardLease) -> int:
         shard.execute(load_sql(f"apply_{table}"), params, dedup_token=f"{lease.number}-{table}")
         if table in SUMMED_TABLES:
             shard.execute(MARK_TABLE_APPLIED, {"number": lease.number, "what": table})
+    if "corrected" in plan:
+        apply_correction(shard, lease, plan)
     if "project" in plan:
         lease.renew()
         pending = [batch.id for batch in batches.list_for_shard(lease.shard, upto=plan["upto"])]
@@ -52,6 +60,8 @@ def apply_plan(shard: Node, batches: ViewBatches, lease: ShardLease) -> int:
     shard.execute("insert into applied select {number:UInt64}", {"number": lease.number})
     lease.mark_applied()
     shard.execute(f"alter table staged drop partition {lease.number}")
+    if "corrected" in plan:
+        drop_correction(shard, lease.number)
     return sum(batch.rows for batch in claimed)
 
 

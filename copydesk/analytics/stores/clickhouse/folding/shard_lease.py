@@ -60,6 +60,10 @@ class ShardPlan(TypedDict, total=False):
     """The last batch that was logged before the plan; views of later batches are not deleted."""
     chosen: str
     """The project whose AI classes change."""
+    corrected: str
+    """The project whose views are corrected."""
+    withdraws: bool
+    """Whether the correction withdraws views; otherwise it gives them another class."""
 
 
 class ShardLease:

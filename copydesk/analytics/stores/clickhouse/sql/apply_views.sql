@@ -1,5 +1,5 @@
-insert into views
-select project, at, path, kind, agent, operator, rule, version, visitor, host, referrer
+insert into views (project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event)
+select project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event
 from inbox
 where batch in {batches:Array(UInt128)}
     and {fold:UInt64} > (select max(number) from applied)

@@ -14,11 +14,12 @@ partition by toUInt64(intDiv(bitShiftRight(batch, 80), 600000))
 order by batch
 settings non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1;
 
--- Folded raw views. visitor = 0 means that the view has no visitor.
+-- Folded raw views. visitor = 0 means that the view has no visitor. Views of schema version 2 have no event.
 create table if not exists views (
     project LowCardinality(String), at Int64, path String, kind UInt8,
     agent LowCardinality(String), operator LowCardinality(String), rule LowCardinality(String),
-    version LowCardinality(String), visitor UInt64, host LowCardinality(String), referrer LowCardinality(String)
+    version LowCardinality(String), visitor UInt64, host LowCardinality(String), referrer LowCardinality(String),
+    event Nullable(UInt64)
 )
 engine = MergeTree
 partition by toYYYYMM(fromUnixTimestamp64Milli(at, 'UTC'))
@@ -77,6 +78,48 @@ create table if not exists staged (
 engine = MergeTree
 partition by fold
 order by (project, sort, day, prev, scope)
+settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- The events whose views a correction withdraws; found = 1 if there is a raw view.
+create table if not exists withdrawn_events (fold UInt64, id UInt64, found UInt8)
+engine = MergeTree
+partition by fold
+order by id
+settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- The classes that a correction gives to the views of other classes.
+create table if not exists new_classes (
+    fold UInt64, rule String, agent String, operator String, kind UInt8,
+    new_rule String, new_agent String, new_operator String, new_kind UInt8, new_version String
+)
+engine = MergeTree
+partition by fold
+order by (rule, agent, operator, kind)
+settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- The raw views that a correction deletes (sign = -1) and inserts (1), until its plan is applied.
+create table if not exists corrected_views (
+    fold UInt64, sign Int8, project LowCardinality(String), at Int64, path String, kind UInt8,
+    agent LowCardinality(String), operator LowCardinality(String), rule LowCardinality(String),
+    version LowCardinality(String), visitor UInt64, host LowCardinality(String), referrer LowCardinality(String),
+    event Nullable(UInt64),
+    day UInt16 materialized intDiv(at, 86400000),
+    page UInt64 materialized sipHash64(project, 'page', path),
+    site UInt64 materialized sipHash64(project, 'site'),
+    told UInt64 materialized sipHash64(project, 'agent', agent, operator, kind)
+)
+engine = MergeTree
+partition by fold
+order by (visitor, at)
+settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- The visits of the visitors of corrected views on the days of corrected views, as they are after the correction.
+create table if not exists corrected_visits (
+    fold UInt64, project LowCardinality(String), visitor UInt64, sort UInt8, scope UInt64, day UInt16, bits UInt8
+)
+engine = MergeTree
+partition by fold
+order by (visitor, sort, scope, day)
 settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
 
 -- The numbers of applied folds, which are never applied again.

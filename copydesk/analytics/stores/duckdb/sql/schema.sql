@@ -15,7 +15,7 @@ create table if not exists rules (id integer not null, rule varchar not null, ve
 create table if not exists views (
     seq bigint not null, project integer not null, page integer not null, agent integer not null,
     kind integer not null, rule integer not null, time bigint not null, visitor bigint,
-    host varchar not null, referrer varchar not null
+    host varchar not null, referrer varchar not null, event bigint
 );
 
 create table if not exists events (project integer not null, id bigint not null);

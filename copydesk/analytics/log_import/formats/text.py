@@ -6,13 +6,18 @@ from collections.abc import Iterator
 from copydesk.analytics.log_import.log_line import MALFORMED, LogLine, parse_request_line, unescape
 from copydesk.analytics.page_view import Dropped
 
-HOST = ADDRESS = r'([^\s"\\]{1,256}+) '
-IDENT_AND_USER = r"\S++ (?:- |.{0,256}? )"
+HOST = r'([^\s",\\]{1,256}+) '
+ADDRESS = r'([^\s",\\]{1,256}+(?:, ?[^\s",\\]{1,256}+){0,20}+) '
+"""One address, or the hops of a forwarding header, separated by commas."""
+IDENT_AND_USER = r"\S++ (?:- |(?!- )(?:(?! - )[^\n]){1,256}?(?<! -) )"
+"""The user may contain blanks, but no lone hyphen: that is a sign of two lines that were joined."""
 TIME = r'\[([^\]\n"]{19,40}+)\] '
 SIMPLE_REQUEST, SIMPLE_QUOTED = r'"([A-Z]++) ([^\s"\\]++) HTTP/[\d.]++" ', r'"([^"\\\n]*+)"'
-REQUEST, QUOTED = r'"((?:[^"\\\n]|\\.)*+)" ', r'"((?:[^"\\\n]|\\.)*+)"'
+REQUEST, QUOTED_OR_HYPHEN = r'"((?:[^"\\\n]|\\.)*+)" ', r'(?:"((?:[^"\\\n]|\\.)*+)"|-)'
+"""Some versions of Traefik write an empty referrer or user agent as a hyphen without quotes."""
 STATUS_AND_SIZE = r"(\d{3}) (?:\d++|-)"
-TRAILING_FIELDS = r"(?: (.*))?"
+TRAILING_FIELDS, UNQUOTED_TRAILING_FIELDS = r"(?: (.*))?", r'(?: ([^"\n]*))?'
+"""After the common fields, a quoted field is a sign of another format, whose visitors would be wrong."""
 
 
 class TextFormat:
@@ -27,13 +32,14 @@ class TextFormat:
         self._has_agent = agent
         common_fields = (HOST if host else "()") + ADDRESS + IDENT_AND_USER + TIME
         simple_fields = f" {SIMPLE_QUOTED} {SIMPLE_QUOTED}" if agent else "()()"
-        quoted_fields = f" {QUOTED} {QUOTED}" if agent else "()()"
+        quoted_fields = f" {QUOTED_OR_HYPHEN} {QUOTED_OR_HYPHEN}" if agent else "()()"
+        trailing_fields = TRAILING_FIELDS if agent else UNQUOTED_TRAILING_FIELDS
         self._fast_pattern = re.compile(
-            rf"^({common_fields}{SIMPLE_REQUEST}{STATUS_AND_SIZE}{simple_fields}{TRAILING_FIELDS}|.*)()$",
+            rf"^({common_fields}{SIMPLE_REQUEST}{STATUS_AND_SIZE}{simple_fields}{trailing_fields}|.*)()$",
             re.MULTILINE | re.ASCII,
         )
         self._full_pattern = re.compile(
-            common_fields + REQUEST + STATUS_AND_SIZE + quoted_fields + TRAILING_FIELDS, re.ASCII
+            common_fields + REQUEST + STATUS_AND_SIZE + quoted_fields + trailing_fields, re.ASCII
         )
 
     def parse_lines(self, text: str) -> Iterator[LogLine | Dropped | None]:

@@ -1,0 +1,6 @@
+insert into views (project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event)
+select project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event
+from corrected_views
+where fold = {fold:UInt64} and sign > 0
+    and {fold:UInt64} > (select max(number) from applied)
+    and {fold:UInt64} > (select max(number) from carried where what = 'views');
