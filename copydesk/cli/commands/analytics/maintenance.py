@@ -87,7 +87,7 @@ def delete(
 
 
 def _forget_feedback(desk: "Desk", project: "Project", date_from: str | None, date_to: str | None) -> None:
-    from copydesk.analytics.date_ranges import InvalidDate, clamp_day_range, parse_day
+    from copydesk.analytics.date_ranges import InvalidDate, TimeRange, clamp_day_range, parse_day
     from copydesk.core import audit_log
 
     try:
@@ -96,7 +96,7 @@ def _forget_feedback(desk: "Desk", project: "Project", date_from: str | None, da
         )
     except InvalidDate as error:
         raise InvalidRequest(f"--from and --to: {error}.") from None
-    deleted = desk.feedback.delete_entries(project.id, day_range)
+    deleted = desk.feedback.delete_entries(project.id, TimeRange.from_days(day_range))
     with desk.database.write() as tx:
         audit_log.record(tx, project.id, current_actor(), "analytics.feedback_forgotten", project.id, entries=deleted)
     typer.echo(f"Deleted {deleted} feedback entries.")
