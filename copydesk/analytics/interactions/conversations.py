@@ -132,6 +132,8 @@ class Conversations:
 
     def list_thread(self, project_id: str, thread_id: str) -> list[Question]:
         """Returns the questions of a thread, oldest first. Raises ThreadNotFound if there are none."""
+        if "\x00" in thread_id:  # PostgreSQL would refuse the query
+            raise ThreadNotFound
         in_thread = conversations.c.project_id == project_id, conversations.c.thread_id == thread_id
         query = select(*QUESTION_COLUMNS).where(*in_thread)
         with self.database.read() as tx:
