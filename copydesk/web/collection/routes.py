@@ -5,16 +5,14 @@ from hashlib import sha256
 from pathlib import Path as File
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
-from copydesk.analytics.ingest.event_schema import Event
 from copydesk.analytics.page_view import DropReason
 from copydesk.web.api.dependencies import CurrentProject, ProjectId, bearer, error_responses
-from copydesk.web.api.schemas import ApiModel, ErrorResponse
+from copydesk.web.api.schemas import BINARY_SCHEMA, TEXT_SCHEMA, ApiModel, ErrorResponse
+from copydesk.web.collection.body_schemas import BEACON_BODY, EVENTS_BODY
 from copydesk.web.collection.cors import CROSS_ORIGIN_HEADERS
-from copydesk.web.collection.intake import ViewIntake, collect_request_from_scope
-from copydesk.web.collection.payloads import FeedbackBeacon, ViewBeacon
+from copydesk.web.collection.intake import NO_STORE_HEADERS, PIXEL_GIF, ViewIntake, collect_request_from_scope
 from copydesk.web.responses.etags import etag_matches
 
 router = APIRouter(tags=["collecting"])
@@ -33,38 +31,13 @@ class DroppedEventResponse(ApiModel):
 
 class CollectedResponse(ApiModel):
     accepted: int
-    """The number of views that were stored. They are durable."""
+    """The number of views and interactions that were stored. They are durable."""
     duplicates: int
     """The number of events that were already known."""
     dropped: list[DroppedEventResponse]
     """Events that were not counted, each with its reason. The three numbers add up to the number of events sent."""
 
 
-EVENT_SCHEMA = msgspec.json.schema_components((Event,))[1]["Event"]
-EVENTS_BODY = {
-    "application/json": {
-        "schema": {"anyOf": [EVENT_SCHEMA, {"type": "array", "items": EVENT_SCHEMA}]},
-        "examples": {
-            "one": {"value": {"url": "https://docs.example.com/guide", "userAgent": "ChatGPT-User/1.0"}},
-            "several": {"value": [{"path": "/guide", "ip": "203.0.113.7"}, {"path": "/guide", "eventId": "7c9e6679"}]},
-        },
-    },
-    "application/x-ndjson": {
-        "schema": {
-            "type": "string",
-            "description": 'For example: `{"path": "/a"}\\n{"path": "/b", "visitorId": "42"}\\n`.',
-        }
-    },
-}
-BEACON_BODY = {
-    "application/json": {
-        "schema": {"anyOf": [ViewBeacon.model_json_schema(), FeedbackBeacon.model_json_schema()]},
-        "examples": {
-            "view": {"value": {"u": "https://docs.example.com/guide", "r": "https://www.example.org/"}},
-            "feedback": {"value": {"k": "feedback", "u": "https://docs.example.com/guide", "h": True, "c": "Clear."}},
-        },
-    }
-}
 EVENTS_ERRORS = error_responses(413, 415)
 PUBLIC_ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in (400, 403, 404, 413, 415, 429, 500, 503)
@@ -92,12 +65,12 @@ SiteId = Annotated[str, Path(alias="siteId", description="The site ID, as shown 
 async def send_events(
     project_id: ProjectId, project: CurrentProject, intake: CurrentIntake, request: Request
 ) -> Response:
-    """Sends page views from the site's server. The body is one event, an array of up to 1,000 events, or up to 10,000
-    lines with one event each (`application/x-ndjson`). It can be compressed with `Content-Encoding: gzip`. The response
-    comes once the views are durable.
+    """Sends page views, searches, questions and feedback from the site's server. The body is one event, an array of up
+    to 1,000 events, or up to 10,000 lines with one event each (`application/x-ndjson`). It can be compressed with
+    `Content-Encoding: gzip`. The response comes once everything is durable.
 
-    An event that is not a page view, or has an unknown or invalid field, is dropped with a reason. All other events
-    are counted."""
+    An event that is not a page view, or has an invalid field, is dropped with a reason. All other events are counted.
+    Unknown fields are ignored."""
     return await intake.receive_events(project, request.headers, await request.body())
 
 
@@ -110,7 +83,7 @@ async def send_events(
     operation_id="sendBeacon",
 )
 async def send_beacon(site_id: SiteId, intake: CurrentIntake, request: Request) -> Response:
-    """Receives a view or feedback from the beacon on a page. Public, for the origins that the project allows.
+    """Receives a view, a search or feedback from the beacon on a page. Public, for the origins that the project allows.
     Also accepts the JSON as `text/plain`, which browsers send to other sites without a preflight request."""
     return await intake.receive_beacon(
         site_id, collect_request_from_scope(request.scope, request.headers), await request.body()
@@ -125,7 +98,10 @@ async def preflight(site_id: SiteId, intake: CurrentIntake, request: Request) ->
 @router.get(
     "/v1/collect/{siteId}/pixel.gif",
     response_class=Response,
-    responses={**PUBLIC_ERRORS, 200: {"description": "An image with one pixel.", "content": {"image/gif": {}}}},
+    responses={
+        **PUBLIC_ERRORS,
+        200: {"description": "An image with one pixel.", "content": {"image/gif": BINARY_SCHEMA}},
+    },
     operation_id="pixel",
 )
 async def pixel(
@@ -138,11 +114,17 @@ async def pixel(
     return await intake.receive_pixel(site_id, collect_request_from_scope(request.scope, request.headers), u)
 
 
+@router.head("/v1/collect/{siteId}/pixel.gif", include_in_schema=False)
+async def describe_pixel(site_id: SiteId) -> Response:
+    """Returns the image and counts nothing, because HEAD is not a view."""
+    return Response(PIXEL_GIF, headers=NO_STORE_HEADERS, media_type="image/gif")
+
+
 @router.get(
     "/beacon.js",
     response_class=Response,
     responses={
-        200: {"description": "The script.", "content": {"text/javascript": {}}},
+        200: {"description": "The script.", "content": {"text/javascript": TEXT_SCHEMA}},
         304: {"description": "The script has not changed."},
     },
     operation_id="beacon",
