@@ -27,7 +27,7 @@ from copydesk.analytics.ingest.raw_view import RawView, SiteConfig, raw_view_fro
 from copydesk.analytics.ingest.visitor_ids import VisitorHasher
 from copydesk.analytics.log_import.batches import read_batches
 from copydesk.analytics.log_import.line_converter import ImportRequest
-from copydesk.analytics.log_import.loader import ImportTotals, store_batches
+from copydesk.analytics.log_import.loader import ImportTotals, store_trusted_batches
 from copydesk.analytics.log_import.reader_process import read_in_subprocess
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.duckdb import DuckStore
@@ -58,7 +58,8 @@ class ImportMeasurement:
 def measure_import(log: Path, store: Path) -> ImportMeasurement:
     memory.tune_garbage_collector()
     opened, tally, began, cpu = DuckStore(store), ImportTotals(), time.perf_counter(), time.process_time()
-    store_batches(read_in_subprocess(ImportRequest([str(log)], _make_site(), now())), opened, tally, lambda: None)
+    batches = read_in_subprocess(ImportRequest([str(log)], _make_site(), now()))
+    store_trusted_batches(batches, opened, tally, lambda: None)
     wall, storing = time.perf_counter() - began, time.process_time() - cpu
     opened.close()
     child, own = resource.getrusage(resource.RUSAGE_CHILDREN), resource.getrusage(resource.RUSAGE_SELF)

@@ -114,12 +114,16 @@ def _locate_page(url: str, base_path: str) -> PageLocation | Dropped:
     if decoded_path is None:
         return Dropped(DropReason.PATH_NOT_TEXT)
     segments = _resolve_dots(decoded_path.split("/"))
-    if not _is_page(segments):
+    # A folder may have the name of a file, such as /integrations/node.js/. Its slash tells it from the file.
+    is_named_like_file = not _is_page(segments)
+    if is_named_like_file and not (decoded_path.endswith("/") and segments[0] not in INTERNAL_FOLDERS):
         return NOT_A_PAGE
     relative_segments = _relative_to_base(_strip_index_and_suffix(segments), base_path)
     if relative_segments is None:
         return Dropped(DropReason.OUTSIDE_BASE)
     normalized_path = "/" + "/".join(relative_segments)
+    if is_named_like_file and relative_segments:
+        normalized_path += "/"
     if len(normalized_path.encode()) > MAX_PATH_BYTES:
         return Dropped(DropReason.PATH_TOO_LONG)
     return PageLocation(host, normalized_path, _detect_format(segments))

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from copydesk.analytics.page_paths import MAX_PATH_BYTES, PageFormat, PageLocation, host_from_url, normalize_url
+from copydesk.analytics.page_paths import (
+    MAX_PATH_BYTES,
+    NOT_A_PAGE,
+    PageFormat,
+    PageLocation,
+    host_from_url,
+    normalize_url,
+)
 from copydesk.analytics.page_view import Dropped, DropReason
 
 
@@ -140,6 +147,15 @@ def test_asset_paths_are_refused(url: str) -> None:
 )
 def test_pages_have_a_known_extension_or_none(url: str) -> None:
     assert clean_path(url)
+
+
+def test_folder_named_like_a_file_is_a_page_and_keeps_its_slash() -> None:
+    for path in ("/integrations/node.js/", "/wrap.backup/"):
+        location = normalize_url(f"{path}?x=1")
+        assert isinstance(location, PageLocation)
+        assert location.path == path
+        assert normalize_url(path.rstrip("/")) == NOT_A_PAGE
+    assert normalize_url("/_next/a.js/") == NOT_A_PAGE
 
 
 @pytest.mark.parametrize("url", ["/a%00b", "/a\nb", "/%ff%fe", "/a%C0%AF", "/\ud800", "/a%7f", "/%C2%85"])

@@ -14,6 +14,8 @@ from copydesk.analytics.stores.base import Counts, DayRange, Store
 from tests.analytics.log_import.conftest import Imported, check_files
 from tests.analytics.log_import.samples import (
     DAY,
+    HEADERS,
+    RENDERERS,
     REQUESTS,
     SAMPLES,
     WRAPPERS,
@@ -194,3 +196,36 @@ def test_fields_after_the_user_agent_do_not_change_the_visitor(read_views: Calla
 def test_requests_of_one_second_are_separate_views(read_views: Callable[..., list[PageView]]) -> None:
     same = tuple(REQUESTS[0] for _ in range(3))
     assert len(read_views(render_log("combined", same))) == 3
+
+
+def test_traefik_text_without_a_referrer_has_a_hyphen_without_quotes(read_views: Callable[..., list[PageView]]) -> None:
+    [plain] = read_views(f"{render_combined(REQUESTS[0])}\n")
+    line = render_traefik_text(REQUESTS[0]).replace(f'"{REQUESTS[0].referrer}"', "-", 1)
+    assert [view.visitor for view in read_views(f"{line}\n")] == [plain.visitor]
+
+
+def test_only_reading_an_object_of_s3_is_a_view(read_views: Callable[..., list[PageView]]) -> None:
+    line = RENDERERS["s3"](REQUESTS[0])
+    location = line.replace("WEBSITE.GET.OBJECT guide", "REST.GET.LOCATION -")
+    first_version = line[: line.index(REQUESTS[0].agent) + len(REQUESTS[0].agent) + 1]
+    assert [view.path for view in read_views(f"{line}\n{location}\n{first_version}\n")] == ["/guide", "/guide"]
+
+
+def test_values_of_w3c_logs_may_be_quoted(read_views: Callable[..., list[PageView]]) -> None:
+    [plain] = read_views(f"{render_combined(REQUESTS[0])}\n")
+    line = RENDERERS["w3c, IIS"](REQUESTS[0])
+    quoted = line.replace(REQUESTS[0].agent.replace(" ", "+"), f'"{REQUESTS[0].agent}"')
+    assert quoted != line
+    assert [view.visitor for view in read_views(f"{HEADERS['w3c, IIS']}{quoted}\n")] == [plain.visitor]
+
+
+def test_azure_records_that_are_no_visits_are_skipped(read_views: Callable[..., list[PageView]]) -> None:
+    record = json.loads(RENDERERS["azure, Front Door"](REQUESTS[0]))
+    firewall = {**record, "category": "FrontDoorWebApplicationFirewallLog"}
+    between_servers = {**record, "properties": {**record["properties"], "isReceivedFromClient": False}}
+    older_agent = REQUESTS[0].agent.replace(" ", "+")
+    older = {**record, "properties": {**record["properties"], "userAgent": older_agent}}
+    text = "".join(f"{json.dumps(each)}\n" for each in (record, firewall, between_servers, older))
+    views = read_views(text)
+    assert len(views) == 2
+    assert len({view.visitor for view in views}) == 1

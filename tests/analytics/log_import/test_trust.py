@@ -44,6 +44,9 @@ def test_format_is_that_of_most_lines_even_if_the_first_lines_differ() -> None:
     [
         (COMMON, "3 of 3 views have no user agent"),
         (COMBINED.replace("203.0.113.9", "client.example.com"), "3 of 3 views have no client address"),
+        (COMBINED.replace("203.0.113.9", "0.0.0.0"), "3 of 3 views have no client address"),
+        (COMBINED.replace("203.0.113.9", "::"), "3 of 3 views have no client address"),
+        (COMBINED.replace("Chrome", "Chr\0\0e"), "3 of 3 lines do not match"),
     ],
 )
 def test_log_without_addresses_or_agents_is_refused(
