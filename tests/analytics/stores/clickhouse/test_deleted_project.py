@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from copydesk.analytics.stores.clickhouse.folding.apply_correction import CORRECTION_TABLES
 from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
 from tests.support.clickhouse import run_query
 from tests.support.clickhouse_store import URL_FILE_NAME, FolderClickHouseStore
 
 SELECT_TABLES = "select table from system.columns where database = '{database}' and name = 'project'"
-SHORT_LIVED_TABLES = {"staged", "inbox"}
-"""Rows of finished folds stay in their partitions until these are dropped."""
+SHORT_LIVED_TABLES = {"staged", "inbox", *CORRECTION_TABLES}
+"""Rows of finished folds and corrections stay in their partitions until these are dropped."""
 
 
 def count_rows(folder: Path, project: str) -> dict[str, int]:

@@ -16,6 +16,8 @@ import pytest
 from sqlalchemy import inspect, text, update
 from typer.testing import CliRunner
 
+from copydesk.analytics.interactions.conversations import NewQuestion
+from copydesk.analytics.interactions.searches import NewSearch
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.analytics.tables import view_classes
@@ -64,6 +66,8 @@ def fill(service: Service) -> Service:
     service.client.wait(service.client.create_job("Replace colour with color.", idempotency_key="once")["id"])
     service.client.send_events([VIEW])
     desk.feedback.add(project_id, "/a", True, "Good.", clock.now())
+    desk.searches.add_all(project_id, [NewSearch("install", clock.now())])
+    desk.conversations.add_all(project_id, [NewQuestion("thread", "How?", "So.", clock.now())])
     desk.secrets.set(project_id, "forge_token", "token", actor="test")
     with desk.database.write() as tx:
         tx.execute(webhook_deliveries.insert().values(project_id=project_id, id="comment", at=clock.now()))
