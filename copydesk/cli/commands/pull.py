@@ -61,7 +61,9 @@ def merge(number: NumberArgument, project: ProjectOption, json: JsonOption = Fal
     with open_configured_desk() as desk:
         loaded_project = find_project(desk, project)
         pull = desk.pulls.get_pull(loaded_project.id, number)
-        _print_pull(desk, desk.pulls.merge(pull, desk.open_mirror(loaded_project), current_actor()), json)
+        if pull.state != "merged":  # the service may have noticed a merge with git first
+            pull = desk.pulls.merge(pull, desk.open_mirror(loaded_project), current_actor())
+        _print_pull(desk, pull, json)
 
 
 @app.command()

@@ -110,11 +110,7 @@ class LocalPulls:
         return self._get_one((pulls.c.token == token) & (pulls.c.number == number))
 
     def merge(self, pull: LocalPull, mirror: "Mirror", actor: str = "") -> LocalPull:
-        """Merges the current branch into its base, pushes the base, and archives the job.
-
-        Returns a pull request that is merged already, because the service may have noticed a merge with git first."""
-        if pull.state == MERGED:
-            return pull
+        """Merges the current branch into its base, pushes the base, and archives the job."""
         if pull.state != OPEN:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
         if self.jobs.get(pull.project_id, pull.job_id).status is ACTIVE:

@@ -12,7 +12,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.job import RepositoryFailed
-from copydesk.jobs.publish.forges.local import OPEN, LocalPull
+from copydesk.jobs.publish.forges.local import MERGED, OPEN, LocalPull
 from copydesk.jobs.publish.git.local_repository import build_merge_command, find_work_tree
 from copydesk.jobs.publish.git.mirror import create_git
 from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedInRequest, ViewerRequest
@@ -56,6 +56,8 @@ async def close_pull(project_id: str, number: PullNumber, post: EditorPost) -> R
 
 
 def _merge_pull(signed_in: SignedInRequest, project: Project, pull: LocalPull) -> None:
+    if pull.state == MERGED:  # the service noticed it after the page was shown
+        return
     try:
         signed_in.desk.pulls.merge(pull, signed_in.desk.open_mirror(project), signed_in.person.email)
     except RepositoryFailed as failure:

@@ -124,7 +124,6 @@ def test_command_in_the_refusal_merges_and_the_merge_is_noticed_without_the_netw
     detect_merges(desk.database, desk.settings, desk.pulls, desk.secrets, only_on_this_machine=True)
     assert desk.pulls.get_pull(project.id, 1).state == "merged"
     assert desk.jobs.get(project.id, job["id"]).status == "archived"
-    merge_pull(service, project)  # a person may tell what the service has noticed already
 
 
 def test_work_tree_of_a_branch_is_found_in_the_main_and_in_a_linked_one(tmp_path: Path) -> None:

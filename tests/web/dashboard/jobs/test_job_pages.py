@@ -202,6 +202,8 @@ def test_checked_out_branch_is_merged_with_the_command_on_the_page(docs: Service
     subprocess.run(command.split(), check=True, capture_output=True)
     assert ">merged<" in editor.get(review).text
     assert docs.desk.jobs.get(project.id, job.id).status is Status.ARCHIVED
+    post_form(editor, f"{review}/merge")  # from a page that was shown before
+    assert "Pull request 1 is merged." not in editor.get(review).text
 
 
 def test_message_of_one_page_is_not_shown_on_another(docs: Service) -> None:
