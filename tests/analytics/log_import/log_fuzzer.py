@@ -159,7 +159,7 @@ def _add_line(log: DamagedLog, chooser: random.Random, line: Line, damage: float
             log.possible[sighting] += 1
         text, ending = line.text, "\n"
         if line.request and chooser.random() < damage:
-            text, is_joinable = _damage_text(chooser, line.text, line.request.address)
+            text, is_joinable = _damage_text(chooser, line.text, line.request.address, is_glued)
             ending = "" if is_joinable and chooser.random() < 0.2 else "\n"
         log.last = None
         if sighting and line.is_readable and text == line.text and not is_glued:
@@ -174,11 +174,11 @@ def _add_line(log: DamagedLog, chooser: random.Random, line: Line, damage: float
     return is_glued
 
 
-def _damage_text(chooser: random.Random, text: str, address: str) -> tuple[str, bool]:
+def _damage_text(chooser: random.Random, text: str, address: str, is_glued: bool) -> tuple[str, bool]:
     """Cuts the end or the start of a line, splits it, or overwrites a part with zeros, as a power failure does.
 
-    Returns the damaged text, and whether another line may be joined to it. Never cuts within addresses, because a part
-    of an address can be another address, which no reader could notice.
+    Returns the damaged text, and whether another line may be joined to it. Avoids what no reader could notice: a part
+    of an address that is another address, and a line of which a part within one value is missing.
     """
     start = text.find(address)
     end = start + len(address)
@@ -186,7 +186,7 @@ def _damage_text(chooser: random.Random, text: str, address: str) -> tuple[str, 
         end = max(text.find(" - ", end), text.find('"', end))
     positions = [position for position in range(len(text) + 1) if not start < position <= end]
     cut = chooser.choice(positions)
-    match chooser.randrange(4):
+    match chooser.randrange(1 if is_glued else 0, 4):
         case 0:
             return text[cut:], False
         case 1:
