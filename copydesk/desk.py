@@ -18,9 +18,9 @@ from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from copydesk.analytics.feedback import Feedback
     from copydesk.analytics.ingest.collector import Collector
     from copydesk.analytics.ingest.site_registry import SiteRegistry
+    from copydesk.analytics.interactions.feedback import Feedback
     from copydesk.analytics.stores.base import Store
     from copydesk.analytics.stores.fold_scheduler import FoldScheduler
     from copydesk.jobs.execution.worker import Worker
@@ -104,8 +104,8 @@ class Desk:
 
     @cached_property
     def feedback(self) -> "Feedback":
-        from copydesk.analytics.feedback import Feedback
-        from copydesk.analytics.feedback_quota import FeedbackQuota
+        from copydesk.analytics.interactions.feedback import Feedback
+        from copydesk.analytics.interactions.storage_quota import FeedbackQuota
 
         settings = self.settings
         quota = FeedbackQuota(self.database, settings.feedback_entries, settings.feedback_megabytes * 1_000_000)

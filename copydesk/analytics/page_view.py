@@ -18,7 +18,6 @@ class DropReason(StrEnum):
 
     NOT_JSON = "not_json"
     NOT_AN_EVENT = "not_an_event"
-    UNKNOWN_FIELD = "unknown_field"
     BAD_FIELD = "bad_field"
     NO_PATH = "no_path"
     NOT_HTTP = "not_http"
@@ -42,7 +41,6 @@ class DropReason(StrEnum):
 DROP_MESSAGES = {
     DropReason.NOT_JSON: "The line is not valid JSON.",
     DropReason.NOT_AN_EVENT: "The event is not a JSON object.",
-    DropReason.UNKNOWN_FIELD: "The event has an unknown field.",
     DropReason.BAD_FIELD: "A field of the event has the wrong type or is too long.",
     DropReason.NO_PATH: "The event has neither a URL nor a path.",
     DropReason.NOT_HTTP: "The URL does not start with http:// or https://.",

@@ -15,6 +15,7 @@ from copydesk.desk import Desk
 from copydesk.web import dashboard, public_review
 from copydesk.web.api import analytics, jobs, reference, webhooks
 from copydesk.web.api.job_streams import StreamRegistry
+from copydesk.web.api.reports import feedback
 from copydesk.web.collection import routes as collection_routes
 from copydesk.web.dashboard.auth.access import SignInRequired
 from copydesk.web.middleware.request_gate import RequestGate, error_response
@@ -47,6 +48,7 @@ def create_app(desk: Desk) -> FastAPI:
     for module in (
         jobs,
         analytics,
+        feedback,
         collection_routes,
         health,
         reference,

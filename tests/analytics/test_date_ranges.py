@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.date_ranges import InvalidDate, clamp_day_range, format_day, parse_day
+from copydesk.analytics.date_ranges import (
+    ALL_TIME,
+    InvalidDate,
+    TimeRange,
+    clamp_day_range,
+    clamp_time_range,
+    format_day,
+    parse_day,
+    parse_time,
+)
 from copydesk.analytics.stores.base import ALL_DAYS, FIRST_DAY, LAST_DAY, DayRange
+from copydesk.core.clock import DAY
 
 FIRST_OF_MARCH = (date(2026, 3, 1) - date(1970, 1, 1)).days
 OFFSETS = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -33,6 +43,12 @@ OFFSETS = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(lambda minutes: timezone(
         "2026-03-01T23:59:60Z",
         "2026-02-28T24:00:00Z",
         "2026-03-01T00:00:00.1234567890123Z",
+        "20260301",
+        "20260301T235959Z",
+        "20260301T120000.5Z",
+        "20260301T1200",
+        "20260302T0129+0130",
+        "20260301T12:00:00Z",
     ],
 )
 def test_timestamp_means_its_utc_day(text: str) -> None:
@@ -49,9 +65,10 @@ def test_timestamps_in_any_time_zone_fall_on_their_utc_day(on: date, at: time, z
 @pytest.mark.parametrize(
     "text",
     [
-        *("", " ", "today", "2026", "2026-3-1", "2026-02-30", "2026-13-01", "0000-01-01", "20260301", "1772323200"),
+        *("", " ", "today", "2026", "2026-3-1", "2026-02-30", "2026-13-01", "0000-01-01", "20260230", "1772323200"),
         *("2026-03-01T", "2026-03-01T25:00:00Z", "2026-03-01T12:60Z", "2026-03-01T12Z", "2026-03-01Z"),
         *("2026-03-01T12:00:00+24:00", "2026-03-01T12:00:00 PST", "2026-03-01\n", "٢٠٢٦-٠٣-٠١", "2026-03-01x12:00"),
+        *("2026-0301", "202603-01", "2026-03-01T12:0000Z", "20260301T12Z", "20260301T1260"),
     ],
 )
 def test_invalid_date_is_refused(text: str) -> None:
@@ -63,6 +80,29 @@ def test_invalid_date_is_refused(text: str) -> None:
 def test_any_text_is_parsed_as_a_day_or_refused(text: str) -> None:
     with suppress(InvalidDate):
         assert isinstance(parse_day(text), int)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("2026-03-01", 0),
+        ("20260301", 0),
+        ("2026-03-01T00:00:01", 1_000),
+        ("2026-03-01T00:00:00.001Z", 1),
+        ("2026-03-01T00:00:00.0019Z", 1),
+        ("2026-03-01T00:00:00,5Z", 500),
+        ("20260301T013000.25+0130", 250),
+        ("2026-03-01T00:00:60Z", 59_999),
+    ],
+)
+def test_time_is_parsed_to_the_millisecond(text: str, milliseconds: int) -> None:
+    assert parse_time(text) == FIRST_OF_MARCH * DAY + milliseconds
+
+
+def test_time_range_is_clamped_to_the_supported_days() -> None:
+    assert clamp_time_range(None, None) == ALL_TIME == TimeRange.from_days(ALL_DAYS)
+    assert clamp_time_range(parse_time("0001-01-01"), parse_time("9999-12-31")) == ALL_TIME
+    assert clamp_time_range(5 * DAY + 1, 9 * DAY - 1) == TimeRange(5 * DAY + 1, 9 * DAY - 1)
 
 
 def test_first_and_last_years_of_the_calendar_are_accepted() -> None:

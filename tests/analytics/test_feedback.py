@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.feedback import MAX_COMMENT_CHARS, Feedback
-from copydesk.analytics.feedback_quota import FeedbackFull, FeedbackQuota
-from copydesk.analytics.stores.base import DayRange
+from copydesk.analytics.date_ranges import TimeRange
+from copydesk.analytics.interactions.feedback import MAX_COMMENT_CHARS, Feedback
+from copydesk.analytics.interactions.storage_quota import FeedbackFull, FeedbackQuota
 from copydesk.core.clock import DAY
 from copydesk.core.errors import InvalidRequest
 from copydesk.core.settings import Settings
@@ -48,10 +48,10 @@ def test_date_range_limits_list_and_sums(feedback: Feedback, project: str) -> No
     begin, end = 20_500 * DAY, 20_501 * DAY
     for at in (begin - 1, begin, end - 1, end):
         feedback.add(project, "/", True, None, at)
-    day = DayRange(20_500, 20_501)
+    day = TimeRange(begin, end)
     assert [remark.created_at for remark in feedback.list_entries(project, day)[0]] == [end - 1, begin]
     assert [page.total for page in feedback.count_by_page(project, day)[0]] == [2]
-    assert feedback.list_entries(project, DayRange(9, 9)) == ([], None)
+    assert feedback.list_entries(project, TimeRange(9 * DAY, 9 * DAY)) == ([], None)
 
 
 def test_page_sums_are_ordered_by_count_then_code_point(feedback: Feedback, project: str) -> None:
@@ -105,7 +105,7 @@ def test_feedback_is_deleted_by_day_and_by_retention(desk: Desk, feedback: Feedb
     today = NOON // DAY
     assert feedback.delete_expired({project: 2, other: None}, today) == 1
     assert feedback.delete_expired({project: 2, other: None}, today) == 0
-    assert feedback.delete_entries(project, DayRange(today - 1, today)) == 1
+    assert feedback.delete_entries(project, TimeRange((today - 1) * DAY, today * DAY)) == 1
     assert [remark.path for remark in feedback.list_entries(project)[0]] == ["/0", "/2"]
     assert len(feedback.list_entries(other)[0]) == 4
 

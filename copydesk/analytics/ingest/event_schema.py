@@ -10,7 +10,6 @@ from copydesk.analytics.page_paths import MAX_URL_CHARS
 from copydesk.analytics.page_view import Dropped, DropReason
 
 MAX_ID_CHARS, MAX_TIMESTAMP_CHARS, MAX_HEADER_CHARS = 256, 64, 1 << 16
-MAX_FIELD_NAME_CHARS = 64
 ERROR_FIELD_PATTERN = re.compile(r" - at `\$\.(\w+)`$")
 
 Url = Annotated[str, Meta(max_length=MAX_URL_CHARS)]
@@ -18,7 +17,7 @@ Header = Annotated[str, Meta(max_length=MAX_HEADER_CHARS)]
 Id = Annotated[str, Meta(max_length=MAX_ID_CHARS)]
 
 
-class Event(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, gc=False):
+class Event(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """A request for a page, as the site's server received it. `url` or `path` is required."""
 
     url: Annotated[Url | None, Meta(examples=["https://docs.example.com/guide/install"])] = None
@@ -54,14 +53,9 @@ decode_events = msgspec.json.Decoder(list[Event]).decode
 
 
 def validate_event(event: object) -> Event | Dropped:
-    """Returns the event, or why it is dropped.
-
-    An unknown field drops it, because the field might change its meaning.
-    """
+    """Returns the event, or why it is dropped. Ignores unknown fields."""
     if not isinstance(event, dict):
         return Dropped(DropReason.NOT_AN_EVENT)
-    if unknown := next((str(name) for name in event if name not in EVENT_FIELDS), None):
-        return Dropped(DropReason.UNKNOWN_FIELD, unknown[:MAX_FIELD_NAME_CHARS])
     try:
         return msgspec.convert(event, Event)
     except msgspec.ValidationError as error:

@@ -38,6 +38,12 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, strict=True)
 
 
+class LenientRequestModel(BaseModel):
+    """A body under /v1. Ignores unknown fields, because clients of the original service send some."""
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True, strict=True, populate_by_name=True)
+
+
 BLANK_CHARS = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
 NOT_BLANK_PATTERN = rf"^[^\x00]*[^{BLANK_CHARS}][^\x00]*$"
 NO_NUL_PATTERN = r"^[^\x00]*$"

@@ -9,12 +9,12 @@ from pydantic import Field, ValidationError
 from pydantic_core import from_json
 from starlette.datastructures import Headers
 
-from copydesk.analytics.feedback import MAX_COMMENT_CHARS
 from copydesk.analytics.ingest.collector import NumberedEvent
 from copydesk.analytics.ingest.event_schema import MAX_ID_CHARS, Event, decode_event, decode_events, validate_event
+from copydesk.analytics.interactions.feedback import MAX_COMMENT_CHARS
 from copydesk.analytics.page_view import Dropped, DropReason
 from copydesk.core.errors import InvalidRequest, RequestTooLarge, WrongMediaType
-from copydesk.web.api.schemas import RequestModel
+from copydesk.web.api.schemas import LenientRequestModel
 from copydesk.web.responses.validation_errors import to_invalid_request
 
 MAX_UNPACKED_BYTES = 10 * 1024 * 1024
@@ -154,7 +154,7 @@ def _gunzip_member(body: bytes, offset: int, unpacked: bytearray) -> int:
     return offset
 
 
-class ViewBeacon(RequestModel):
+class ViewBeacon(LenientRequestModel):
     u: str = Field(min_length=1, examples=["https://docs.example.com/guide/install"])
     """The URL of the page."""
     r: str | None = Field(None, examples=["https://www.example.org/"])
@@ -165,7 +165,7 @@ class ViewBeacon(RequestModel):
     """The ID of the event. An event with a known ID is not counted again."""
 
 
-class FeedbackBeacon(RequestModel):
+class FeedbackBeacon(LenientRequestModel):
     k: Literal["feedback"]
     u: str = Field(min_length=1)
     """The URL of the page."""

@@ -96,8 +96,8 @@ async def send_events(
     lines with one event each (`application/x-ndjson`). It can be compressed with `Content-Encoding: gzip`. The response
     comes once the views are durable.
 
-    An event that is not a page view, or has an unknown or invalid field, is dropped with a reason. All other events
-    are counted."""
+    An event that is not a page view, or has an invalid field, is dropped with a reason. All other events are counted.
+    Unknown fields are ignored."""
     return await intake.receive_events(project, request.headers, await request.body())
 
 

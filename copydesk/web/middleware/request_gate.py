@@ -12,7 +12,15 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from copydesk.core.errors import KeyMissing, KeyRejected, RequestError, StoreUnavailable
+from copydesk.core.errors import (
+    KeyMissing,
+    KeyRejected,
+    NotFound,
+    ProjectNotFound,
+    RequestError,
+    ScopeMissing,
+    StoreUnavailable,
+)
 from copydesk.core.ids import new_request_id
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.core.telemetry import logs, traces
@@ -24,6 +32,7 @@ from copydesk.web.http.client_address import ClientAddressFinder
 from copydesk.web.http.request_body import BodyMemory, BodyReader, replay
 from copydesk.web.middleware.fast_path import FastPath
 from copydesk.web.middleware.key_cache import ApiKeyCache, required_scope
+from copydesk.web.middleware.lenient_requests import end_after_headers, has_route, normalize_request
 from copydesk.web.middleware.request_metrics import TRACED_KINDS, classify_request, record_request
 from copydesk.web.middleware.request_pacer import RequestPacer
 from copydesk.web.operations.readiness import Readiness
@@ -64,6 +73,9 @@ class RequestGate:
             await self.app(scope, receive, send)
             return
         began = perf_counter()
+        if scope["method"] == "HEAD":
+            send = end_after_headers(send)
+        scope = normalize_request(scope)
         kind = classify_request(scope["method"], scope["path"])
         if scope["path"] != paths.HEALTH_PATH:
             await self.pacer.wait_for_turn()
@@ -143,7 +155,12 @@ class RequestGate:
         match = paths.PROJECT_PATH.fullmatch(path)
         key_scope = required_scope(scope["method"], path)
         project_id = match["projectId"] if match else ""
-        key, project = await self.key_cache.authenticate(secret, project_id, key_scope, address)
+        try:
+            key, project = await self.key_cache.authenticate(secret, project_id, key_scope, address)
+        except (ProjectNotFound, ScopeMissing):
+            if has_route(scope):
+                raise
+            raise NotFound from None
         if key.should_record_use:
             with suppress(StoreUnavailable):  # the time of last use is not worth failing the request
                 await run_in_thread(self.desk.keys.record_use, key)

@@ -92,10 +92,11 @@ def delete(
 
 
 def _forget_feedback(desk: "Desk", project: "Project", days: DayBounds) -> None:
-    from copydesk.analytics.date_ranges import clamp_day_range
+    from copydesk.analytics.date_ranges import TimeRange, clamp_day_range
     from copydesk.core import audit_log
 
-    deleted = desk.feedback.delete_entries(project.id, clamp_day_range(days.first, days.end))
+    times = TimeRange.from_days(clamp_day_range(days.first, days.end))
+    deleted = desk.feedback.delete_entries(project.id, times)
     with desk.database.write() as tx:
         audit_log.record(tx, project.id, current_actor(), "analytics.feedback_forgotten", project.id, entries=deleted)
     typer.echo(f"Deleted {deleted} feedback entries.")

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
+from copydesk.analytics.date_ranges import TimeRange
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, Interval, PageQuery, ReportPage, Store, TimeseriesPoint
 from copydesk.core import clock
 from copydesk.core.errors import InvalidRequest, NotFound
@@ -18,7 +19,7 @@ from copydesk.core.ids import id_pattern
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.web.api.report_schemas import AgentsResponse, TimeseriesResponse, ViewsResponse, VisitorsResponse
+from copydesk.web.api.reports.schemas import AgentsResponse, TimeseriesResponse, ViewsResponse, VisitorsResponse
 from copydesk.web.api.schemas import ApiModel
 from copydesk.web.dashboard.auth.access import SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.readership.chart import Chart, build_chart
@@ -137,10 +138,10 @@ async def feedback_page(project_id: str, request: Request, signed_in: ViewerRequ
     except InvalidRequest as error:
         return _render_error("readership-feedback.html", signed_in, project, query, error)
     store = signed_in.desk.feedback
-    days = selection.chosen.days
+    times = TimeRange.from_days(selection.chosen.days)
     offset = (number - 1) * ROWS_PER_PAGE
-    pages, has_more = await run_in_thread(store.count_by_page, project.id, days, ROWS_PER_PAGE, offset)
-    entries, next_cursor = await run_in_thread(store.list_entries, project.id, days, ROWS_PER_PAGE, cursor)
+    pages, has_more = await run_in_thread(store.count_by_page, project.id, times, ROWS_PER_PAGE, offset)
+    entries, next_cursor = await run_in_thread(store.list_entries, project.id, times, ROWS_PER_PAGE, cursor)
     table_values = {"pages": pages, "has_more": has_more, "number": number, "offset": offset}
     entry_values = {"entries": entries, "next_cursor": next_cursor, "cursor": cursor}
     return _render_readership(

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, case, delete, func, insert, select
 
-from copydesk.analytics.feedback_quota import FeedbackQuota
+from copydesk.analytics.date_ranges import ALL_TIME, TimeRange
+from copydesk.analytics.interactions.storage_quota import FeedbackQuota
 from copydesk.analytics.page_paths import MAX_PATH_BYTES
-from copydesk.analytics.stores.base import ALL_DAYS, DayRange
 from copydesk.analytics.tables import feedback
 from copydesk.core.clock import DAY
 from copydesk.core.db.database import Database
@@ -74,12 +74,15 @@ class Feedback:
         return entry
 
     def list_entries(
-        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, cursor: str | None = None
+        self, project_id: str, times: TimeRange = ALL_TIME, limit: int = 50, cursor: str | None = None
     ) -> tuple[list[FeedbackEntry], str | None]:
         """Returns entries, newest first, and the cursor of the next page (None on the last page)."""
         columns = (feedback.c[name] for name in FeedbackEntry.__dataclass_fields__)
         query = (
-            select(*columns).where(*_build_conditions(project_id, days)).order_by(feedback.c.id.desc()).limit(limit + 1)
+            select(*columns)
+            .where(*_build_conditions(project_id, times))
+            .order_by(feedback.c.id.desc())
+            .limit(limit + 1)
         )
         if cursor is not None:
             query = query.where(feedback.c.id < cursor)
@@ -88,7 +91,7 @@ class Feedback:
         return entries[:limit], entries[limit - 1].id if len(entries) > limit else None
 
     def count_by_page(
-        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+        self, project_id: str, times: TimeRange = ALL_TIME, limit: int = 50, offset: int = 0
     ) -> tuple[list[PageFeedback], bool]:
         """Returns pages by number of entries, most first, then by path in code point order; and whether there are
         more."""
@@ -102,16 +105,16 @@ class Feedback:
             total,
         )
         by_code_point = path if self.database.is_sqlite else path.collate("C")
-        query = sums.where(*_build_conditions(project_id, days)).group_by(path).order_by(total.desc(), by_code_point)
+        query = sums.where(*_build_conditions(project_id, times)).group_by(path).order_by(total.desc(), by_code_point)
         with self.database.read() as tx:
             rows = tx.execute(query.limit(limit + 1).offset(offset))
             pages = [PageFeedback(**row._mapping) for row in rows]
         return pages[:limit], len(pages) > limit
 
-    def delete_entries(self, project_id: str, days: DayRange = ALL_DAYS) -> int:
-        """Deletes a project's entries of these days. Returns how many it deleted."""
+    def delete_entries(self, project_id: str, times: TimeRange = ALL_TIME) -> int:
+        """Deletes a project's entries of this time. Returns how many it deleted."""
         with self.database.write() as tx:
-            deleted = tx.execute(delete(feedback).where(*_build_conditions(project_id, days))).rowcount
+            deleted = tx.execute(delete(feedback).where(*_build_conditions(project_id, times))).rowcount
         self._quota.invalidate(project_id)
         return deleted
 
@@ -124,7 +127,7 @@ class Feedback:
         for project_id, max_age_days in retention_days.items():
             oldest_at = self._find_oldest_time(project_id) if max_age_days is not None else None
             if max_age_days is not None and oldest_at is not None and oldest_at < (today - max_age_days) * DAY:
-                deleted += self.delete_entries(project_id, DayRange(end=today - max_age_days))
+                deleted += self.delete_entries(project_id, TimeRange(end=(today - max_age_days) * DAY))
         return deleted
 
     def _find_oldest_time(self, project_id: str) -> int | None:
@@ -134,10 +137,10 @@ class Feedback:
             return tx.execute(query.order_by(feedback.c.id).limit(1)).scalar()
 
 
-def _build_conditions(project_id: str, days: DayRange) -> list[ColumnElement[bool]]:
+def _build_conditions(project_id: str, times: TimeRange) -> list[ColumnElement[bool]]:
     conditions = [feedback.c.project_id == project_id]
-    if days != ALL_DAYS:
-        conditions += [feedback.c.created_at >= days.first * DAY, feedback.c.created_at < days.end * DAY]
+    if times != ALL_TIME:
+        conditions += [feedback.c.created_at >= times.first, feedback.c.created_at < times.end]
     return conditions
 
 

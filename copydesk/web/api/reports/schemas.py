@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from copydesk.analytics.date_ranges import format_day
-from copydesk.analytics.feedback import FeedbackEntry, PageFeedback
+from copydesk.analytics.interactions.feedback import FeedbackEntry, PageFeedback
 from copydesk.analytics.page_view import VisitorClass
 from copydesk.analytics.stores.base import AgentRow, Counts, Interval, ReportPage, TimeseriesPoint
 from copydesk.core.clock import format_iso

@@ -1,0 +1,121 @@
+"""Requests that generated clients send: floats, empty parameters, HEAD, JSON without a media type, unknown fields."""
+
+from collections.abc import Iterator
+
+import httpx2 as httpx
+import pytest
+
+from copydesk.analytics.date_ranges import parse_time
+from tests.support.repositories import make_repository
+from tests.support.service import Service, serve
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("lenient")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False) as running:
+        yield running
+
+
+def at(service: Service, report: str) -> str:
+    return f"/v1/analytics/{service.project.id}/{report}"
+
+
+def send_without_media_type(service: Service, method: str, path: str, body: bytes) -> httpx.Response:
+    request = service.http.build_request(method, path, content=body)
+    request.headers.pop("content-type", None)
+    return service.http.send(request)
+
+
+@pytest.mark.parametrize("report", ["visitors", "views", "agents", "feedback", "feedback/by-page"])
+def test_integral_decimals_are_whole_numbers(service: Service, report: str) -> None:
+    assert service.http.get(at(service, f"{report}?limit=50.0")).status_code == 200
+    assert service.http.get(at(service, f"{report}?limit=50.")).status_code == 200
+    assert service.http.get(at(service, f"{report}?limit=1.5")).status_code == 400
+
+
+def test_integral_decimals_are_whole_numbers_for_jobs(service: Service) -> None:
+    assert service.http.get(service.at("/jobs?limit=2.0")).status_code == 200
+    assert service.http.get(service.at("/jobs?limit=2.5")).status_code == 400
+
+
+def test_empty_parameters_are_absent(service: Service) -> None:
+    for report in ("visitors", "views", "agents", "timeseries", "feedback", "feedback/by-page"):
+        query = "?dateFrom=&dateTo=&limit=&offset=&cursor=&interval=&source=&status="
+        assert service.http.get(at(service, report + query)).status_code == 200, report
+    assert service.http.get(service.at("/jobs?status=&limit=&cursor=")).status_code == 200
+
+
+@pytest.mark.parametrize("date", ["20260131", "20260131T093000Z", "20260131T0930+0100", "2026-01-31T09:30:00"])
+def test_dates_in_basic_and_extended_form_are_accepted(service: Service, date: str) -> None:
+    for report in ("visitors", "timeseries", "feedback"):
+        params = {"dateFrom": date, "dateTo": date}
+        assert service.http.get(at(service, report), params=params).status_code == 200
+
+
+def test_head_answers_as_get_without_a_body(service: Service) -> None:
+    job = service.client.create_job("Any")
+    paths = [at(service, "visitors"), service.at("/jobs"), service.at(f"/job/{job['id']}"), "/healthz", "/beacon.js"]
+    for path in paths:
+        head, get = service.http.head(path), service.http.get(path)
+        assert (head.status_code, head.content) == (get.status_code, b"") == (200, b""), path
+        assert head.headers["content-type"] == get.headers["content-type"]
+        assert int(head.headers["content-length"]) == len(get.content), path
+    assert service.http.head(service.at("/job")).status_code == 405, "there is no GET"
+
+
+def test_head_of_a_live_stream_ends_at_once(service: Service) -> None:
+    job = service.client.create_job("Any")
+    response = service.http.head(service.at(f"/job/{job['id']}/events"), headers={"Accept": "text/event-stream"})
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/event-stream")
+
+
+def test_head_of_a_pixel_counts_no_view(service: Service) -> None:
+    assert service.http.head(f"/v1/collect/{service.project.site_id}/pixel.gif?u=/a").status_code == 405
+
+
+def test_json_without_a_media_type_is_accepted(service: Service) -> None:
+    assert send_without_media_type(service, "POST", service.at("/job"), b'{"prompt": "Any"}').status_code == 201
+    events = send_without_media_type(service, "POST", at(service, "events"), b'{"path": "/a", "userAgent": "x"}')
+    assert (events.status_code, events.json()["accepted"]) == (202, 1)
+    assert send_without_media_type(service, "POST", service.at("/job"), b"prompt=Any").status_code == 400
+
+
+def test_unknown_fields_are_refused_under_v2_and_ignored_under_v1(service: Service) -> None:
+    assert service.http.post(service.at("/job"), json={"prompt": "Any", "colour": 1}).status_code == 400
+    event = {"path": "/a", "userAgent": "x", "colour": {"deep": [1]}}
+    assert service.http.post(at(service, "events"), json=event).json()["accepted"] == 1
+    beacon = service.http.post(f"/v1/collect/{service.project.site_id}", json={"u": "https://a.example/b", "x": 1})
+    assert (beacon.status_code, beacon.json()["dropped"]) == (202, [])
+
+
+def test_unknown_route_returns_not_found_whatever_the_project_is(service: Service) -> None:
+    other = service.another_project()
+    reader = {"Authorization": f"Bearer {service.new_key(scopes=['read'])}"}
+    for path in ("/v1/nothing", "/v2/agent", "/v3/agent/x/job", "/v1/analytics/x/nothing", other.at("/nothing")):
+        response = service.http.get(path)
+        assert (response.status_code, response.json()["code"]) == (404, "not_found"), path
+        response = service.http.post(path, headers=reader)
+        assert (response.status_code, response.json()["code"]) == (404, "not_found"), path
+    assert service.http.get(other.at("/jobs")).json()["code"] == "project_not_found"
+    assert service.http.delete(other.at("/jobs")).json()["code"] == "project_not_found"
+    assert httpx.get(f"{service.url}/v1/nothing", timeout=30).json()["code"] == "key_missing"
+
+
+def test_times_limit_feedback_to_the_millisecond(service: Service) -> None:
+    site = service.another_project()
+    noon = parse_time("2026-03-01T12:00:00Z")
+    for at_time in (noon - 1, noon, noon + 1):
+        site.desk.feedback.add(site.project.id, f"/{at_time - noon}", True, None, at_time)
+
+    def list_paths(**params: str) -> list[str]:
+        rows = site.http.get(at(site, "feedback"), params=params).json()["feedback"]
+        return [row["path"] for row in rows]
+
+    assert list_paths(dateTo="2026-03-01T12:00:00Z") == ["/-1"]
+    assert list_paths(dateTo="2026-03-01T12:00:00.001Z") == ["/0", "/-1"]
+    assert list_paths(dateFrom="2026-03-01T13:00:00+01:00") == ["/1", "/0"]
+    assert list_paths(dateFrom="2026-03-01", dateTo="2026-03-01T12:00:00Z") == ["/-1"]
+    assert list_paths(dateFrom="2026-03-02") == []
