@@ -43,7 +43,7 @@ class Desk:
         self.database = database
         self.projects = Projects(database)
         self.secrets = SealedSecrets(database, settings)
-        self.keys = ApiKeys(database, settings.keys_per_hour)
+        self.keys = ApiKeys(database, settings.keys_per_hour, settings.extra_key_prefixes)
         self.people = People(database, self.keys)
         self._purged_ids: set[str] = set()
         """The deleted projects whose page views this process has deleted, before they are settled."""

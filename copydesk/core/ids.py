@@ -2,10 +2,12 @@
 
 import hashlib
 import random
+import re
 import secrets
 import string
 import threading
 import zlib
+from collections.abc import Sequence
 
 from copydesk.core import clock
 
@@ -15,6 +17,8 @@ CROCKFORD_PAIRS = [first + second for first in CROCKFORD for second in CROCKFORD
 PAIR_SHIFTS = range(120, -1, -10)
 KEY_PREFIX = "desk_"
 KEY_RANDOM_CHARS, KEY_CHECKSUM_CHARS = 32, 6
+IMPORTED_KEY_BODY = re.compile(r"[A-Za-z0-9_-]{20,200}")
+"""What follows the prefix of a key that another service created. It has no checksum of ours."""
 
 _lock = threading.Lock()
 _last_value = 0
@@ -47,9 +51,9 @@ def random_text(length: int) -> str:
     return _encode_number(secrets.randbelow(62**length), BASE62, length)
 
 
-def new_key() -> str:
+def new_key(prefix: str = KEY_PREFIX) -> str:
     body = random_text(KEY_RANDOM_CHARS)
-    return KEY_PREFIX + body + _checksum(body)
+    return prefix + body + _checksum(body)
 
 
 def is_wellformed_key(key: str) -> bool:
@@ -62,6 +66,11 @@ def is_wellformed_key(key: str) -> bool:
         and all(c in BASE62 for c in body)
         and checksum == _checksum(body)
     )
+
+
+def is_importable_key(key: str, prefixes: Sequence[str]) -> bool:
+    """Returns whether the key has one of these extra prefixes and is long enough to be a secret."""
+    return any(key.startswith(prefix) and IMPORTED_KEY_BODY.fullmatch(key, len(prefix)) for prefix in prefixes)
 
 
 def sha256_hex(secret: str) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from ipaddress import ip_network
@@ -28,6 +29,7 @@ OTHER_VARIABLES = (
 )
 """Variables that are not settings of the service: those of the client, of a model's key and of a migration."""
 CHOOSE_FOLDER_HINT = "Change to the folder where the service runs"
+KEY_PREFIX_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9]{1,19}_")
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +133,9 @@ class Settings(BaseSettings):
     """MiB of memory that one git command may use."""
     jobs_per_hour: int = Field(100, ge=1)
     """Job creations and messages per project and hour."""
+    extra_key_prefixes: Annotated[tuple[str, ...], NoDecode] = ()
+    """Prefixes besides `desk_` that API keys may have, such as `mint_`, separated by commas. For clients that check the
+    prefix, and for keys that you import."""
     keys_per_hour: int = Field(10, ge=1)
     """API keys that can be created per project and hour."""
     exports_per_minute: int = Field(600, ge=1)
@@ -161,7 +166,15 @@ class Settings(BaseSettings):
     archive_days: float = Field(30, gt=0)
     """Days after which a job that has ended is archived."""
 
-    @field_validator("trusted_proxies", "models", "secret_key", "check_tools", "oidc_domains", mode="before")
+    @field_validator(
+        "trusted_proxies",
+        "models",
+        "secret_key",
+        "check_tools",
+        "oidc_domains",
+        "extra_key_prefixes",
+        mode="before",
+    )
     @classmethod
     def _split_commas(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -171,6 +184,14 @@ class Settings(BaseSettings):
     def _validate_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for network in value:
             ip_network(network, strict=False)
+        return value
+
+    @field_validator("extra_key_prefixes")
+    @classmethod
+    def _validate_key_prefixes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for prefix in value:
+            if not KEY_PREFIX_PATTERN.fullmatch(prefix):
+                raise ValueError("each must be 2 to 20 letters and digits and an underscore, such as mint_")
         return value
 
     @field_validator("base_url")

@@ -14,6 +14,7 @@ from copydesk.core.settings import BadSettings, read_settings
         ("COPYDESK_BASE_URL", "docs.example.org"),
         ("COPYDESK_LOG_LEVEL", "loud"),
         ("COPYDESK_WORKER_SLOTS", "-1"),
+        ("COPYDESK_EXTRA_KEY_PREFIXES", "mint"),
     ],
 )
 def test_invalid_setting_is_named(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:

@@ -1,1 +1,1 @@
-"""What readers send besides page views: feedback, searches, and questions to an assistant. Kept in the main database."""
+"""What readers send besides page views: feedback, searches and questions. Kept in the main database."""

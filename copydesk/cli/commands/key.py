@@ -1,5 +1,6 @@
-"""The commands `copydesk key create|list|revoke`."""
+"""The commands `copydesk key create|import|list|revoke`."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,30 +23,35 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, help="Creates, lists and revokes a project's API keys.", no_args_is_help=True)
 
 
+NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="What the key is for.")]
+ScopeOption = Annotated[
+    list[str] | None,
+    typer.Option("--scope", metavar="SCOPE", help="read, write or events; can be repeated [default: read and write]."),
+]
+ExpiresOption = Annotated[
+    str | None,
+    typer.Option("--expires", metavar="TIME", help="The lifetime, such as 12h, 90d or 2w [default: never expires]."),
+]
+AllowOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="ADDRESS",
+        help="An IP address or CIDR network that may use the key; can be repeated [default: all].",
+    ),
+]
+
+
 @app.command()
 def create(
     project: ProjectOption,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the key is for.")] = "",
-    scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scope", metavar="SCOPE", help="read, write or events; can be repeated [default: read and write]."
-        ),
-    ] = None,
-    expires: Annotated[
-        str | None,
-        typer.Option(
-            "--expires", metavar="TIME", help="The lifetime, such as 12h, 90d or 2w [default: never expires]."
-        ),
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow",
-            metavar="ADDRESS",
-            help="An IP address or CIDR network that may use the key; can be repeated [default: all].",
-        ),
-    ] = None,
+    name: NameOption = "",
+    scope: ScopeOption = None,
+    expires: ExpiresOption = None,
+    allow: AllowOption = None,
+    prefix: Annotated[
+        str, typer.Option("--prefix", metavar="PREFIX", help="desk_, or one of COPYDESK_EXTRA_KEY_PREFIXES.")
+    ] = "desk_",
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the key.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -59,6 +65,7 @@ def create(
             scopes=scope or (),
             expires_in=parse_lifetime(expires) if expires else None,
             allow=allow or (),
+            prefix=prefix,
             actor=current_actor(),
         )
     facts = {"id": key.id, "key": secret, **_key_to_dict(key)}
@@ -69,6 +76,39 @@ def create(
     else:
         print_facts(facts)
         typer.echo("\nSave this key now. It is not shown again.", err=True)
+
+
+@app.command("import")
+def import_key(
+    project: ProjectOption,
+    name: NameOption = "",
+    scope: ScopeOption = None,
+    expires: ExpiresOption = None,
+    allow: AllowOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Stores a key that another service created, so that its clients keep working.
+
+    Reads the key from standard input or a hidden prompt. Its prefix must be in COPYDESK_EXTRA_KEY_PREFIXES.
+    """
+    from copydesk.core.accounts.api_keys import parse_lifetime
+
+    with open_configured_desk() as desk:
+        project_id = find_project(desk, project).id
+        secret = typer.prompt("API key", hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
+        key, _ = desk.keys.create(
+            project_id,
+            name=name,
+            scopes=scope or (),
+            expires_in=parse_lifetime(expires) if expires else None,
+            allow=allow or (),
+            imported=secret.strip(),
+            actor=current_actor(),
+        )
+    if json:
+        print_json(_key_to_dict(key))
+    else:
+        typer.echo(f"Imported {key.id}.")
 
 
 @app.command("list")

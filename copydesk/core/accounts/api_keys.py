@@ -22,7 +22,15 @@ from copydesk.core.errors import (
     ProjectNotFound,
     ScopeMissing,
 )
-from copydesk.core.ids import is_id, is_wellformed_key, new_id, new_key, sha256_hex
+from copydesk.core.ids import (
+    KEY_PREFIX,
+    is_id,
+    is_importable_key,
+    is_wellformed_key,
+    new_id,
+    new_key,
+    sha256_hex,
+)
 from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.projects.projects import Project, project_from_values
 from copydesk.core.rate_limits.limits import RateLimit, consume
@@ -101,8 +109,10 @@ PROJECT_FIELDS = tuple((field.name, f"project_{field.name}") for field in fields
 
 
 class ApiKeys:
-    def __init__(self, database: Database, per_hour: int) -> None:
+    def __init__(self, database: Database, per_hour: int, extra_prefixes: Sequence[str] = ()) -> None:
+        """Keys begin with KEY_PREFIX, or with one of the extra prefixes."""
         self.database = database
+        self.extra_prefixes = extra_prefixes
         self.limit = RateLimit("keys", per_hour, clock.HOUR)
 
     def create(
@@ -114,15 +124,17 @@ class ApiKeys:
         expires_in: int | None = None,
         allow: Sequence[str] = (),
         key_id: str | None = None,
+        prefix: str = KEY_PREFIX,
+        imported: str | None = None,
         actor: str,
     ) -> tuple[ApiKey, str]:
-        """Creates a key. Returns its record and the key itself, which cannot be shown again.
+        """Creates a key, or stores an imported one. Returns its record and the key itself, which cannot be shown again.
 
         A caller that may submit twice passes `key_id`, and gets KeyAlreadyCreated instead of a second key.
         """
         if key_id is not None and not is_id(key_id, "key"):
             raise InvalidRequest("This is not the ID of an API key. Reload the page and try again.")
-        secret = new_key()
+        secret = self._validate_imported(imported) if imported is not None else new_key(self._validate_prefix(prefix))
         now = clock.now()
         key = ApiKey(
             id=key_id or new_id("key"),
@@ -146,6 +158,8 @@ class ApiKeys:
                 tx.execute(keys.insert().values(row))
                 audit_log.record(tx, project_id, actor, "key.created", key.id, name=key.name, scopes=list(key.scopes))
         except IntegrityError:
+            if imported is not None:
+                raise InvalidRequest("This key was imported before. A key belongs to one project.") from None
             raise KeyAlreadyCreated from None
         return key, secret
 
@@ -207,7 +221,7 @@ class ApiKeys:
 
         Raises a RequestError otherwise. Only reads the database.
         """
-        if not is_wellformed_key(secret):
+        if not is_wellformed_key(secret) and not is_importable_key(secret, self.extra_prefixes):
             raise KeyRejected("This is not a Copydesk API key: it is malformed or mistyped.")
         key_digest = sha256_hex(secret)
         with self.database.read() as tx:
@@ -224,6 +238,20 @@ class ApiKeys:
         if not key.allows_address(address):
             raise AddressRefused
         return key, _project_from_row(row)
+
+    def _validate_prefix(self, prefix: str) -> str:
+        if prefix != KEY_PREFIX and prefix not in self.extra_prefixes:
+            raise InvalidRequest(f"Keys cannot begin with {prefix!r}. Add the prefix to COPYDESK_EXTRA_KEY_PREFIXES.")
+        return prefix
+
+    def _validate_imported(self, secret: str) -> str:
+        if not is_importable_key(secret, self.extra_prefixes):
+            prefixes = ", ".join(self.extra_prefixes) or "none"
+            raise InvalidRequest(
+                "An imported key must begin with a prefix in COPYDESK_EXTRA_KEY_PREFIXES (now: "
+                f"{prefixes}), followed by 20 to 200 letters, digits, - or _."
+            )
+        return secret
 
     def record_use(self, key: ApiKey) -> None:
         is_due = keys.c.last_used_at.is_(None) | (keys.c.last_used_at < clock.now() - USE_RECORD_INTERVAL_MS)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from copydesk.core import audit_log, clock
-from copydesk.core.accounts.api_keys import KeyNotFound, parse_lifetime
+from copydesk.core.accounts.api_keys import ApiKeys, KeyNotFound, parse_lifetime
 from copydesk.core.db.tables import keys, limits
 from copydesk.core.errors import AddressRefused, InvalidRequest, KeyRejected, ProjectNotFound, ScopeMissing
 from copydesk.core.ids import BASE62, is_wellformed_key, new_id, new_key
@@ -162,3 +162,49 @@ def test_a_lifetime_is_a_number_and_a_unit(text: str) -> None:
     with pytest.raises(InvalidRequest):
         parse_lifetime(text)
     assert parse_lifetime("90d") == 90 * clock.DAY
+
+
+@pytest.fixture
+def mint_keys(desk: Desk) -> ApiKeys:
+    return ApiKeys(desk.database, 1000, ["mint_"])
+
+
+def test_key_with_an_extra_prefix_is_created_and_accepted(mint_keys: ApiKeys, desk: Desk, project: Project) -> None:
+    _, secret = mint_keys.create(project.id, prefix="mint_", actor="ada")
+    assert secret.startswith("mint_")
+    assert len(secret) == 5 + 32 + 6
+    assert mint_keys.authenticate(secret, project.id, "write", None)[1].id == project.id
+    with pytest.raises(KeyRejected):
+        desk.keys.authenticate(secret, project.id, "write", None)  # this service does not accept the prefix
+    with pytest.raises(InvalidRequest, match="COPYDESK_EXTRA_KEY_PREFIXES"):
+        desk.keys.create(project.id, prefix="mint_", actor="ada")
+
+
+def test_imported_key_is_accepted_and_stored_as_a_digest(mint_keys: ApiKeys, desk: Desk, project: Project) -> None:
+    secret = "mint_" + "x1Y2z3" * 4
+    key, _ = mint_keys.create(project.id, name="Old", scopes=["read"], imported=secret, actor="ada")
+    assert mint_keys.authenticate(secret, project.id, "read", None)[0].id == key.id
+    with pytest.raises(ScopeMissing):
+        mint_keys.authenticate(secret, project.id, "write", None)
+    with desk.database.read() as tx:
+        assert secret not in str(tx.execute(select(keys)).mappings().all())
+    mint_keys.revoke(key.id, actor="ada")
+    with pytest.raises(KeyRejected):
+        mint_keys.authenticate(secret, project.id, "read", None)
+
+
+@pytest.mark.parametrize(
+    "secret", ["", "mint_", "mint_short", "desk_" + "x" * 38, "mint_" + "ä" * 30, "x" * 40, "mint_" + "x" * 201]
+)
+def test_key_that_is_no_secret_with_an_extra_prefix_is_not_imported(
+    mint_keys: ApiKeys, project: Project, secret: str
+) -> None:
+    with pytest.raises(InvalidRequest, match="An imported key must begin with a prefix"):
+        mint_keys.create(project.id, imported=secret, actor="ada")
+
+
+def test_key_is_imported_once(mint_keys: ApiKeys, desk: Desk, project: Project) -> None:
+    other = desk.projects.create("Other", repository="/srv/other.git", ref="main", actor="ada")
+    mint_keys.create(project.id, imported="mint_" + "x" * 24, actor="ada")
+    with pytest.raises(InvalidRequest, match="imported before"):
+        mint_keys.create(other.id, imported="mint_" + "x" * 24, actor="ada")
