@@ -56,7 +56,7 @@ class Desk:
         return Jobs(
             self.database,
             default_model=settings.model,
-            more_models=settings.models,
+            more_models=(*settings.models, *settings.models_by_alias.values()),
             per_hour=settings.jobs_per_hour,
         )
 
@@ -235,6 +235,7 @@ def check_model_names(settings: Settings) -> None:
     for variable, name in (
         ("COPYDESK_MODEL", settings.model),
         *(("COPYDESK_MODELS", name) for name in settings.models),
+        *(("COPYDESK_MODEL_ALIASES", name) for name in settings.models_by_alias.values()),
     ):
         if not is_model_name(name):
             raise BadSettings(f"{variable}: unknown model {name!r}. Use one of {', '.join(NAME_FORMS)}.")

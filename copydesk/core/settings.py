@@ -100,6 +100,9 @@ class Settings(BaseSettings):
     """The default model for jobs: `mechanic`, `openai:…`, `anthropic:…`, `google:…` or `openai-compatible:…`."""
     models: Annotated[tuple[str, ...], NoDecode] = ()
     """Other models that a job may choose by name, separated by commas."""
+    model_aliases: Annotated[tuple[str, ...], NoDecode] = ()
+    """Models that a job of version 1 gets for a name, separated by commas, such as
+    `sonnet=anthropic:claude-sonnet-4-5`."""
     model_url: str | None = None
     """The URL of an `openai-compatible:…` model."""
     model_window: int = Field(128_000, ge=8_000)
@@ -173,6 +176,7 @@ class Settings(BaseSettings):
         "check_tools",
         "oidc_domains",
         "extra_key_prefixes",
+        "model_aliases",
         mode="before",
     )
     @classmethod
@@ -240,6 +244,20 @@ class Settings(BaseSettings):
         if value and not value.startswith("clickhouse://"):
             raise ValueError("must begin with clickhouse://")
         return value
+
+    @field_validator("model_aliases")
+    @classmethod
+    def _validate_aliases(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for alias in value:
+            name, separator, model = alias.partition("=")
+            if not (name.strip() and separator and model.strip()):
+                raise ValueError("each must be a name and a model, such as sonnet=anthropic:claude-sonnet-4-5")
+        return value
+
+    @property
+    def models_by_alias(self) -> dict[str, str]:
+        pairs = (alias.partition("=") for alias in self.model_aliases)
+        return {name.strip(): model.strip() for name, _, model in pairs}
 
     @property
     def resolved_database_url(self) -> str:

@@ -169,6 +169,12 @@ class Jobs:
             matching_jobs = [job_from_row(row) for row in tx.execute(query)]
         return matching_jobs[:limit], matching_jobs[limit - 1].id if len(matching_jobs) > limit else None
 
+    def list_newest(self, project_id: str, offset: int, limit: int) -> list[Job]:
+        """Returns jobs, newest first, without the first `offset`."""
+        query = select(jobs).where(jobs.c.project_id == project_id).order_by(jobs.c.id.desc())
+        with self.database.read() as tx:
+            return [job_from_row(row) for row in tx.execute(query.limit(limit).offset(offset))]
+
     def add_message(
         self,
         project: Project,

@@ -13,7 +13,7 @@ from copydesk import __version__
 from copydesk.core.errors import InvalidRequest, NotFound, RequestError, WrongMediaType
 from copydesk.desk import Desk
 from copydesk.web import dashboard, public_review
-from copydesk.web.api import analytics, jobs, reference, webhooks
+from copydesk.web.api import analytics, jobs, jobs_v1, reference, webhooks
 from copydesk.web.api.job_streams import StreamRegistry
 from copydesk.web.api.reports import feedback
 from copydesk.web.collection import routes as collection_routes
@@ -47,6 +47,7 @@ def create_app(desk: Desk) -> FastAPI:
     app.state.streams = StreamRegistry(desk)
     for module in (
         jobs,
+        jobs_v1,
         analytics,
         feedback,
         collection_routes,

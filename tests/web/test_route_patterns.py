@@ -25,6 +25,7 @@ from tests.support import migrated_databases
 from tests.support.dashboard import list_dashboard_routes
 
 JOB = "/v2/agent/{projectId}/job"
+SESSION = "/v1/agent/{projectId}/job"
 ANALYTICS = "/v1/analytics/{projectId}"
 KINDS = {
     ("POST", JOB): "create",
@@ -37,6 +38,9 @@ KINDS = {
     ("GET", f"{JOB}/{{id}}/diff"): "jobs",
     ("GET", "/v2/agent/{projectId}/jobs"): "jobs",
     ("GET", "/v2/agent/{projectId}/models"): "jobs",
+    ("POST", SESSION): "create",
+    ("GET", f"{SESSION}/{{id}}"): "poll",
+    ("GET", "/v1/agent/{projectId}/jobs"): "jobs",
     ("POST", f"{ANALYTICS}/events"): "events",
     ("GET", f"{ANALYTICS}/visitors"): "export",
     ("GET", f"{ANALYTICS}/views"): "export",
@@ -65,6 +69,8 @@ MATCHED_ROUTES = {
     "PROBE_PATHS": {"/healthz", "/readyz", "/metrics"},
     "CREATE_JOB_PATH": {JOB},
     "GET_JOB_PATH": {f"{JOB}/{{id}}"},
+    "CREATE_SESSION_PATH": {SESSION},
+    "GET_SESSION_PATH": {f"{SESSION}/{{id}}"},
     "JOB_EVENTS_PATH": {f"{JOB}/{{id}}/events"},
     "SEND_EVENTS_PATH": {f"{ANALYTICS}/events"},
     "COLLECTOR_PREFIX": {"/v1/collect/{siteId}", "/v1/collect/{siteId}/pixel.gif"},
@@ -153,7 +159,7 @@ def test_every_route_is_classified(app: FastAPI) -> None:
 def test_prefixes_of_jobs_and_analytics_match_their_routes(app: FastAPI) -> None:
     jobs, analytics = find_matches(app, "JOBS_PREFIX"), find_matches(app, "ANALYTICS_PREFIX")
     assert jobs | analytics == find_matches(app, "API_PREFIX") - find_matches(app, "COLLECTOR_PATH")
-    assert jobs == {path for path in jobs if path.startswith("/v2/agent/{projectId}/")}
+    assert jobs == {path for path in jobs if re.match(r"/v[12]/agent/{projectId}/", path)}
     assert analytics == {path for path in analytics if path.startswith(f"{ANALYTICS}/")}
 
 

@@ -54,6 +54,15 @@ def has_folder(
         return Mirror(Path(temporary_folder, "folders.git"), git).has_folder(project.ref, folder, seconds)
 
 
+def has_branch(
+    project: Project, secrets: Mapping[str, str], branch: str, seconds: float = ACCESS_TIMEOUT_SECONDS
+) -> bool:
+    """Returns whether the repository has this branch. Raises RepositoryFailed if the repository cannot be read."""
+    with open_forge_if_remote(project, secrets, time.monotonic() + seconds) as forge:
+        git = create_git(project, forge.git_token if forge else secrets.get("forge_token"))
+        return branch in git.list_heads(f"refs/heads/{branch}", seconds=seconds)
+
+
 def _choose_branch(heads: Mapping[str, str], ref: str | None) -> str:
     branch = ref or heads.get("HEAD")
     branches = heads.keys() - {"HEAD"}

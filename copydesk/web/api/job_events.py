@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
@@ -46,13 +46,14 @@ class EventStreamResponse(StreamingResponse):
         job: Job,
         after: int,
         extra_data: Callable[[JobEvent], dict[str, Any]] = lambda _: {},
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self._desk = desk
         self._streams = streams
         self._extra_data = extra_data
         self._stream_args = holder, job.project_id, job.id, after
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__((), media_type="text/event-stream", headers=headers)
+        all_headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})}
+        super().__init__((), media_type="text/event-stream", headers=all_headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._streams.open(*self._stream_args) as stream:

@@ -18,7 +18,6 @@ from copydesk.core.errors import (
     NotFound,
     ProjectNotFound,
     RequestError,
-    ScopeMissing,
     StoreUnavailable,
 )
 from copydesk.core.ids import new_request_id
@@ -157,7 +156,7 @@ class RequestGate:
         project_id = match["projectId"] if match else ""
         try:
             key, project = await self.key_cache.authenticate(secret, project_id, key_scope, address)
-        except (ProjectNotFound, ScopeMissing):
+        except ProjectNotFound:
             if has_route(scope):
                 raise
             raise NotFound from None

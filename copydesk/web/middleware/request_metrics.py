@@ -19,11 +19,12 @@ def classify_request(method: str, path: str) -> str:
     if path.startswith(paths.ANALYTICS_PREFIX):
         return "events" if paths.SEND_EVENTS_PATH.fullmatch(path) else "export"
     if path.startswith(paths.JOBS_PREFIX):
-        if method == "POST" and paths.CREATE_JOB_PATH.fullmatch(path):
+        if method == "POST" and (paths.CREATE_JOB_PATH.fullmatch(path) or paths.CREATE_SESSION_PATH.fullmatch(path)):
             return "create"
         if paths.JOB_EVENTS_PATH.fullmatch(path):
             return "live"
-        return "poll" if method == "GET" and paths.GET_JOB_PATH.fullmatch(path) else "jobs"
+        is_poll = paths.GET_JOB_PATH.fullmatch(path) or paths.GET_SESSION_PATH.fullmatch(path)
+        return "poll" if method == "GET" and is_poll else "jobs"
     if path.startswith(paths.WEBHOOK_PREFIX):
         return "webhook"
     return "probe" if path in paths.PROBE_PATHS else "page"

@@ -19,6 +19,11 @@ ACCEPTS_ONLY_CONFIGURED_MODELS = {
     "checks": {"positive_data_acceptance": {"enabled": False}},
 }
 
+ACCEPTS_MESSAGES_WITH_TEXT = {
+    "include-operation-id": "createSession",
+    "checks": {"positive_data_acceptance": {"enabled": False}},
+}
+
 NO_LIMITS = dict.fromkeys(
     ("jobs_per_hour", "exports_per_minute", "collect_per_minute", "collect_per_address", "feedback_per_address"),
     1000000,
@@ -38,7 +43,7 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
         "request-timeout": 20,
         "continue-on-failure": True,
         "generation": {"max-examples": max(1, examples), "database": "none"},
-        "operations": [ACCEPTS_ONLY_CONFIGURED_MODELS, ACCEPTS_PARTLY_VALID_BODIES],
+        "operations": [ACCEPTS_ONLY_CONFIGURED_MODELS, ACCEPTS_MESSAGES_WITH_TEXT, ACCEPTS_PARTLY_VALID_BODIES],
         "phases": {
             "fuzzing": {"enabled": examples > 0},
             "stateful": {"enabled": walks > 0, "generation": {"max-examples": max(1, walks)}},
