@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from copydesk.analytics.ingest.collector import Collector
     from copydesk.analytics.ingest.site_registry import SiteRegistry
+    from copydesk.analytics.interactions.conversations import Conversations
     from copydesk.analytics.interactions.feedback import Feedback
+    from copydesk.analytics.interactions.searches import Searches
     from copydesk.analytics.stores.base import Store
     from copydesk.analytics.stores.fold_scheduler import FoldScheduler
     from copydesk.jobs.execution.worker import Worker
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from copydesk.jobs.workflow.executor import ModelFactory
 
 log = logging.getLogger(__name__)
+MEGABYTE = 1_000_000
 
 
 class Desk:
@@ -86,7 +89,7 @@ class Desk:
         return FoldScheduler(
             self.store,
             lambda: {project.id: project.collecting.raw_retention_days for project in projects.all()},
-            delete_expired=self.delete_old_feedback,
+            delete_expired=self.delete_expired_interactions,
         )
 
     @cached_property
@@ -104,19 +107,60 @@ class Desk:
 
     @cached_property
     def feedback(self) -> "Feedback":
-        from copydesk.analytics.interactions.feedback import Feedback
-        from copydesk.analytics.interactions.storage_quota import FeedbackQuota
+        from copydesk.analytics.interactions.feedback import TEXT_COLUMNS, Feedback
+        from copydesk.analytics.interactions.storage_quota import FeedbackFull, StorageQuota
 
         settings = self.settings
-        quota = FeedbackQuota(self.database, settings.feedback_entries, settings.feedback_megabytes * 1_000_000)
+        quota = StorageQuota(
+            self.database,
+            TEXT_COLUMNS,
+            max_entries=settings.feedback_entries,
+            max_bytes=settings.feedback_megabytes * MEGABYTE,
+            error=FeedbackFull,
+        )
         return Feedback(self.database, quota, settings.feedback_per_day)
 
-    def delete_old_feedback(self) -> int:
-        """Deletes feedback that is older than its project's `feedback_days`. Returns how many entries it deleted."""
+    @cached_property
+    def searches(self) -> "Searches":
+        from copydesk.analytics.interactions.searches import TEXT_COLUMNS, Searches, SearchesFull
+        from copydesk.analytics.interactions.storage_quota import StorageQuota
+
+        settings = self.settings
+        quota = StorageQuota(
+            self.database,
+            TEXT_COLUMNS,
+            max_entries=settings.search_entries,
+            max_bytes=settings.search_megabytes * MEGABYTE,
+            error=SearchesFull,
+        )
+        return Searches(self.database, quota)
+
+    @cached_property
+    def conversations(self) -> "Conversations":
+        from copydesk.analytics.interactions.conversations import TEXT_COLUMNS, Conversations, ConversationsFull
+        from copydesk.analytics.interactions.storage_quota import StorageQuota
+
+        settings = self.settings
+        quota = StorageQuota(
+            self.database,
+            TEXT_COLUMNS,
+            max_entries=settings.conversation_entries,
+            max_bytes=settings.conversation_megabytes * MEGABYTE,
+            error=ConversationsFull,
+        )
+        return Conversations(self.database, quota)
+
+    def delete_expired_interactions(self) -> int:
+        """Deletes feedback, searches and questions that are older than their project keeps them. Returns how many."""
         from copydesk.core.clock import today
 
-        days_by_project = {project.id: project.collecting.feedback_days for project in self.projects.all()}
-        return self.feedback.delete_expired(days_by_project, today())
+        options = [(project.id, project.collecting) for project in self.projects.all()]
+        day = today()
+        return (
+            self.feedback.delete_expired({project_id: each.feedback_days for project_id, each in options}, day)
+            + self.searches.delete_expired({project_id: each.search_days for project_id, each in options}, day)
+            + self.conversations.delete_expired({project_id: each.assistant_days for project_id, each in options}, day)
+        )
 
     def create_worker(self, model: "ModelFactory | None" = None) -> "Worker":
         from copydesk.core.clock import SECOND

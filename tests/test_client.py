@@ -47,7 +47,7 @@ def test_every_report_has_a_client_method(site: Service) -> None:
     assert client.agents()["agents"][0]["class"] == "human"
     assert client.timeseries(interval="month")["timeseries"] == [{"date": "2026-03-01", **one, "views": one}]
     assert client.feedback()["feedback"][0]["helpful"] is True
-    assert client.feedback_by_page()["pages"][0]["total"] == 1
+    assert client.feedback_by_page()["feedback"][0]["total"] == 1
 
 
 @pytest.mark.parametrize(

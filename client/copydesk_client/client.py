@@ -151,7 +151,7 @@ class Client:
         page_size, offset, position = 100 if report.startswith("feedback") else 250, 0, dict[str, Any]()
         while True:
             page = self._get_report(report, date_from, date_to, limit=page_size, **position)
-            rows = page["pages" if report == "feedback/by-page" else report]
+            rows = page["feedback" if report == "feedback/by-page" else report]
             yield from rows
             if not page["hasMore"]:
                 return

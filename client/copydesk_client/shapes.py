@@ -1,6 +1,6 @@
 """Types of the API's responses, for type checkers."""
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 
 class Source(TypedDict):
@@ -105,11 +105,20 @@ class Timeseries(TypedDict):
 
 
 class Remark(TypedDict):
+    """Feedback on a page, or on a code snippet, which has `code`, `filename` and `lang` instead of a rating."""
+
     id: str
     path: str
-    helpful: bool | None
     comment: str | None
     createdAt: str
+    source: str
+    status: str
+    helpful: NotRequired[bool]
+    rated: NotRequired[bool]
+    contact: NotRequired[str | None]
+    code: NotRequired[str]
+    filename: NotRequired[str | None]
+    lang: NotRequired[str | None]
 
 
 class Feedback(TypedDict):
@@ -120,14 +129,14 @@ class Feedback(TypedDict):
 
 class PageRemarks(TypedDict):
     path: str
-    helpful: int
-    unhelpful: int
-    comments: int
+    thumbsUp: int
+    thumbsDown: int
+    code: int
     total: int
 
 
 class FeedbackByPage(TypedDict):
-    pages: list[PageRemarks]
+    feedback: list[PageRemarks]
     hasMore: bool
 
 

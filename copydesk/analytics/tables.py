@@ -1,9 +1,9 @@
-"""Tables of the main database: readers' feedback, and the coordination of ClickHouse stores.
+"""Tables of the main database: interactions of readers, and the coordination of ClickHouse stores.
 
 The page views themselves are in the analytics store.
 """
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, String, Table, Text
+from sqlalchemy import JSON, BigInteger, Boolean, Column, ForeignKey, Index, Integer, String, Table, Text
 
 from copydesk.core.db.tables import metadata
 
@@ -16,8 +16,61 @@ feedback = Table(
     Column("helpful", Boolean),
     Column("comment", Text),
     Column("created_at", BigInteger, nullable=False),
+    Column("source", String(20), nullable=False, server_default="contextual"),
+    Column("status", String(20), nullable=False, server_default="pending"),
+    Column("contact", Text),
+    Column("code", Text),
+    Column("filename", Text),
+    Column("lang", Text),
+    Column("visitor", BigInteger),
+    Column("event", String(32)),
     Index(None, "project_id", "id"),
+    Index(None, "project_id", "event"),
 )
+"""`visitor` is the hash of a visitor, `event` the hash of an event ID in hexadecimal; null means that none was sent."""
+
+searches = Table(
+    "searches",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("project_id", ForeignKey("projects.id"), nullable=False),
+    Column("query", Text, nullable=False),
+    Column("term", Text, nullable=False),
+    Column("results", Integer),
+    Column("clicked", Text),
+    Column("visitor", BigInteger),
+    Column("event", String(32)),
+    Column("click_event", String(32)),
+    Column("created_at", BigInteger, nullable=False),
+    Index(None, "project_id", "created_at"),
+    Index(None, "project_id", "visitor"),
+    Index(None, "project_id", "event", unique=True),
+)
+"""`term` is the query without differences in case and spacing, by which searches are grouped."""
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("project_id", ForeignKey("projects.id"), nullable=False),
+    Column("thread_id", String(256), nullable=False),
+    Column("query", Text, nullable=False),
+    Column("response", Text, nullable=False),
+    Column("response_type", String(100)),
+    Column("sources", JSON, nullable=False),
+    Column("answered", Boolean, nullable=False),
+    Column("category", String(200)),
+    Column("page_url", Text),
+    Column("caller", String(20), nullable=False),
+    Column("visitor", BigInteger),
+    Column("event", String(32)),
+    Column("created_at", BigInteger, nullable=False),
+    Index(None, "project_id", "created_at", "id"),
+    Index(None, "project_id", "thread_id"),
+    Index(None, "project_id", "visitor"),
+    Index(None, "project_id", "event", unique=True),
+)
+"""Questions to an assistant and its answers. Those with the same thread are one conversation of a reader."""
 
 view_batches = Table(
     "view_batches",

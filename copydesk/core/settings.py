@@ -155,6 +155,14 @@ class Settings(BaseSettings):
     """Feedback entries that a project may store; further ones are refused."""
     feedback_megabytes: int = Field(100, ge=1)
     """Megabytes of feedback that a project may store; more is refused."""
+    search_entries: int = Field(1_000_000, ge=1)
+    """Searches that a project may store; further ones are refused."""
+    search_megabytes: int = Field(200, ge=1)
+    """Megabytes of searches that a project may store; more is refused."""
+    conversation_entries: int = Field(1_000_000, ge=1)
+    """Questions to an assistant that a project may store; further ones are refused."""
+    conversation_megabytes: int = Field(1_000, ge=1)
+    """Megabytes of questions and answers that a project may store; more is refused."""
 
     worker_slots: int = Field(4, ge=1, le=64)
     """Jobs that one worker runs at the same time."""

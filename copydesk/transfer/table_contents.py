@@ -4,7 +4,14 @@ from sqlalchemy import Connection, func, inspect, select, text
 
 from copydesk.transfer.row_codec import TABLES
 
-CONTENT_LABELS = {"projects": "projects", "people": "people", "jobs": "jobs", "feedback": "feedback entries"}
+CONTENT_LABELS = {
+    "projects": "projects",
+    "people": "people",
+    "jobs": "jobs",
+    "feedback": "feedback entries",
+    "searches": "searches",
+    "conversations": "questions",
+}
 
 
 def describe_contents(tx: Connection) -> str:

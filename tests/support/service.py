@@ -117,5 +117,5 @@ def _new_fold_scheduler(desk: Desk) -> FoldScheduler:
         desk.store,
         lambda: {project.id: project.collecting.raw_retention_days for project in desk.projects.all()},
         PATIENT_FOLD_TIMING,
-        desk.delete_old_feedback,
+        desk.delete_expired_interactions,
     )

@@ -37,6 +37,7 @@ OPENED_OTHERWISE = {(method, path) for method, path in PUBLIC if "{" in path}
 
 BODY = {"prompt": "Fix the typos"}
 NOT_A_JOB = "job_00000000000000000000000000"
+NOT_FEEDBACK = "fb_00000000000000000000000000"
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +87,7 @@ def send_request(
     service: Service, method: str, path: str, headers: dict[str, str], project: str | None = None, job: str = NOT_A_JOB
 ) -> httpx.Response:
     where = path.replace("{projectId}", project or service.project.id).replace("{id}", job)
+    where = where.replace("{feedbackId}", NOT_FEEDBACK)
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None
     return client_without_key().request(method, service.url + where, headers=headers, json=body)

@@ -48,6 +48,7 @@ KINDS = {
     ("GET", f"{ANALYTICS}/timeseries"): "export",
     ("GET", f"{ANALYTICS}/feedback"): "export",
     ("GET", f"{ANALYTICS}/feedback/by-page"): "export",
+    ("PATCH", f"{ANALYTICS}/feedback/{{feedbackId}}"): "export",
     ("POST", "/v1/collect/{siteId}"): "beacon",
     ("OPTIONS", "/v1/collect/{siteId}"): "beacon",
     ("GET", "/v1/collect/{siteId}/pixel.gif"): "beacon",

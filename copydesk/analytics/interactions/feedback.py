@@ -1,26 +1,64 @@
-"""Readers' feedback on pages: whether a page helped, and a comment.
+"""Readers' feedback: whether a page helped, a comment, or a remark on a code snippet; and its triage."""
 
-Stored in the main database, because its volume is small.
-"""
-
-import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
-from sqlalchemy import ColumnElement, case, delete, func, insert, select
+from sqlalchemy import ColumnElement, case, func, insert, select, update
 
 from copydesk.analytics.date_ranges import ALL_TIME, TimeRange
-from copydesk.analytics.interactions.storage_quota import FeedbackQuota
-from copydesk.analytics.page_paths import MAX_PATH_BYTES
+from copydesk.analytics.interactions.row_filters import delete_rows, find_expired, rows_in_range
+from copydesk.analytics.interactions.storage_quota import StorageQuota, count_bytes
+from copydesk.analytics.interactions.text_fields import clean_optional, invalid_field, validate_path
 from copydesk.analytics.tables import feedback
 from copydesk.core.clock import DAY
 from copydesk.core.db.database import Database
-from copydesk.core.errors import ErrorDetail, InvalidRequest
-from copydesk.core.ids import new_id
+from copydesk.core.errors import NotFound
+from copydesk.core.ids import is_id, new_id
 from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.rate_limits.limits import RateLimit, consume
 
-MAX_COMMENT_CHARS = 4_000
+MAX_COMMENT_CHARS = MAX_CODE_CHARS = 4_000
+MAX_CONTACT_CHARS = MAX_FILENAME_CHARS = 300
+MAX_LANG_CHARS = 60
+
+
+class FeedbackSource(StrEnum):
+    CODE_SNIPPET = "code_snippet"
+    CONTEXTUAL = "contextual"
+    AGENT = "agent"
+    THUMBS_ONLY = "thumbs_only"
+
+
+class FeedbackStatus(StrEnum):
+    """The state of triage."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    RESOLVED = "resolved"
+    DISMISSED = "dismissed"
+
+
+class FeedbackNotFound(NotFound):
+    code = "feedback_not_found"
+    message = "Feedback entry not found in this project."
+
+
+@dataclass(frozen=True)
+class FeedbackDetails:
+    """What feedback may contain besides a rating and a comment."""
+
+    contact: str | None = None
+    code: str | None = None
+    filename: str | None = None
+    lang: str | None = None
+    is_from_agent: bool = False
+    visitor: int | None = None
+    event: str | None = None
+    """The hash of the event ID."""
+
+
+NO_DETAILS = FeedbackDetails()
 
 
 @dataclass(frozen=True)
@@ -28,70 +66,118 @@ class FeedbackEntry:
     id: str
     path: str
     helpful: bool | None
+    """None if the reader gave no rating."""
     comment: str | None
     created_at: int
+    source: FeedbackSource
+    status: FeedbackStatus
+    contact: str | None
+    code: str | None
+    filename: str | None
+    lang: str | None
+
+
+ENTRY_COLUMNS = tuple(feedback.c[name] for name in FeedbackEntry.__dataclass_fields__)
+TEXT_COLUMNS = tuple(feedback.c[name] for name in ("path", "comment", "contact", "code", "filename", "lang"))
+
+
+@dataclass(frozen=True)
+class FeedbackFilter:
+    times: TimeRange = ALL_TIME
+    source: FeedbackSource | None = None
+    statuses: Collection[FeedbackStatus] = ()
+    """Empty means every status."""
+
+    def build_conditions(self, project_id: str) -> list[ColumnElement[bool]]:
+        conditions = rows_in_range(feedback, project_id, self.times)
+        if self.source is not None:
+            conditions.append(feedback.c.source == self.source)
+        if self.statuses:
+            conditions.append(feedback.c.status.in_(self.statuses))
+        return conditions
+
+
+ALL_FEEDBACK = FeedbackFilter()
 
 
 @dataclass(frozen=True)
 class PageFeedback:
     path: str
-    helpful: int
-    unhelpful: int
+    thumbs_up: int
+    thumbs_down: int
+    code: int
     comments: int
     total: int
 
 
 class Feedback:
-    def __init__(self, database: Database, quota: FeedbackQuota, max_per_day: int) -> None:
+    def __init__(self, database: Database, quota: StorageQuota, max_per_day: int) -> None:
         self.database = database
         self._quota = quota
         self._daily_limit = RateLimit("feedback-project", max_per_day, DAY)
 
     def add(
-        self, project_id: str, path: str, helpful: bool | None, comment: str | None, created_at: int
-    ) -> FeedbackEntry:
-        """Stores an entry, durable on return.
-
-        Removes control characters from the comment, but keeps its line breaks.
-        """
-        comment_text = _clean_text(comment or "")
-        if helpful is None and not comment_text:
-            raise _invalid_field("helpful", "Say whether the page was helpful, or leave a comment.")
-        if len(comment_text) > MAX_COMMENT_CHARS:
-            raise _invalid_field("comment", f"A comment can have at most {MAX_COMMENT_CHARS:,} characters.")
-        page_path = _clean_text(path).replace("\n", "").replace("\t", "")
-        if not page_path.startswith("/") or len(page_path.encode()) > MAX_PATH_BYTES:
-            raise _invalid_field("path", f"A path must start with / and have at most {MAX_PATH_BYTES:,} bytes.")
-        entry = FeedbackEntry(new_id("fb"), page_path, helpful, comment_text or None, created_at)
-        self._quota.reserve(project_id, len(page_path.encode()) + len(comment_text.encode()))
+        self,
+        project_id: str,
+        path: str,
+        helpful: bool | None,
+        comment: str | None,
+        created_at: int,
+        details: FeedbackDetails = NO_DETAILS,
+    ) -> FeedbackEntry | None:
+        """Stores an entry, durable on return. Returns None if an entry with the same event ID exists."""
+        entry = _build_entry(path, helpful, comment, created_at, details)
+        self._quota.reserve(project_id, count_bytes(*(getattr(entry, column.name) for column in TEXT_COLUMNS)))
         try:
             with refuse_missing_project(self.database, project_id), self.database.write() as tx:
-                consume(self.database, tx, self._daily_limit, project_id)
-                tx.execute(insert(feedback).values(project_id=project_id, **vars(entry)))
+                consume(self.database, tx, self._daily_limit, project_id)  # also serializes the additions of a project
+                if details.event is not None:
+                    same_event = (feedback.c.project_id == project_id) & (feedback.c.event == details.event)
+                    if tx.execute(select(feedback.c.id).where(same_event)).first() is not None:
+                        self._quota.invalidate(project_id)
+                        return None
+                row = {**vars(entry), "visitor": details.visitor, "event": details.event}
+                tx.execute(insert(feedback).values(project_id=project_id, **row))
         except BaseException:
             self._quota.invalidate(project_id)  # the quota counted an entry that was not stored
             raise
         return entry
 
     def list_entries(
-        self, project_id: str, times: TimeRange = ALL_TIME, limit: int = 50, cursor: str | None = None
+        self,
+        project_id: str,
+        filter_by: FeedbackFilter = ALL_FEEDBACK,
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> tuple[list[FeedbackEntry], str | None]:
         """Returns entries, newest first, and the cursor of the next page (None on the last page)."""
-        columns = (feedback.c[name] for name in FeedbackEntry.__dataclass_fields__)
-        query = (
-            select(*columns)
-            .where(*_build_conditions(project_id, times))
-            .order_by(feedback.c.id.desc())
-            .limit(limit + 1)
-        )
+        query = select(*ENTRY_COLUMNS).where(*filter_by.build_conditions(project_id))
         if cursor is not None:
             query = query.where(feedback.c.id < cursor)
         with self.database.read() as tx:
-            entries = [FeedbackEntry(**row._mapping) for row in tx.execute(query)]
+            rows = tx.execute(query.order_by(feedback.c.id.desc()).limit(limit + 1)).all()
+        entries = [_entry_from_row(row._mapping) for row in rows]
         return entries[:limit], entries[limit - 1].id if len(entries) > limit else None
 
+    def get_entry(self, project_id: str, entry_id: str) -> FeedbackEntry:
+        """Returns an entry. Raises FeedbackNotFound for an entry of another project, too."""
+        same_row = (feedback.c.id == entry_id) & (feedback.c.project_id == project_id)
+        with self.database.read() as tx:
+            row = tx.execute(select(*ENTRY_COLUMNS).where(same_row)).first() if is_id(entry_id, "fb") else None
+        if row is None:
+            raise FeedbackNotFound
+        return _entry_from_row(row._mapping)
+
+    def set_status(self, project_id: str, entry_id: str, status: FeedbackStatus) -> FeedbackEntry:
+        """Changes the triage status of an entry. Raises FeedbackNotFound for an entry of another project, too."""
+        if is_id(entry_id, "fb"):
+            same_row = (feedback.c.id == entry_id) & (feedback.c.project_id == project_id)
+            with self.database.write() as tx:
+                tx.execute(update(feedback).where(same_row).values(status=status))
+        return self.get_entry(project_id, entry_id)
+
     def count_by_page(
-        self, project_id: str, times: TimeRange = ALL_TIME, limit: int = 50, offset: int = 0
+        self, project_id: str, filter_by: FeedbackFilter = ALL_FEEDBACK, limit: int = 50, offset: int = 0
     ) -> tuple[list[PageFeedback], bool]:
         """Returns pages by number of entries, most first, then by path in code point order; and whether there are
         more."""
@@ -99,22 +185,22 @@ class Feedback:
         total = func.count().label("total")
         sums = select(
             path,
-            func.sum(case((feedback.c.helpful.is_(True), 1), else_=0)).label("helpful"),
-            func.sum(case((feedback.c.helpful.is_(False), 1), else_=0)).label("unhelpful"),
+            _count_if(feedback.c.helpful.is_(True)).label("thumbs_up"),
+            _count_if(feedback.c.helpful.is_(False)).label("thumbs_down"),
+            _count_if(feedback.c.source == FeedbackSource.CODE_SNIPPET).label("code"),
             func.count(feedback.c.comment).label("comments"),
             total,
         )
         by_code_point = path if self.database.is_sqlite else path.collate("C")
-        query = sums.where(*_build_conditions(project_id, times)).group_by(path).order_by(total.desc(), by_code_point)
+        query = sums.where(*filter_by.build_conditions(project_id)).group_by(path)
         with self.database.read() as tx:
-            rows = tx.execute(query.limit(limit + 1).offset(offset))
+            rows = tx.execute(query.order_by(total.desc(), by_code_point).limit(limit + 1).offset(offset))
             pages = [PageFeedback(**row._mapping) for row in rows]
         return pages[:limit], len(pages) > limit
 
     def delete_entries(self, project_id: str, times: TimeRange = ALL_TIME) -> int:
         """Deletes a project's entries of this time. Returns how many it deleted."""
-        with self.database.write() as tx:
-            deleted = tx.execute(delete(feedback).where(*_build_conditions(project_id, times))).rowcount
+        deleted = delete_rows(self.database, feedback, project_id, times)
         self._quota.invalidate(project_id)
         return deleted
 
@@ -123,32 +209,44 @@ class Feedback:
 
         Returns how many.
         """
-        deleted = 0
-        for project_id, max_age_days in retention_days.items():
-            oldest_at = self._find_oldest_time(project_id) if max_age_days is not None else None
-            if max_age_days is not None and oldest_at is not None and oldest_at < (today - max_age_days) * DAY:
-                deleted += self.delete_entries(project_id, TimeRange(end=(today - max_age_days) * DAY))
-        return deleted
-
-    def _find_oldest_time(self, project_id: str) -> int | None:
-        """Returns when the first entry was created. Ids sort by time, so the index on ids answers this."""
-        query = select(feedback.c.created_at).where(feedback.c.project_id == project_id)
-        with self.database.read() as tx:
-            return tx.execute(query.order_by(feedback.c.id).limit(1)).scalar()
+        expired = find_expired(self.database, feedback, retention_days, today)
+        return sum(self.delete_entries(project_id, times) for project_id, times in expired.items())
 
 
-def _build_conditions(project_id: str, times: TimeRange) -> list[ColumnElement[bool]]:
-    conditions = [feedback.c.project_id == project_id]
-    if times != ALL_TIME:
-        conditions += [feedback.c.created_at >= times.first, feedback.c.created_at < times.end]
-    return conditions
+def _build_entry(
+    path: str, helpful: bool | None, comment: str | None, created_at: int, details: FeedbackDetails
+) -> FeedbackEntry:
+    comment_text = clean_optional(comment, "comment", MAX_COMMENT_CHARS)
+    code = clean_optional(details.code, "code", MAX_CODE_CHARS)
+    if helpful is None and not comment_text and not code:
+        raise invalid_field("helpful", "Say whether the page was helpful, or leave a comment.")
+    return FeedbackEntry(
+        id=new_id("fb"),
+        path=validate_path(path),
+        helpful=helpful,
+        comment=comment_text,
+        created_at=created_at,
+        source=_find_source(code, comment_text, details),
+        status=FeedbackStatus.PENDING,
+        contact=clean_optional(details.contact, "contact", MAX_CONTACT_CHARS),
+        code=code,
+        filename=clean_optional(details.filename, "filename", MAX_FILENAME_CHARS),
+        lang=clean_optional(details.lang, "lang", MAX_LANG_CHARS),
+    )
 
 
-def _clean_text(text: str) -> str:
-    """Removes control characters, except line breaks and tabs, and lone surrogates."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(c for c in lines if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs")).strip()
+def _find_source(code: str | None, comment: str | None, details: FeedbackDetails) -> FeedbackSource:
+    if code:
+        return FeedbackSource.CODE_SNIPPET
+    if details.is_from_agent:
+        return FeedbackSource.AGENT
+    return FeedbackSource.CONTEXTUAL if comment or details.contact else FeedbackSource.THUMBS_ONLY
 
 
-def _invalid_field(field: str, message: str) -> InvalidRequest:
-    return InvalidRequest(message, details=[ErrorDetail(field, message)])
+def _entry_from_row(values: Mapping[str, object]) -> FeedbackEntry:
+    enums = {"source": FeedbackSource(str(values["source"])), "status": FeedbackStatus(str(values["status"]))}
+    return FeedbackEntry(**{**values, **enums})  # type: ignore[arg-type]
+
+
+def _count_if(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.sum(case((condition, 1), else_=0))

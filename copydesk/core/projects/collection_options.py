@@ -30,6 +30,10 @@ class CollectionOptions(ProjectOptions):
     """Days after which raw page views are deleted; the counts stay. Leave empty to keep them."""
     feedback_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     """Days after which feedback is deleted. Leave empty to keep it."""
+    search_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+    """Days after which searches are deleted. Leave empty to keep them."""
+    assistant_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+    """Days after which questions to an assistant are deleted. Leave empty to keep them."""
 
     @field_validator("origins")
     @classmethod
@@ -56,7 +60,7 @@ class CollectionOptions(ProjectOptions):
                 raise ValueError(f"must be one or more of {', '.join(NON_HUMAN_CLASSES)}")
         return tuple(sorted(set(value)))
 
-    @field_validator("raw_retention_days", "feedback_days", mode="before")
+    @field_validator("raw_retention_days", "feedback_days", "search_days", "assistant_days", mode="before")
     @classmethod
     def _empty_to_none(cls, value: Any) -> Any:
         return None if value == "" else value

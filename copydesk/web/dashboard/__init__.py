@@ -9,6 +9,7 @@ from copydesk.web.dashboard.admin import account, audit_log, people, system
 from copydesk.web.dashboard.auth import oidc, sign_in
 from copydesk.web.dashboard.jobs import detail, job_list, review
 from copydesk.web.dashboard.projects import api_keys, deletion, onboarding, project_list, settings
+from copydesk.web.dashboard.readership import interactions as interaction_pages
 from copydesk.web.dashboard.readership import pages as readership_pages
 
 router = APIRouter(include_in_schema=False)
@@ -26,6 +27,7 @@ for module in (
     audit_log,
     oidc,
     people,
+    interaction_pages,
     readership_pages,
     system,
 ):

@@ -14,6 +14,19 @@ REPORT_COLUMNS = {
     "timeseries": ("date", "human", "ai", "total", "viewsHuman", "viewsAi", "viewsTotal"),
 }
 """The columns of each report."""
+LIST_COLUMNS = {
+    "feedback": (
+        *("id", "createdAt", "path", "source", "status", "helpful", "rated", "comment", "contact"),
+        *("code", "filename", "lang"),
+    ),
+    "feedback-by-page": ("path", "thumbsUp", "thumbsDown", "code", "total"),
+    "searches": ("searchQuery", "hits", "ctr", "topClickedPage", "lastSearchedAt"),
+    "assistant": (
+        *("id", "timestamp", "query", "response", "responseType", "resolutionStatus", "queryCategory", "pageUrl"),
+        "sources",
+    ),
+}
+"""The columns of each list. A row may lack some of them."""
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """Characters at the start of a cell that make a spreadsheet run it as a formula, including the full-width ones."""
 
@@ -29,6 +42,19 @@ def render_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def render_report_csv(name: str, report: BaseModel) -> str:
     """Renders a report as CSV. Its rows are in the field of this name."""
     return render_csv(REPORT_COLUMNS[name], (flatten_row(row.model_dump()) for row in getattr(report, name)))
+
+
+def render_list_csv(name: str, rows: Iterable[BaseModel]) -> str:
+    """Renders rows of a list as CSV. A cell with a list has one line for each of its objects."""
+    columns = LIST_COLUMNS[name]
+    dicts = (row.model_dump(mode="json", by_alias=True) for row in rows)
+    return render_csv(columns, ([_to_cell(values.get(column)) for column in columns] for values in dicts))
+
+
+def _to_cell(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return "\n".join(" ".join(str(part) for part in item.values()) for item in value)
 
 
 def flatten_row(row: dict[str, Any]) -> list[Any]:

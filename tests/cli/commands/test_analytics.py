@@ -111,10 +111,10 @@ def test_feedback_is_listed_and_summed(site: Service, run: Run) -> None:
     site.desk.feedback.add(site.project.id, "/a", True, "two\nlines", FIRST * DAY)
     site.desk.feedback.add(site.project.id, "/a", False, None, FIRST * DAY)
     assert output_lines(run("feedback")) == [
-        "2026-03-01T00:00:00.000Z\t/a\tno\t",
-        "2026-03-01T00:00:00.000Z\t/a\tyes\ttwo lines",
+        "2026-03-01T00:00:00.000Z\t/a\tthumbs_only\tpending\tno\t",
+        "2026-03-01T00:00:00.000Z\t/a\tcontextual\tpending\tyes\ttwo lines",
     ]
-    assert output_lines(run("feedback", "--by-page")) == ["/a\t1\t1\t1\t2"]
+    assert output_lines(run("feedback", "--by-page")) == ["/a\t1\t1\t0\t2"]
     assert len(parse_output(run("feedback", "--limit", "1", "--json"))) == 1
     assert parse_output(run("feedback", "--to", "2026-02-28", "--json")) == []
     assert len(parse_output(run("feedback", "--to", "2026-03-01", "--json"))) == 2

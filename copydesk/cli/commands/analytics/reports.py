@@ -109,15 +109,21 @@ def feedback(
     if json:
         print_json(entries)
     elif by_page:
-        columns = ("path", "helpful", "unhelpful", "comments", "total")
+        columns = ("path", "thumbsUp", "thumbsDown", "code", "total")
         print_table(columns, [[row[column] for column in columns] for row in entries], EMPTY_MESSAGE)
     else:
-        helpful_labels = {True: "yes", False: "no", None: None}
         cells = [
-            (row["createdAt"], row["path"], helpful_labels[row["helpful"]], _to_single_line(row["comment"]))
+            (
+                row["createdAt"],
+                row["path"],
+                row["source"],
+                row["status"],
+                _format_rating(row),
+                _to_single_line(row["comment"]),
+            )
             for row in entries
         ]
-        print_table(("time", "path", "helpful", "comment"), cells, EMPTY_MESSAGE)
+        print_table(("time", "path", "source", "status", "helpful", "comment"), cells, EMPTY_MESSAGE)
 
 
 app.command("import")(import_logs.import_logs)
@@ -137,6 +143,12 @@ def _print_report(name: str, report: dict[str, Any], json: bool, csv: bool) -> N
         if totals := report.get("totals"):
             counts = ", ".join(f"{label} {number:,}" for label, number in totals.items())
             typer.echo(f"Whole site: {counts}", err=True)
+
+
+def _format_rating(row: dict[str, Any]) -> str | None:
+    if not row.get("rated"):
+        return None
+    return "yes" if row["helpful"] else "no"
 
 
 def _to_single_line(comment: str | None) -> str | None:

@@ -1,6 +1,6 @@
 """Responses with reports, as JSON or CSV, with an ETag: a client that already has the report gets a short 304."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import TypeVar
 from urllib.parse import urlencode
@@ -13,11 +13,11 @@ from copydesk.core.rate_limits.in_memory import SharedRateLimiter
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.schemas import ApiModel
-from copydesk.web.responses.csv_reports import prefers_csv, render_report_csv
+from copydesk.web.responses.csv_reports import prefers_csv, render_list_csv, render_report_csv
 from copydesk.web.responses.etags import etag_matches
 
 T = TypeVar("T")
-NEXT_PAGE_PARAMS = ("dateFrom", "dateTo", "limit")
+NEXT_PAGE_PARAMS = ("dateFrom", "dateTo", "limit", "source", "status")
 
 
 class ReportRequest:
@@ -47,14 +47,32 @@ class ReportRequest:
     def render_table(self, name: str, report: ApiModel, next_offset: int | None = None) -> Response:
         """Returns the report as JSON or CSV, as the client prefers. Its rows are in the field of this name."""
         self._headers["Vary"] = "Accept"
-        if next_offset is not None:  # CSV has no other place for the link to the next page
-            params = {one: self.request.query_params.get(one) for one in NEXT_PAGE_PARAMS}
-            query = {one: value for one, value in params.items() if value is not None}
-            self._headers["Link"] = f'<?{urlencode({**query, "offset": next_offset})}>; rel="next"'
+        if next_offset is not None:
+            self._add_next_link({"offset": str(next_offset)})
         if not prefers_csv(self.request.headers.get("accept", "")):
             return self.render_json(report)
+        return self._render_csv(name, render_report_csv(name, report))
+
+    def render_list(
+        self, name: str, report: ApiModel, rows: Sequence[ApiModel], next_page: Mapping[str, str | None]
+    ) -> Response:
+        """Returns a list of rows as JSON or CSV. `next_page` names the next page; None means that there is none."""
+        self._headers["Vary"] = "Accept"
+        if any(next_page.values()):
+            self._add_next_link({name: value for name, value in next_page.items() if value})
+        if not prefers_csv(self.request.headers.get("accept", "")):
+            return self.render_json(report)
+        return self._render_csv(name, render_list_csv(name, rows))
+
+    def _add_next_link(self, next_page: Mapping[str, str]) -> None:
+        """Adds the link to the next page, for which CSV has no other place."""
+        params = {name: self.request.query_params.get(name) for name in NEXT_PAGE_PARAMS}
+        query = {name: value for name, value in params.items() if value is not None}
+        self._headers["Link"] = f'<?{urlencode({**query, **next_page})}>; rel="next"'
+
+    def _render_csv(self, name: str, text: str) -> Response:
         self._headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
-        return self._respond_with_etag(render_report_csv(name, report), "text/csv; charset=utf-8")
+        return self._respond_with_etag(text, "text/csv; charset=utf-8")
 
     def render_json(self, report: ApiModel) -> Response:
         return self._respond_with_etag(report.model_dump_json(by_alias=True), "application/json")

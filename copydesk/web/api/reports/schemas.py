@@ -1,14 +1,12 @@
-"""JSON schemas of reports and feedback."""
+"""JSON schemas of reports of counts."""
 
 from collections.abc import Sequence
 
 from pydantic import Field
 
 from copydesk.analytics.date_ranges import format_day
-from copydesk.analytics.interactions.feedback import FeedbackEntry, PageFeedback
 from copydesk.analytics.page_view import VisitorClass
 from copydesk.analytics.stores.base import AgentRow, Counts, Interval, ReportPage, TimeseriesPoint
-from copydesk.core.clock import format_iso
 from copydesk.web.api.schemas import ApiModel
 
 
@@ -122,41 +120,3 @@ class TimeseriesResponse(ApiModel):
             for point in points
         ]
         return cls(interval=interval, timeseries=rows)
-
-
-class FeedbackEntryResponse(ApiModel):
-    id: str
-    path: str
-    helpful: bool | None
-    """Null if the reader only left a comment."""
-    comment: str | None
-    created_at: str
-
-    @classmethod
-    def from_entry(cls, entry: FeedbackEntry) -> "FeedbackEntryResponse":
-        return cls(**{**vars(entry), "created_at": format_iso(entry.created_at)})
-
-
-class FeedbackResponse(ApiModel):
-    feedback: list[FeedbackEntryResponse]
-    """Newest first."""
-    next_cursor: str | None
-    has_more: bool
-
-
-class PageFeedbackResponse(ApiModel):
-    path: str
-    helpful: int
-    unhelpful: int
-    comments: int
-    total: int
-
-    @classmethod
-    def from_page_feedback(cls, page: PageFeedback) -> "PageFeedbackResponse":
-        return cls(**vars(page))
-
-
-class FeedbackByPageResponse(ApiModel):
-    pages: list[PageFeedbackResponse]
-    """Highest first, then by path."""
-    has_more: bool

@@ -30,6 +30,8 @@ FIELD_LABELS = {
     "check_minutes": "Check command timeout (minutes)",
     "raw_retention_days": "Keep raw page views for (days)",
     "feedback_days": "Keep feedback for (days)",
+    "search_days": "Keep searches for (days)",
+    "assistant_days": "Keep questions for (days)",
     "do_not_track": "Honor Do Not Track",
     "app_id": "GitHub App ID",
     "privacy": "How long a visitor is recognized",
@@ -75,7 +77,11 @@ SETTING_GROUPS = (
     SettingGroup("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors")),
     SettingGroup("checks", "Checks", ("required_fields", "ignored_checks", "check_command", "check_minutes")),
     SettingGroup("collecting", "Page views", ("origins", "base_path", "page_parameters", "ai_classes")),
-    SettingGroup("privacy", "Privacy", ("privacy", "do_not_track", "raw_retention_days", "feedback_days")),
+    SettingGroup(
+        "privacy",
+        "Privacy",
+        ("privacy", "do_not_track", "raw_retention_days", "feedback_days", "search_days", "assistant_days"),
+    ),
 )
 
 

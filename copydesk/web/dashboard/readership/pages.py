@@ -3,34 +3,22 @@
 The numbers come from the same calls as those of the API.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from copydesk.analytics.date_ranges import TimeRange
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, Interval, PageQuery, ReportPage, Store, TimeseriesPoint
 from copydesk.core import clock
 from copydesk.core.errors import InvalidRequest, NotFound
-from copydesk.core.ids import id_pattern
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.reports.schemas import AgentsResponse, TimeseriesResponse, ViewsResponse, VisitorsResponse
 from copydesk.web.api.schemas import ApiModel
-from copydesk.web.dashboard.auth.access import SignedInRequest, ViewerRequest
+from copydesk.web.dashboard.auth.access import ViewerRequest
 from copydesk.web.dashboard.readership.chart import Chart, build_chart
-from copydesk.web.dashboard.readership.date_ranges import (
-    NO_RANGE,
-    RANGE_LABELS,
-    SelectedRange,
-    choose_interval,
-    format_range,
-    parse_range,
-)
+from copydesk.web.dashboard.readership.date_ranges import SelectedRange, choose_interval, format_range
 from copydesk.web.dashboard.readership.figures import (
     AgentTableRow,
     Tile,
@@ -40,8 +28,9 @@ from copydesk.web.dashboard.readership.figures import (
     parse_listing,
     parse_page_number,
 )
+from copydesk.web.dashboard.readership.selection import parse_selection, render_readership, render_selection_error
 from copydesk.web.responses.csv_reports import REPORT_COLUMNS, render_report_csv
-from copydesk.web.responses.html import PAGE_HEADERS, render_page
+from copydesk.web.responses.html import PAGE_HEADERS
 
 ROWS_PER_PAGE = 25
 MAX_CSV_ROWS = 100_000
@@ -50,27 +39,6 @@ RULE_DAYS = 90
 """The rules of agents are read from the raw views of the last days of a range only, because this reads every view."""
 
 router = APIRouter(prefix="/projects/{project_id}/readership")
-
-
-@dataclass(frozen=True)
-class ReadershipSelection:
-    """The selected range and query of an analytics page, with the links to its other parts."""
-
-    project: Project
-    query: Mapping[str, str]
-    chosen: SelectedRange
-
-    names = RANGE_LABELS
-
-    def at(self, part: str = "", **extra: str | int) -> str:
-        """Returns the URL of a part of the analytics in the same range."""
-        params = {**self.chosen.query, **extra}
-        return f"/projects/{self.project.id}/readership{part}" + (f"?{urlencode(params)}" if params else "")
-
-    def pages(self, **extra: str | int) -> str:
-        """Returns the URL of the table of pages with its current search and order."""
-        params = {name: self.query[name] for name in ("search", "sort", "order") if self.query.get(name)}
-        return self.at("", **{**params, **extra}) + "#pages"
 
 
 @dataclass(frozen=True)
@@ -94,10 +62,10 @@ async def readership_page(project_id: str, request: Request, signed_in: ViewerRe
     project = await signed_in.get_project(project_id)
     query = request.query_params
     try:
-        selection = _parse_selection(project, query)
+        selection = parse_selection(project, query)
         page_query, number = parse_listing(query)
     except InvalidRequest as error:
-        return _render_error("readership.html", signed_in, project, query, error)
+        return render_selection_error("readership.html", signed_in, project, query, error)
     offset = (number - 1) * ROWS_PER_PAGE
     report = await run_in_thread(_build_report, signed_in.desk, project, selection.chosen, page_query, offset)
     table_values = {
@@ -106,7 +74,7 @@ async def readership_page(project_id: str, request: Request, signed_in: ViewerRe
         "number": number,
         "offset": offset,
     }
-    return _render_readership("readership.html", 200, signed_in, selection, report=report, **table_values)
+    return render_readership("readership.html", 200, signed_in, selection, report=report, **table_values)
 
 
 @router.get("/agents")
@@ -114,38 +82,16 @@ async def agents_page(project_id: str, request: Request, signed_in: ViewerReques
     project = await signed_in.get_project(project_id)
     query = request.query_params
     try:
-        selection = _parse_selection(project, query)
+        selection = parse_selection(project, query)
         number = parse_page_number(query)
     except InvalidRequest as error:
-        return _render_error("readership-agents.html", signed_in, project, query, error)
+        return render_selection_error("readership-agents.html", signed_in, project, query, error)
     offset = (number - 1) * ROWS_PER_PAGE
     ai = project.collecting.ai_classes
     rows, has_more = await run_in_thread(_list_agents, signed_in.desk, project, selection.chosen.days, offset)
     table_values = {"rows": rows, "has_more": has_more, "number": number, "offset": offset}
-    return _render_readership(
+    return render_readership(
         "readership-agents.html", 200, signed_in, selection, report=True, ai=ai, rules_of=RULE_DAYS, **table_values
-    )
-
-
-@router.get("/feedback")
-async def feedback_page(project_id: str, request: Request, signed_in: ViewerRequest) -> Response:
-    project = await signed_in.get_project(project_id)
-    query = request.query_params
-    try:
-        selection = _parse_selection(project, query)
-        number = parse_page_number(query)
-        cursor = _parse_cursor(query)
-    except InvalidRequest as error:
-        return _render_error("readership-feedback.html", signed_in, project, query, error)
-    store = signed_in.desk.feedback
-    times = TimeRange.from_days(selection.chosen.days)
-    offset = (number - 1) * ROWS_PER_PAGE
-    pages, has_more = await run_in_thread(store.count_by_page, project.id, times, ROWS_PER_PAGE, offset)
-    entries, next_cursor = await run_in_thread(store.list_entries, project.id, times, ROWS_PER_PAGE, cursor)
-    table_values = {"pages": pages, "has_more": has_more, "number": number, "offset": offset}
-    entry_values = {"entries": entries, "next_cursor": next_cursor, "cursor": cursor}
-    return _render_readership(
-        "readership-feedback.html", 200, signed_in, selection, report=True, **table_values, **entry_values
     )
 
 
@@ -154,46 +100,13 @@ async def download_csv(project_id: str, report: str, request: Request, signed_in
     project = await signed_in.get_project(project_id)
     if report not in REPORT_COLUMNS:
         raise NotFound
-    selection = _parse_selection(project, request.query_params)
+    selection = parse_selection(project, request.query_params)
     text = await run_in_thread(_render_csv, signed_in.desk, project, selection.chosen.days, report)
     file_name = (
         f"{report}-{selection.chosen.from_day}-{selection.chosen.to_day}" if selection.chosen.from_day else report
     )
     headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="{file_name}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
-
-
-def _parse_selection(project: Project, query: Mapping[str, str]) -> ReadershipSelection:
-    return ReadershipSelection(
-        project, query, parse_range(query.get("range", ""), query.get("from", ""), query.get("to", ""))
-    )
-
-
-def _parse_cursor(query: Mapping[str, str]) -> str | None:
-    cursor = query.get("cursor")
-    if cursor is not None and not re.fullmatch(id_pattern("fb"), cursor):
-        raise InvalidRequest("The cursor is not valid. Open the newest comments instead.")
-    return cursor
-
-
-def _render_readership(
-    template: str, status: int, signed_in: SignedInRequest, selection: ReadershipSelection, **values: Any
-) -> Response:
-    frame: dict[str, Any] = {
-        "signed_in": signed_in,
-        "project": selection.project,
-        "tab": "readership",
-        "title": "Analytics",
-    }
-    return render_page(template, status, None, selection=selection, **frame, **values)
-
-
-def _render_error(
-    template: str, signed_in: SignedInRequest, project: Project, query: Mapping[str, str], error: InvalidRequest
-) -> Response:
-    """Renders the page with the typed values and the error, and without any numbers."""
-    selection = ReadershipSelection(project, query, NO_RANGE)
-    return _render_readership(template, error.status, signed_in, selection, report=None, error=error.message)
 
 
 def _build_report(

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 
+from copydesk.core import clock
 from copydesk.core.accounts.person import ROLES
 from copydesk.core.accounts.sessions import csrf_token
 from copydesk.jobs.publish.forges.local import find_or_open_pull
@@ -42,6 +43,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def objects(service: Service) -> dict[str, str]:
     """Creates one object of each kind that a path may name, all of one project."""
     desk, project = service.desk, service.project
+    desk.feedback.add(project.id, "/", True, None, clock.now())
     job = desk.jobs.create(project, NewJob("Mend the typo.")).job
     with desk.database.write() as tx:
         pull = find_or_open_pull(desk.database, tx, job, "Mend the typo", "", "0" * 40, draft=False)
@@ -53,6 +55,7 @@ def objects(service: Service) -> dict[str, str]:
         "person_id": get_or_add_person(service, "viewer", "another@example.org").id,
         "secret": desk.people.invite("new@example.org", "viewer", actor="test"),
         "report": "visitors",
+        "feedback_id": desk.feedback.list_entries(project.id)[0][0].id,
     }
 
 

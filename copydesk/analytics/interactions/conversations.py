@@ -1,0 +1,187 @@
+"""Questions that readers asked an assistant, and its answers."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import func, or_, select
+
+from copydesk.analytics.date_ranges import ALL_TIME, TimeRange
+from copydesk.analytics.interactions.cursors import decode_cursor, encode_cursor
+from copydesk.analytics.interactions.row_filters import (
+    delete_rows,
+    delete_visitors,
+    find_expired,
+    list_days,
+    rows_in_range,
+)
+from copydesk.analytics.interactions.storage_quota import QuotaReached, StorageQuota, count_bytes
+from copydesk.analytics.interactions.text_fields import clean_text
+from copydesk.analytics.tables import conversations
+from copydesk.core.db.database import Database
+from copydesk.core.db.inserts import insert_if_absent
+from copydesk.core.errors import NotFound
+from copydesk.core.ids import new_id
+
+MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 8_000, 64_000
+MAX_SOURCES = 50
+TEXT_COLUMNS = (conversations.c.query, conversations.c.response)
+
+
+class Caller(StrEnum):
+    """Where a question was asked."""
+
+    WEB = "web"
+    API = "api"
+    OTHER = "other"
+
+
+class ConversationsFull(QuotaReached):
+    code = "conversations_full"
+    message = "This project has reached the limit of stored questions that is set in the server's settings."
+
+
+class ThreadNotFound(NotFound):
+    code = "thread_not_found"
+    message = "Thread not found in this project."
+
+
+@dataclass(frozen=True)
+class Source:
+    """A page that an answer cites."""
+
+    title: str
+    url: str
+
+
+@dataclass(frozen=True)
+class NewQuestion:
+    thread_id: str
+    query: str
+    response: str
+    at: int
+    sources: Sequence[Source] = ()
+    answered: bool = True
+    response_type: str | None = None
+    category: str | None = None
+    page_url: str | None = None
+    caller: Caller = Caller.OTHER
+    visitor: int | None = None
+    event: str | None = None
+    """The hash of the event ID."""
+
+
+@dataclass(frozen=True)
+class Question:
+    id: str
+    thread_id: str
+    query: str
+    response: str
+    response_type: str | None
+    sources: Sequence[Source]
+    answered: bool
+    category: str | None
+    page_url: str | None
+    caller: str
+    created_at: int
+
+
+QUESTION_COLUMNS = tuple(conversations.c[name] for name in Question.__dataclass_fields__)
+
+
+class Conversations:
+    def __init__(self, database: Database, quota: StorageQuota) -> None:
+        self.database = database
+        self._quota = quota
+
+    def add_all(self, project_id: str, questions: Sequence[NewQuestion]) -> int:
+        """Stores questions in one transaction, durable on return. Returns how many were not known before."""
+        texts = [text for question in questions for text in (question.query, question.response)]
+        self._quota.reserve(project_id, count_bytes(*texts), len(questions))
+        try:
+            with self.database.write() as tx:
+                return sum(insert_if_absent(tx, conversations, _to_row(project_id, each)) for each in questions)
+        except BaseException:
+            self._quota.invalidate(project_id)  # the quota counted rows that were not stored
+            raise
+
+    def list_questions(
+        self,
+        project_id: str,
+        times: TimeRange = ALL_TIME,
+        limit: int = 100,
+        cursor: str | None = None,
+        *,
+        is_answered: bool | None = None,
+    ) -> tuple[list[Question], str | None]:
+        """Returns questions, newest first, and the cursor of the next page (None on the last page)."""
+        created_at, id_column = conversations.c.created_at, conversations.c.id
+        query = select(*QUESTION_COLUMNS).where(*rows_in_range(conversations, project_id, times))
+        if is_answered is not None:
+            query = query.where(conversations.c.answered.is_(is_answered))
+        if cursor is not None:
+            at, last_id = decode_cursor(cursor)
+            query = query.where(or_(created_at < at, (created_at == at) & (id_column < last_id)))
+        with self.database.read() as tx:
+            rows = tx.execute(query.order_by(created_at.desc(), id_column.desc()).limit(limit + 1)).all()
+        questions = [_question_from_row(row._mapping) for row in rows]
+        has_more = len(questions) > limit
+        page = questions[:limit]
+        return page, encode_cursor(page[-1].created_at, page[-1].id) if has_more else None
+
+    def list_thread(self, project_id: str, thread_id: str) -> list[Question]:
+        """Returns the questions of a thread, oldest first. Raises ThreadNotFound if there are none."""
+        in_thread = conversations.c.project_id == project_id, conversations.c.thread_id == thread_id
+        query = select(*QUESTION_COLUMNS).where(*in_thread)
+        with self.database.read() as tx:
+            rows = tx.execute(query.order_by(conversations.c.created_at, conversations.c.id)).all()
+        if not rows:
+            raise ThreadNotFound
+        return [_question_from_row(row._mapping) for row in rows]
+
+    def count_callers(self, project_id: str, times: TimeRange = ALL_TIME) -> dict[Caller, int]:
+        query = select(conversations.c.caller, func.count().label("questions"))
+        query = query.where(*rows_in_range(conversations, project_id, times)).group_by(conversations.c.caller)
+        with self.database.read() as tx:
+            counts = {row.caller: row.questions for row in tx.execute(query)}
+        return {caller: counts.get(caller, 0) for caller in Caller}
+
+    def delete_entries(self, project_id: str, times: TimeRange = ALL_TIME) -> int:
+        deleted = delete_rows(self.database, conversations, project_id, times)
+        self._quota.invalidate(project_id)
+        return deleted
+
+    def delete_visitors(self, project_id: str, visitors: Collection[int]) -> int:
+        return delete_visitors(self.database, conversations, project_id, visitors)
+
+    def list_days(self, project_id: str) -> set[int]:
+        return list_days(self.database, conversations, project_id)
+
+    def delete_expired(self, retention_days: Mapping[str, int | None], today: int) -> int:
+        """Deletes questions that are older than their project's retention; None retains them forever."""
+        expired = find_expired(self.database, conversations, retention_days, today)
+        return sum(self.delete_entries(project_id, times) for project_id, times in expired.items())
+
+
+def _to_row(project_id: str, question: NewQuestion) -> dict[str, Any]:
+    return {
+        "id": new_id("conv"),
+        "project_id": project_id,
+        "thread_id": question.thread_id,
+        "query": clean_text(question.query),
+        "response": clean_text(question.response),
+        "response_type": question.response_type,
+        "sources": [asdict(source) for source in question.sources],
+        "answered": question.answered,
+        "category": question.category,
+        "page_url": question.page_url,
+        "caller": question.caller,
+        "visitor": question.visitor,
+        "event": question.event,
+        "created_at": question.at,
+    }
+
+
+def _question_from_row(values: Mapping[str, Any]) -> Question:
+    return Question(**{**values, "sources": tuple(Source(**source) for source in values["sources"])})

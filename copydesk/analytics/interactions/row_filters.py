@@ -1,0 +1,62 @@
+"""What the tables of interactions have in common: limits by project and time, deletion, and retention."""
+
+from collections.abc import Collection, Mapping
+
+from sqlalchemy import ColumnElement, Table, delete, func, select
+
+from copydesk.analytics.date_ranges import ALL_TIME, TimeRange
+from copydesk.core.clock import DAY
+from copydesk.core.db.database import Database
+from copydesk.core.runtime.batches import split_into_batches
+
+MAX_VISITORS_PER_STATEMENT = 500
+
+
+def rows_in_range(table: Table, project_id: str, times: TimeRange) -> list[ColumnElement[bool]]:
+    """Returns the conditions for the rows of a project in this time."""
+    conditions: list[ColumnElement[bool]] = [table.c.project_id == project_id]
+    if times != ALL_TIME:
+        conditions += [table.c.created_at >= times.first, table.c.created_at < times.end]
+    return conditions
+
+
+def delete_rows(database: Database, table: Table, project_id: str, times: TimeRange = ALL_TIME) -> int:
+    """Deletes a project's rows of this time. Returns how many it deleted."""
+    with database.write() as tx:
+        return tx.execute(delete(table).where(*rows_in_range(table, project_id, times))).rowcount
+
+
+def delete_visitors(database: Database, table: Table, project_id: str, visitors: Collection[int]) -> int:
+    """Deletes a project's rows of these visitors. Returns how many it deleted."""
+    deleted = 0
+    with database.write() as tx:
+        for batch in split_into_batches(visitors, MAX_VISITORS_PER_STATEMENT):
+            deleted += tx.execute(
+                delete(table).where(table.c.project_id == project_id, table.c.visitor.in_(batch))
+            ).rowcount
+    return deleted
+
+
+def list_days(database: Database, table: Table, project_id: str) -> set[int]:
+    """Returns the UTC days on which a project has rows of known visitors."""
+    day = (table.c.created_at - table.c.created_at % DAY).label("day")
+    query = select(day).where(table.c.project_id == project_id, table.c.visitor.is_not(None)).distinct()
+    with database.read() as tx:
+        return {int(row.day) // DAY for row in tx.execute(query)}
+
+
+def find_expired(
+    database: Database, table: Table, retention_days: Mapping[str, int | None], today: int
+) -> dict[str, TimeRange]:
+    """Returns the expired time of each project that has rows in it; a retention of None keeps rows forever."""
+    expired: dict[str, TimeRange] = {}
+    with database.read() as tx:
+        for project_id, max_age_days in retention_days.items():
+            if max_age_days is None:
+                continue
+            oldest = select(func.min(table.c.created_at)).where(table.c.project_id == project_id)
+            oldest_at = tx.execute(oldest).scalar()
+            end = (today - max_age_days) * DAY
+            if oldest_at is not None and oldest_at < end:
+                expired[project_id] = TimeRange(end=end)
+    return expired
