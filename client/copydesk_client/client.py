@@ -19,7 +19,11 @@ EVENTS_PER_REQUEST = 1_000
 Day = str | date | None
 """A day as text or a date. A datetime means the day that contains it."""
 Interval = Literal["day", "week", "month"]
-Report = Literal["visitors", "views", "agents", "feedback", "feedback/by-page"]
+Report = Literal["visitors", "views", "agents", "feedback", "feedback/by-page", "searches", "assistant"]
+
+PAGE_SIZES = {"feedback": 100, "feedback/by-page": 100, "searches": 100, "assistant": 1000}
+ROW_FIELDS = {"feedback/by-page": "feedback", "assistant": "conversations"}
+"""The fields with the rows of reports that do not have the report's name."""
 
 
 class Client:
@@ -148,12 +152,12 @@ class Client:
 
     def rows(self, report: Report, date_from: Day = None, date_to: Day = None) -> Iterator[dict[str, Any]]:
         """Yields every row of a report, in as many requests as needed."""
-        page_size, offset, position = 100 if report.startswith("feedback") else 250, 0, dict[str, Any]()
+        page_size, offset, position = PAGE_SIZES.get(report, 250), 0, dict[str, Any]()
         while True:
             page = self._get_report(report, date_from, date_to, limit=page_size, **position)
-            rows = page["feedback" if report == "feedback/by-page" else report]
+            rows = page[ROW_FIELDS.get(report, report)]
             yield from rows
-            if not page["hasMore"]:
+            if not page.get("hasMore", page.get("nextCursor") is not None):
                 return
             offset += len(rows)
             position = {"cursor": page["nextCursor"]} if "nextCursor" in page else {"offset": offset}

@@ -15,7 +15,7 @@ from copydesk.desk import Desk
 from copydesk.web import dashboard, public_review
 from copydesk.web.api import analytics, jobs, jobs_v1, reference, webhooks
 from copydesk.web.api.job_streams import StreamRegistry
-from copydesk.web.api.reports import feedback
+from copydesk.web.api.reports import assistant, feedback, searches
 from copydesk.web.collection import routes as collection_routes
 from copydesk.web.dashboard.auth.access import SignInRequired
 from copydesk.web.middleware.request_gate import RequestGate, error_response
@@ -50,6 +50,8 @@ def create_app(desk: Desk) -> FastAPI:
         jobs_v1,
         analytics,
         feedback,
+        searches,
+        assistant,
         collection_routes,
         health,
         reference,

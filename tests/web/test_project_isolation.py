@@ -10,6 +10,8 @@ import httpx2 as httpx
 import pytest
 from fastapi.routing import iter_route_contexts
 
+from copydesk.analytics.interactions.conversations import NewQuestion
+from copydesk.core import clock
 from copydesk.core.ids import new_id, new_key
 from copydesk.web.app import create_app
 from tests.support.dashboard import list_dashboard_routes as dashboard
@@ -38,6 +40,7 @@ OPENED_OTHERWISE = {(method, path) for method, path in PUBLIC if "{" in path}
 BODY = {"prompt": "Fix the typos"}
 NOT_A_JOB = "job_00000000000000000000000000"
 NOT_FEEDBACK = "fb_00000000000000000000000000"
+THREAD = "thread-1"
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("isolation")
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve(folder / "data", repository=repository, with_worker=False) as running:
+        question = NewQuestion(THREAD, "How do I sign in?", "With a key.", clock.now())
+        running.desk.conversations.add_all(running.project.id, [question])
         yield running
 
 
@@ -87,7 +92,7 @@ def send_request(
     service: Service, method: str, path: str, headers: dict[str, str], project: str | None = None, job: str = NOT_A_JOB
 ) -> httpx.Response:
     where = path.replace("{projectId}", project or service.project.id).replace("{id}", job)
-    where = where.replace("{feedbackId}", NOT_FEEDBACK)
+    where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD)
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None
     return client_without_key().request(method, service.url + where, headers=headers, json=body)

@@ -1,7 +1,7 @@
 """The schema of events that a site's server sends, and their validation."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -10,7 +10,7 @@ from copydesk.analytics.page_paths import MAX_URL_CHARS
 from copydesk.analytics.page_view import Dropped, DropReason
 
 MAX_ID_CHARS, MAX_TIMESTAMP_CHARS, MAX_HEADER_CHARS = 256, 64, 1 << 16
-ERROR_FIELD_PATTERN = re.compile(r" - at `\$\.(\w+)`$")
+ERROR_FIELD_PATTERN = re.compile(r"missing required field `(\w+)`$| - at `\$\.(\w+)[^`]*`$")
 
 Url = Annotated[str, Meta(max_length=MAX_URL_CHARS)]
 Header = Annotated[str, Meta(max_length=MAX_HEADER_CHARS)]
@@ -43,6 +43,9 @@ class Event(msgspec.Struct, rename="camel", frozen=True, gc=False):
     event_id: Annotated[
         Id | None, Meta(description="An event whose ID the project has seen before is a duplicate and is not counted.")
     ] = None
+    type: Annotated[Literal["view"] | None, Meta(description="Other types are searches, questions and feedback.")] = (
+        None
+    )
 
 
 EVENT_FIELDS = frozenset(Event.__struct_encode_fields__)
@@ -59,12 +62,13 @@ def validate_event(event: object) -> Event | Dropped:
     try:
         return msgspec.convert(event, Event)
     except msgspec.ValidationError as error:
-        return _drop_from_error(str(error))
+        return drop_from_error(str(error))
 
 
-def _drop_from_error(message: str) -> Dropped:
+def drop_from_error(message: str) -> Dropped:
+    """Converts msgspec's message, which ends with the invalid or missing field."""
     match = ERROR_FIELD_PATTERN.search(message)
-    name = match[1] if match else ""
+    name = (match[1] or match[2]) if match else ""
     if name == "timestamp":
         return Dropped(DropReason.BAD_TIMESTAMP, name)
     too_long = "of length <=" in message and name in ("url", "path")

@@ -23,6 +23,7 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import NotFound
 from copydesk.core.ids import new_id
+from copydesk.core.projects.missing_projects import refuse_missing_project
 
 MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 8_000, 64_000
 MAX_SOURCES = 50
@@ -100,7 +101,7 @@ class Conversations:
         texts = [text for question in questions for text in (question.query, question.response)]
         self._quota.reserve(project_id, count_bytes(*texts), len(questions))
         try:
-            with self.database.write() as tx:
+            with refuse_missing_project(self.database, project_id), self.database.write() as tx:
                 return sum(insert_if_absent(tx, conversations, _to_row(project_id, each)) for each in questions)
         except BaseException:
             self._quota.invalidate(project_id)  # the quota counted rows that were not stored
@@ -132,6 +133,8 @@ class Conversations:
 
     def list_thread(self, project_id: str, thread_id: str) -> list[Question]:
         """Returns the questions of a thread, oldest first. Raises ThreadNotFound if there are none."""
+        if "\x00" in thread_id:  # PostgreSQL would refuse the query
+            raise ThreadNotFound
         in_thread = conversations.c.project_id == project_id, conversations.c.thread_id == thread_id
         query = select(*QUESTION_COLUMNS).where(*in_thread)
         with self.database.read() as tx:

@@ -1,13 +1,19 @@
 """Readers' feedback: whether a page helped, a comment, or a remark on a code snippet; and its triage."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, case, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, case, func, insert, select, update
 
 from copydesk.analytics.date_ranges import ALL_TIME, TimeRange
-from copydesk.analytics.interactions.row_filters import delete_rows, find_expired, rows_in_range
+from copydesk.analytics.interactions.row_filters import (
+    delete_rows,
+    delete_visitors,
+    find_expired,
+    list_days,
+    rows_in_range,
+)
 from copydesk.analytics.interactions.storage_quota import StorageQuota, count_bytes
 from copydesk.analytics.interactions.text_fields import clean_optional, invalid_field, validate_path
 from copydesk.analytics.tables import feedback
@@ -82,6 +88,14 @@ TEXT_COLUMNS = tuple(feedback.c[name] for name in ("path", "comment", "contact",
 
 
 @dataclass(frozen=True)
+class NewFeedback:
+    entry: FeedbackEntry
+    visitor: int | None = None
+    event: str | None = None
+    """The hash of the event ID."""
+
+
+@dataclass(frozen=True)
 class FeedbackFilter:
     times: TimeRange = ALL_TIME
     source: FeedbackSource | None = None
@@ -126,22 +140,23 @@ class Feedback:
         details: FeedbackDetails = NO_DETAILS,
     ) -> FeedbackEntry | None:
         """Stores an entry, durable on return. Returns None if an entry with the same event ID exists."""
-        entry = _build_entry(path, helpful, comment, created_at, details)
-        self._quota.reserve(project_id, count_bytes(*(getattr(entry, column.name) for column in TEXT_COLUMNS)))
+        entry = build_entry(path, helpful, comment, created_at, details)
+        stored = self.add_all(project_id, [NewFeedback(entry, details.visitor, details.event)])
+        return entry if stored else None
+
+    def add_all(self, project_id: str, new_entries: Sequence[NewFeedback]) -> int:
+        """Stores entries in one transaction, durable on return. Returns how many were not known before."""
+        texts = [getattr(new.entry, column.name) for new in new_entries for column in TEXT_COLUMNS]
+        self._quota.reserve(project_id, count_bytes(*texts), len(new_entries))
         try:
             with refuse_missing_project(self.database, project_id), self.database.write() as tx:
-                consume(self.database, tx, self._daily_limit, project_id)  # also serializes the additions of a project
-                if details.event is not None:
-                    same_event = (feedback.c.project_id == project_id) & (feedback.c.event == details.event)
-                    if tx.execute(select(feedback.c.id).where(same_event)).first() is not None:
-                        self._quota.invalidate(project_id)
-                        return None
-                row = {**vars(entry), "visitor": details.visitor, "event": details.event}
-                tx.execute(insert(feedback).values(project_id=project_id, **row))
+                stored = sum(self._add(tx, project_id, new) for new in new_entries)
         except BaseException:
-            self._quota.invalidate(project_id)  # the quota counted an entry that was not stored
+            self._quota.invalidate(project_id)  # the quota counted entries that were not stored
             raise
-        return entry
+        if stored < len(new_entries):
+            self._quota.invalidate(project_id)
+        return stored
 
     def list_entries(
         self,
@@ -204,6 +219,12 @@ class Feedback:
         self._quota.invalidate(project_id)
         return deleted
 
+    def delete_visitors(self, project_id: str, visitors: Collection[int]) -> int:
+        return delete_visitors(self.database, feedback, project_id, visitors)
+
+    def list_days(self, project_id: str) -> set[int]:
+        return list_days(self.database, feedback, project_id)
+
     def delete_expired(self, retention_days: Mapping[str, int | None], today: int) -> int:
         """Deletes entries that are older than their project's retention; None retains them forever.
 
@@ -212,10 +233,21 @@ class Feedback:
         expired = find_expired(self.database, feedback, retention_days, today)
         return sum(self.delete_entries(project_id, times) for project_id, times in expired.items())
 
+    def _add(self, tx: Connection, project_id: str, new: NewFeedback) -> bool:
+        consume(self.database, tx, self._daily_limit, project_id)  # also serializes the additions of a project
+        if new.event is not None:
+            same_event = (feedback.c.project_id == project_id) & (feedback.c.event == new.event)
+            if tx.execute(select(feedback.c.id).where(same_event)).first() is not None:
+                return False
+        row = {**vars(new.entry), "visitor": new.visitor, "event": new.event}
+        tx.execute(insert(feedback).values(project_id=project_id, **row))
+        return True
 
-def _build_entry(
+
+def build_entry(
     path: str, helpful: bool | None, comment: str | None, created_at: int, details: FeedbackDetails
 ) -> FeedbackEntry:
+    """Returns a new entry with cleaned texts. Raises InvalidRequest, which names the invalid field."""
     comment_text = clean_optional(comment, "comment", MAX_COMMENT_CHARS)
     code = clean_optional(details.code, "code", MAX_CODE_CHARS)
     if helpful is None and not comment_text and not code:

@@ -21,6 +21,7 @@ from copydesk.core.clock import HOUR
 from copydesk.core.db.database import Database
 from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.ids import new_id
+from copydesk.core.projects.missing_projects import refuse_missing_project
 
 MAX_QUERY_CHARS = 500
 CLICK_WINDOW_MS = HOUR // 2
@@ -79,7 +80,7 @@ class Searches:
         texts = [text for new in new_searches for text in (new.query, new.query, new.clicked)]
         self._quota.reserve(project_id, count_bytes(*texts), len(new_searches))
         try:
-            with self.database.write() as tx:
+            with refuse_missing_project(self.database, project_id), self.database.write() as tx:
                 return sum(self._add(tx, project_id, new) for new in new_searches)
         except BaseException:
             self._quota.invalidate(project_id)  # the quota counted rows that were not stored

@@ -11,9 +11,22 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from copydesk.analytics.classification.classifier import MAX_AGENT_CHARS
-from copydesk.analytics.ingest.collector import CollectorBusy, views_from_events
+from copydesk.analytics.ingest.collector import CollectorBusy, NumberedEvent, views_from_events
+from copydesk.analytics.ingest.interaction_events import (
+    AssistantEvent,
+    FeedbackEvent,
+    NewInteraction,
+    SearchEvent,
+    find_clicked_path,
+    hash_event_id,
+    interaction_from_event,
+)
 from copydesk.analytics.ingest.pipeline import run_pipeline
 from copydesk.analytics.ingest.raw_view import RawView, SiteConfig
+from copydesk.analytics.interactions.conversations import NewQuestion
+from copydesk.analytics.interactions.feedback import FeedbackDetails, NewFeedback
+from copydesk.analytics.interactions.searches import NewSearch
+from copydesk.analytics.interactions.text_fields import clean_line
 from copydesk.analytics.ip_addresses import parse_ip, to_client_network
 from copydesk.analytics.page_paths import normalize_url
 from copydesk.analytics.page_view import Dropped, DropReason, PageView
@@ -27,7 +40,7 @@ from copydesk.core.runtime.thread_pool import run_in_pool, run_in_thread
 from copydesk.core.telemetry import instruments
 from copydesk.desk import Desk
 from copydesk.web.collection import cors
-from copydesk.web.collection.payloads import FeedbackBeacon, ViewBeacon, parse_beacon, parse_events
+from copydesk.web.collection.payloads import FeedbackBeacon, SearchBeacon, ViewBeacon, parse_beacon, parse_events
 
 if TYPE_CHECKING:
     from copydesk.analytics.classification.bot_signatures import KeyDirectory
@@ -79,12 +92,14 @@ class ViewIntake:
     async def receive_events(self, project: Project, headers: Headers, body: bytes) -> Response:
         site = await self._look_up(project.id, lambda: self._desk.sites.for_project(project))
         if len(body) <= MAX_INLINE_BODY_BYTES and "content-encoding" not in headers:
-            views, dropped = _parse_views(headers, body, site)
+            parsed = _parse_body(headers, body, site)
         else:
-            views, dropped = await self._parse_in_thread(headers, body, site)
-        logged = await self._collector.save(views)
-        _record_metrics(logged, dropped)
-        return _build_response(logged.accepted, len(logged.duplicates), dropped)
+            parsed = await self._parse_in_thread(headers, body, site)
+        stored = await self._store_interactions(project, parsed.interactions) if parsed.interactions else 0
+        logged = await self._collector.save(parsed.views)
+        _record_metrics(logged, parsed.dropped)
+        known = len(parsed.interactions) - stored
+        return _build_response(logged.accepted + stored, len(logged.duplicates) + known, parsed.dropped)
 
     async def receive_beacon(self, site_id: str, request: CollectRequest, body: bytes) -> Response:
         project, site = await self._admit(site_id, request)
@@ -92,7 +107,9 @@ class ViewIntake:
         payload = parse_beacon(request.headers, body)
         if isinstance(payload, FeedbackBeacon):
             self._feedback_per_address.consume(_rate_limit_key(request))
-            return await self._store_feedback(project, site, payload, cors_headers)
+            return await self._store_feedback(project, site, request, payload, cors_headers)
+        if isinstance(payload, SearchBeacon):
+            return await self._store_search(project, site, request, payload, cors_headers)
         view = await self._build_view(project, site, request, payload)
         if isinstance(view, Dropped):
             _record_metrics(NOTHING_LOGGED, [(0, view)])
@@ -143,15 +160,13 @@ class ViewIntake:
         self._loaded_names.add(name)
         return result
 
-    async def _parse_in_thread(
-        self, headers: Headers, body: bytes, site: SiteConfig
-    ) -> tuple[list[PageView], NumberedDrops]:
+    async def _parse_in_thread(self, headers: Headers, body: bytes, site: SiteConfig) -> "ParsedEvents":
         """Parses one body at a time in a thread. More threads would only wait for the interpreter lock."""
         if self._waiting_bodies >= MAX_WAITING_BODIES:
             raise CollectorBusy
         self._waiting_bodies += 1
         try:
-            return await run_in_pool("read", _parse_views, headers, body, site)
+            return await run_in_pool("read", _parse_body, headers, body, site)
         finally:
             self._waiting_bodies -= 1
 
@@ -163,7 +178,7 @@ class ViewIntake:
         Ignores its Accept header, which is about our response and not about the page.
         """
         headers = request.headers
-        if project.collecting.do_not_track and (headers.get("dnt") == "1" or headers.get("sec-gpc") == "1"):
+        if _refuses_tracking(project, request):
             return Dropped(DropReason.DO_NOT_TRACK)
         raw = RawView(
             site,
@@ -191,14 +206,89 @@ class ViewIntake:
         return KeyDirectory(load_agent_table().signers)
 
     async def _store_feedback(
-        self, project: Project, site: SiteConfig, payload: FeedbackBeacon, cors_headers: Mapping[str, str]
+        self,
+        project: Project,
+        site: SiteConfig,
+        request: CollectRequest,
+        payload: FeedbackBeacon,
+        cors_headers: Mapping[str, str],
     ) -> Response:
         location = normalize_url(payload.u, site.base_path, site.kept_params)
         if isinstance(location, Dropped):
             return _build_response(0, 0, [(0, location)], cors_headers)
-        await run_in_thread(self._desk.feedback.add, project.id, location.path, payload.h, payload.c or "", clock.now())
-        self._desk.fold_scheduler.notify_new_views()  # the scheduler also deletes expired feedback
-        return _build_response(1, 0, (), cors_headers)
+        now = clock.now()
+        details = FeedbackDetails(
+            contact=payload.contact,
+            code=payload.code,
+            filename=payload.filename,
+            lang=payload.lang,
+            is_from_agent=bool(payload.agent),
+            visitor=_hash_visitor(site, request, payload.v, now),
+            event=hash_event_id(site, payload.e),
+        )
+        entry = await run_in_thread(
+            self._desk.feedback.add, project.id, location.path, payload.h, payload.c, now, details
+        )
+        self._desk.fold_scheduler.notify_new_views()  # the scheduler also deletes expired interactions
+        return _build_response(int(entry is not None), int(entry is None), (), cors_headers)
+
+    async def _store_search(
+        self,
+        project: Project,
+        site: SiteConfig,
+        request: CollectRequest,
+        payload: SearchBeacon,
+        cors_headers: Mapping[str, str],
+    ) -> Response:
+        now = clock.now()
+        query = clean_line(payload.q)
+        clicked = find_clicked_path(payload.t, site)
+        if _refuses_tracking(project, request):
+            return _build_response(0, 0, [(0, Dropped(DropReason.DO_NOT_TRACK))], cors_headers)
+        if not query:
+            return _build_response(0, 0, [(0, Dropped(DropReason.BAD_FIELD, "q"))], cors_headers)
+        if isinstance(clicked, Dropped):
+            return _build_response(0, 0, [(0, clicked)], cors_headers)
+        visitor = _hash_visitor(site, request, payload.v, now)
+        search = NewSearch(query, now, payload.n, clicked, visitor, hash_event_id(site, payload.e))
+        stored = await self._store_interactions(project, [search])
+        return _build_response(stored, 1 - stored, (), cors_headers)
+
+    async def _store_interactions(self, project: Project, interactions: Sequence[NewInteraction]) -> int:
+        """Stores interactions, the rows of each table in one transaction. Returns how many were not known before."""
+        desk = self._desk
+        searches = [each for each in interactions if isinstance(each, NewSearch)]
+        questions = [each for each in interactions if isinstance(each, NewQuestion)]
+        entries = [each for each in interactions if isinstance(each, NewFeedback)]
+        stored = 0
+        if searches:
+            stored += await run_in_thread(desk.searches.add_all, project.id, searches)
+        if questions:
+            stored += await run_in_thread(desk.conversations.add_all, project.id, questions)
+        if entries:
+            stored += await run_in_thread(desk.feedback.add_all, project.id, entries)
+        desk.fold_scheduler.notify_new_views()  # the scheduler also deletes expired interactions
+        return stored
+
+
+class ParsedEvents(NamedTuple):
+    """The events of one body, by how they are stored."""
+
+    views: list[PageView]
+    interactions: list[NewInteraction]
+    dropped: NumberedDrops
+
+
+def _refuses_tracking(project: Project, request: CollectRequest) -> bool:
+    headers = request.headers
+    return project.collecting.do_not_track and (headers.get("dnt") == "1" or headers.get("sec-gpc") == "1")
+
+
+def _hash_visitor(site: SiteConfig, request: CollectRequest, visitor_id: str | int | None, at: int) -> int | None:
+    """Returns the hash of the visitor: of the site's own ID, or of the address and user agent of this request."""
+    own_id = None if visitor_id in (None, "") else str(visitor_id)
+    address = parse_ip(request.address) if request.address else None
+    return site.hasher.hash_visitor(at, own_id, address, request.headers.get("user-agent", "")[:MAX_AGENT_CHARS])
 
 
 def _rate_limit_key(request: CollectRequest) -> bytes:
@@ -206,8 +296,21 @@ def _rate_limit_key(request: CollectRequest) -> bytes:
     return to_client_network(parse_ip(request.address or "") or b"")
 
 
-def _parse_views(headers: Headers, body: bytes, site: SiteConfig) -> tuple[list[PageView], NumberedDrops]:
-    return views_from_events(parse_events(headers, body), site, clock.now())
+def _parse_body(headers: Headers, body: bytes, site: SiteConfig) -> ParsedEvents:
+    now = clock.now()
+    events: list[NumberedEvent] = []
+    interactions: list[NewInteraction] = []
+    for number, event in parse_events(headers, body):
+        if not isinstance(event, SearchEvent | AssistantEvent | FeedbackEvent):
+            events.append((number, event))
+            continue
+        interaction = interaction_from_event(event, site, now)
+        if isinstance(interaction, Dropped):
+            events.append((number, interaction))
+        else:
+            interactions.append(interaction)
+    views, dropped = views_from_events(events, site, now)
+    return ParsedEvents(views, interactions, dropped)
 
 
 def _record_metrics(logged: LogResult, dropped: NumberedDrops = ()) -> None:

@@ -9,9 +9,16 @@ from pydantic import Field, ValidationError
 from pydantic_core import from_json
 from starlette.datastructures import Headers
 
-from copydesk.analytics.ingest.collector import NumberedEvent
-from copydesk.analytics.ingest.event_schema import MAX_ID_CHARS, Event, decode_event, decode_events, validate_event
-from copydesk.analytics.interactions.feedback import MAX_COMMENT_CHARS
+from copydesk.analytics.ingest.event_schema import MAX_ID_CHARS, Event, decode_event, decode_events
+from copydesk.analytics.ingest.interaction_events import InteractionEvent, validate_any_event
+from copydesk.analytics.interactions.feedback import (
+    MAX_CODE_CHARS,
+    MAX_COMMENT_CHARS,
+    MAX_CONTACT_CHARS,
+    MAX_FILENAME_CHARS,
+    MAX_LANG_CHARS,
+)
+from copydesk.analytics.interactions.searches import MAX_QUERY_CHARS
 from copydesk.analytics.page_view import Dropped, DropReason
 from copydesk.core.errors import InvalidRequest, RequestTooLarge, WrongMediaType
 from copydesk.web.api.schemas import LenientRequestModel
@@ -31,6 +38,9 @@ NDJSON_MEDIA_TYPES = frozenset(
 )
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DECODE_ERRORS = (DecodeError, UnicodeDecodeError, RecursionError)
+
+AnyEvent = Event | InteractionEvent | Dropped
+NumberedEvent = tuple[int, AnyEvent]
 
 
 class InvalidGzip(InvalidRequest):
@@ -77,7 +87,7 @@ def _parse_json_events(body: bytes) -> list[NumberedEvent]:
             f"An array can contain up to {MAX_EVENTS:,} events. This one contains far more values than that."
         )
     try:  # the fast path for valid events: decodes and validates in one pass
-        events: Sequence[Event | Dropped] = decode_events(body) if body.startswith(b"[") else [decode_event(body)]
+        events: Sequence[AnyEvent] = decode_events(body) if body.startswith(b"[") else [decode_event(body)]
     except DECODE_ERRORS:
         events = _validate_events(parse_json(body))
     if len(events) > MAX_EVENTS:
@@ -85,12 +95,12 @@ def _parse_json_events(body: bytes) -> list[NumberedEvent]:
     return list(enumerate(events))
 
 
-def _validate_events(value: object) -> Sequence[Event | Dropped]:
+def _validate_events(value: object) -> Sequence[AnyEvent]:
     if isinstance(value, dict):
-        return [validate_event(value)]
+        return [validate_any_event(value)]
     if not isinstance(value, list):
         raise InvalidRequest("The body must be an event (a JSON object) or an array of events.")
-    return [validate_event(event) for event in value[: MAX_EVENTS + 1]]
+    return [validate_any_event(event) for event in value[: MAX_EVENTS + 1]]
 
 
 def _parse_lines(body: bytes) -> list[NumberedEvent]:
@@ -101,7 +111,7 @@ def _parse_lines(body: bytes) -> list[NumberedEvent]:
     return [(number, _parse_line(line)) for number, line in enumerate(lines) if line and not line.isspace()]
 
 
-def _parse_line(line: bytes) -> Event | Dropped:
+def _parse_line(line: bytes) -> AnyEvent:
     try:
         return decode_event(line)
     except DECODE_ERRORS:
@@ -109,7 +119,7 @@ def _parse_line(line: bytes) -> Event | Dropped:
     if has_too_many_values(line):
         return Dropped(DropReason.NOT_AN_EVENT)
     try:
-        return validate_event(from_json(line, allow_inf_nan=False))
+        return validate_any_event(from_json(line, allow_inf_nan=False))
     except ValueError:
         return Dropped(DropReason.NOT_JSON)
 
@@ -169,21 +179,55 @@ class FeedbackBeacon(LenientRequestModel):
     k: Literal["feedback"]
     u: str = Field(min_length=1)
     """The URL of the page."""
-    h: bool
+    h: bool | None = None
     """Whether the page was helpful."""
     c: Annotated[str, Field(max_length=MAX_COMMENT_CHARS)] | None = None
     """The reader's comment."""
+    contact: Annotated[str, Field(max_length=MAX_CONTACT_CHARS)] | None = None
+    """How to reach the reader."""
+    code: Annotated[str, Field(max_length=MAX_CODE_CHARS)] | None = None
+    """The code snippet that the feedback is about."""
+    filename: Annotated[str, Field(max_length=MAX_FILENAME_CHARS)] | None = None
+    lang: Annotated[str, Field(max_length=MAX_LANG_CHARS)] | None = None
+    agent: bool | None = None
+    """Whether an AI agent sends the feedback."""
     v: Annotated[str, Field(max_length=MAX_ID_CHARS)] | int | None = None
     e: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
 
 
-def parse_beacon(headers: Headers, body: bytes) -> ViewBeacon | FeedbackBeacon:
-    """Parses a view or feedback. Also accepts text/plain, which browsers send to other sites without a preflight."""
+class SearchBeacon(LenientRequestModel):
+    k: Literal["search"]
+    u: str = Field(min_length=1)
+    """The URL of the page."""
+    q: str = Field(min_length=1, max_length=MAX_QUERY_CHARS)
+    """What the reader searched for."""
+    n: Annotated[int, Field(ge=0, le=1 << 30)] | None = None
+    """How many results were found."""
+    t: str | None = None
+    """The URL of the result that the reader opened."""
+    v: Annotated[str, Field(max_length=MAX_ID_CHARS)] | int | None = None
+    e: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
+
+
+Beacon = ViewBeacon | FeedbackBeacon | SearchBeacon
+
+
+def parse_beacon(headers: Headers, body: bytes) -> Beacon:
+    """Parses a view, feedback or a search.
+
+    Also accepts text/plain, which browsers send to other sites without a preflight.
+    """
     if parse_media_type(headers) not in ("text/plain", "application/json"):
         raise WrongMediaType("Send the beacon's JSON as text/plain or application/json.")
     payload = parse_json(body)
-    model = FeedbackBeacon if isinstance(payload, dict) and "k" in payload else ViewBeacon
+    model = _choose_model(payload)
     try:
         return model.model_validate(payload)
     except ValidationError as error:
         raise to_invalid_request([{**fault, "loc": ("body", *fault["loc"][:1])} for fault in error.errors()]) from None
+
+
+def _choose_model(payload: object) -> type[Beacon]:
+    if not isinstance(payload, dict) or "k" not in payload:
+        return ViewBeacon
+    return SearchBeacon if payload["k"] == "search" else FeedbackBeacon

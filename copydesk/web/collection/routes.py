@@ -9,12 +9,13 @@ import msgspec
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
 from copydesk.analytics.ingest.event_schema import Event
+from copydesk.analytics.ingest.interaction_events import AssistantEvent, FeedbackEvent, SearchEvent
 from copydesk.analytics.page_view import DropReason
 from copydesk.web.api.dependencies import CurrentProject, ProjectId, bearer, error_responses
 from copydesk.web.api.schemas import ApiModel, ErrorResponse
 from copydesk.web.collection.cors import CROSS_ORIGIN_HEADERS
 from copydesk.web.collection.intake import ViewIntake, collect_request_from_scope
-from copydesk.web.collection.payloads import FeedbackBeacon, ViewBeacon
+from copydesk.web.collection.payloads import FeedbackBeacon, SearchBeacon, ViewBeacon
 from copydesk.web.responses.etags import etag_matches
 
 router = APIRouter(tags=["collecting"])
@@ -33,19 +34,31 @@ class DroppedEventResponse(ApiModel):
 
 class CollectedResponse(ApiModel):
     accepted: int
-    """The number of views that were stored. They are durable."""
+    """The number of views and interactions that were stored. They are durable."""
     duplicates: int
     """The number of events that were already known."""
     dropped: list[DroppedEventResponse]
     """Events that were not counted, each with its reason. The three numbers add up to the number of events sent."""
 
 
-EVENT_SCHEMA = msgspec.json.schema_components((Event,))[1]["Event"]
+EVENT_TYPES = (Event, SearchEvent, AssistantEvent, FeedbackEvent)
+
+
+def _build_event_schema() -> dict[str, Any]:
+    """Returns the schema of an event of any type, without references, because OpenAPI keeps schemas elsewhere."""
+    _, schemas = msgspec.json.schema_components(EVENT_TYPES)
+    source = schemas.pop("SourceItem")
+    schemas["AssistantEvent"]["properties"]["sources"] = {"type": ["array", "null"], "items": source}
+    return {"anyOf": list(schemas.values())}
+
+
+EVENT_SCHEMA = _build_event_schema()
 EVENTS_BODY = {
     "application/json": {
         "schema": {"anyOf": [EVENT_SCHEMA, {"type": "array", "items": EVENT_SCHEMA}]},
         "examples": {
             "one": {"value": {"url": "https://docs.example.com/guide", "userAgent": "ChatGPT-User/1.0"}},
+            "search": {"value": {"type": "search", "query": "install", "results": 3, "clicked": "/install"}},
             "several": {"value": [{"path": "/guide", "ip": "203.0.113.7"}, {"path": "/guide", "eventId": "7c9e6679"}]},
         },
     },
@@ -58,9 +71,12 @@ EVENTS_BODY = {
 }
 BEACON_BODY = {
     "application/json": {
-        "schema": {"anyOf": [ViewBeacon.model_json_schema(), FeedbackBeacon.model_json_schema()]},
+        "schema": {
+            "anyOf": [model.model_json_schema() for model in (ViewBeacon, FeedbackBeacon, SearchBeacon)],
+        },
         "examples": {
             "view": {"value": {"u": "https://docs.example.com/guide", "r": "https://www.example.org/"}},
+            "search": {"value": {"k": "search", "u": "https://docs.example.com/guide", "q": "install", "n": 3}},
             "feedback": {"value": {"k": "feedback", "u": "https://docs.example.com/guide", "h": True, "c": "Clear."}},
         },
     }
@@ -92,9 +108,9 @@ SiteId = Annotated[str, Path(alias="siteId", description="The site ID, as shown 
 async def send_events(
     project_id: ProjectId, project: CurrentProject, intake: CurrentIntake, request: Request
 ) -> Response:
-    """Sends page views from the site's server. The body is one event, an array of up to 1,000 events, or up to 10,000
-    lines with one event each (`application/x-ndjson`). It can be compressed with `Content-Encoding: gzip`. The response
-    comes once the views are durable.
+    """Sends page views, searches, questions and feedback from the site's server. The body is one event, an array of up
+    to 1,000 events, or up to 10,000 lines with one event each (`application/x-ndjson`). It can be compressed with
+    `Content-Encoding: gzip`. The response comes once everything is durable.
 
     An event that is not a page view, or has an invalid field, is dropped with a reason. All other events are counted.
     Unknown fields are ignored."""
@@ -110,7 +126,7 @@ async def send_events(
     operation_id="sendBeacon",
 )
 async def send_beacon(site_id: SiteId, intake: CurrentIntake, request: Request) -> Response:
-    """Receives a view or feedback from the beacon on a page. Public, for the origins that the project allows.
+    """Receives a view, a search or feedback from the beacon on a page. Public, for the origins that the project allows.
     Also accepts the JSON as `text/plain`, which browsers send to other sites without a preflight request."""
     return await intake.receive_beacon(
         site_id, collect_request_from_scope(request.scope, request.headers), await request.body()

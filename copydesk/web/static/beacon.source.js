@@ -61,8 +61,24 @@
 
   window.copydesk = {
     view: view,
+    // copydesk.feedback(true, "Clear.") or copydesk.feedback({helpful: true, comment: "Clear.", contact: "…"})
     feedback: function (helpful, comment) {
-      send({k: "feedback", h: !!helpful, c: comment});
+      var entry = helpful && helpful.constructor == Object ? helpful : {helpful: helpful, comment: comment};
+      send({
+        k: "feedback",
+        h: entry.helpful == null ? null : !!entry.helpful,
+        c: entry.comment,
+        contact: entry.contact,
+        code: entry.code,
+        filename: entry.filename,
+        lang: entry.lang,
+        agent: entry.agent,
+      });
+    },
+    // copydesk.search("install", {results: 3}), and again with {clicked: "/install"} when the reader opens a result
+    search: function (query, found) {
+      found = found || {};
+      send({k: "search", q: query, n: found.results, t: found.clicked});
     },
   };
   on(document, "visibilitychange", shown);

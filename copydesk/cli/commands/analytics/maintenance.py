@@ -60,7 +60,7 @@ def delete(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
 ) -> None:
-    """Deletes a project's analytics and feedback, only its feedback, or one visitor's data, permanently."""
+    """Deletes a project's analytics, only its feedback, or one visitor's data, permanently."""
     from copydesk.analytics.ingest.site_registry import COMMAND_WAIT_SECONDS
     from copydesk.core import audit_log
 
@@ -69,7 +69,7 @@ def delete(
     days = parse_day_bounds(date_from, date_to)
     with open_configured_desk() as desk:
         loaded_project = find_project(desk, project)
-        subject = "the visitor's data" if visitor_id else "all views, numbers and feedback"
+        subject = "the visitor's data" if visitor_id else "all views, numbers, feedback, searches and questions"
         subject = "the feedback of these days" if date_from or date_to else "all feedback" if feedback else subject
         if not yes:
             typer.confirm(f"Permanently delete {subject} of {loaded_project.name} ({loaded_project.id})?", abort=True)
@@ -77,14 +77,18 @@ def delete(
             _forget_feedback(desk, loaded_project, days)
             return
         if visitor_id:
-            for visitor in _find_visitor_hashes(desk, loaded_project, visitor_id):
+            visitors = _find_visitor_hashes(desk, loaded_project, visitor_id)
+            for visitor in visitors:
                 desk.store.forget_visitor(loaded_project.id, visitor)
+            for interactions in (desk.feedback, desk.searches, desk.conversations):
+                interactions.delete_visitors(loaded_project.id, visitors)
         else:
             desk.store.forget_project(loaded_project.id)
             desk.sites.apply_ai_classes(
                 loaded_project, desk.store, COMMAND_WAIT_SECONDS
             )  # forget_project also deleted which classes count as AI
-            desk.feedback.delete_entries(loaded_project.id)
+            for interactions in (desk.feedback, desk.searches, desk.conversations):
+                interactions.delete_entries(loaded_project.id)
         with desk.database.write() as tx:
             action = "analytics.visitor_forgotten" if visitor_id else "analytics.forgotten"
             audit_log.record(tx, loaded_project.id, current_actor(), action, loaded_project.id)
@@ -111,7 +115,9 @@ def _find_visitor_hashes(desk: "Desk", project: "Project", visitor_id: str) -> s
     from copydesk.core.clock import DAY
 
     desk.store.fold()
-    days = [point.day for point in desk.store.load_timeseries(project.id, "day")]
+    days = {point.day for point in desk.store.load_timeseries(project.id, "day")}
+    for interactions in (desk.feedback, desk.searches, desk.conversations):
+        days |= interactions.list_days(project.id)
     secret = bytes.fromhex(desk.secrets.get_or_create(project.id, "visitor_key"))
     hashers = [VisitorHasher(project.id, secret, rotation) for rotation in Rotation]
     hashes = {hasher.hash_visitor(day * DAY, visitor_id, None, None) for hasher in hashers for day in days}

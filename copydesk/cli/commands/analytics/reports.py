@@ -1,4 +1,4 @@
-"""The commands `copydesk analytics visitors|views|agents|timeseries|feedback`, which call the API.
+"""The commands `copydesk analytics visitors|views|agents|timeseries|feedback|searches`, which call the API.
 
 Also registers the other analytics commands, which work on the store itself.
 """
@@ -124,6 +124,24 @@ def feedback(
             for row in entries
         ]
         print_table(("time", "path", "source", "status", "helpful", "comment"), cells, EMPTY_MESSAGE)
+
+
+@app.command()
+def searches(
+    date_from: FromOption = None,
+    date_to: ToOption = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The number of rows.")] = 50,
+    all: AllOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Prints what readers searched for, most frequent first."""
+    with open_client() as client:
+        rows = list(islice(client.rows("searches", date_from, date_to), None if all else limit))
+    if json:
+        print_json(rows)
+    else:
+        columns = ("searchQuery", "hits", "ctr", "topClickedPage", "lastSearchedAt")
+        print_table(columns, [[row[column] for column in columns] for row in rows], EMPTY_MESSAGE)
 
 
 app.command("import")(import_logs.import_logs)
