@@ -157,7 +157,8 @@ class Searches:
         if new.event is None:
             return False
         of_visitor = searches.c.project_id == project_id, searches.c.visitor == new.visitor
-        query = select(searches.c.id).where(*of_visitor, searches.c.click_event == new.event)
+        is_same = or_(searches.c.click_event == new.event, searches.c.event == new.event)
+        query = select(searches.c.id).where(*of_visitor, is_same)
         return tx.execute(query.limit(1)).first() is not None
 
     def _find_search(self, tx: Connection, project_id: str, term: str, new: NewSearch) -> str | None:
@@ -180,7 +181,7 @@ class Searches:
         clicks = func.count(searches.c.clicked)
         groups = select(
             searches.c.term.label("term"),
-            func.min(searches.c.query).label("query"),
+            func.min(self._by_code_point(searches.c.query)).label("query"),
             func.count().label("hits"),
             clicks.label("clicks"),
             func.max(searches.c.created_at).label("last_at"),
@@ -202,5 +203,7 @@ def _find_top_clicked_pages(tx: Connection, project_id: str, times: TimeRange, t
         .where(*rows_in_range(searches, project_id, times), searches.c.term.in_(terms), searches.c.clicked.is_not(None))
         .group_by(searches.c.term, searches.c.clicked)
     )
-    rows = sorted(tx.execute(query), key=lambda row: (row.clicks, [-ord(c) for c in row.clicked]))
-    return {row.term: row.clicked for row in rows}
+    pages: dict[str, str] = {}
+    for row in sorted(tx.execute(query), key=lambda row: (-row.clicks, row.clicked)):
+        pages.setdefault(row.term, row.clicked)
+    return pages

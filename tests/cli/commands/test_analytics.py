@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from copydesk.analytics.classification.ip_ranges import format_range_lists, load_shipped_lists, parse_range_lists
 from copydesk.analytics.date_ranges import format_day
+from copydesk.analytics.interactions.searches import NewSearch
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.cli import app
 from copydesk.core.audit_log import list_entries
@@ -257,3 +258,31 @@ def test_command_line_starts_without_opening_the_store() -> None:
     )
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_deleting_a_visitor_deletes_what_the_visitor_sent(site: Service, run: Run) -> None:
+    visitor = {"visitorId": "ada", "timestamp": "2026-03-05T10:00:00Z"}
+    events = [
+        {"path": "/a", **visitor},
+        {"type": "search", "query": "install", **visitor},
+        {"type": "search", "query": "theirs", "visitorId": "grace"},
+        {"type": "assistant", "threadId": "t", "query": "How?", "response": "So.", **visitor},
+        {"type": "feedback", "path": "/a", "helpful": True, **visitor},
+    ]
+    assert site.http.post(f"/v1/analytics/{site.project.id}/events", json=events).json()["accepted"] == 5
+    assert run("delete", "--visitor-id", "ada", "--yes").exit_code == 0
+    assert [row["searchQuery"] for row in parse_output(run("searches", "--json"))] == ["theirs"]
+    assert site.desk.conversations.list_questions(site.project.id)[0] == []
+    assert site.desk.feedback.list_entries(site.project.id)[0] == []
+    assert run("delete", "--yes").exit_code == 0
+    assert parse_output(run("searches", "--json")) == []
+
+
+def test_searches_are_printed(site: Service, run: Run) -> None:
+    at = FIRST * DAY
+    site.desk.searches.add_all(site.project.id, [NewSearch("install", at, clicked="/a"), NewSearch("tea", at)])
+    assert output_lines(run("searches")) == [
+        "install\t1\t100.0\t/a\t2026-03-01T00:00:00.000Z",
+        "tea\t1\t0.0\t\t2026-03-01T00:00:00.000Z",
+    ]
+    assert len(parse_output(run("searches", "--limit", "1", "--json"))) == 1

@@ -127,6 +127,17 @@ def test_runs_that_were_released_before_the_upgrade_are_still_released(tx: Conne
     assert leases == [(7000, 7000), (0, 0), (7000, None), (None, None)]
 
 
+def test_feedback_from_before_the_upgrade_has_a_source_and_a_status(tx: Connection) -> None:
+    upgrade_schema(tx, "0003")
+    project = {"id": "p", "site_id": "s", "name": "P", "repository": "/r", "ref": "main", "root": "", "forge": "local"}
+    _insert(tx, "projects", **project, allow_private=True, policy="{}", collecting="{}", created_at=0)
+    for number, comment in enumerate(("Good.", None)):
+        _insert(tx, "feedback", id=f"f{number}", project_id="p", path="/", helpful=True, comment=comment, created_at=0)
+    upgrade_schema(tx, "0004")
+    rows = tx.execute(text("select source, status from feedback order by id")).all()
+    assert rows == [("contextual", "pending"), ("thumbs_only", "pending")]
+
+
 def _insert(tx: Connection, table: str, **values: Any) -> None:
     columns, binds = ", ".join(values), ", ".join(f":{name}" for name in values)
     tx.execute(text(f"insert into {table} ({columns}) values ({binds})"), values)

@@ -1,8 +1,5 @@
 """Readers' feedback about pages, on both databases."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from copydesk.analytics.date_ranges import TimeRange
@@ -19,27 +16,14 @@ from copydesk.analytics.interactions.feedback import (
 from copydesk.analytics.interactions.storage_quota import FeedbackFull, StorageQuota
 from copydesk.core.clock import DAY
 from copydesk.core.errors import InvalidRequest
-from copydesk.core.settings import Settings
-from copydesk.desk import Desk, open_desk
+from copydesk.desk import Desk
 
 NOON = 20_500 * DAY + DAY // 2
 
 
 @pytest.fixture
-def desk(migrated_url: str, tmp_path: Path) -> Iterator[Desk]:
-    desk = open_desk(Settings(data=tmp_path / "data", database_url=migrated_url))
-    yield desk
-    desk.close()
-
-
-@pytest.fixture
 def feedback(desk: Desk) -> Feedback:
     return desk.feedback
-
-
-@pytest.fixture
-def project(desk: Desk) -> str:
-    return desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada").id
 
 
 def test_cursor_pages_follow_each_other_without_gaps(feedback: Feedback, project: str) -> None:
