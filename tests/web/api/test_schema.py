@@ -10,6 +10,8 @@ import schemathesis
 from hypothesis.errors import FailedHealthCheck
 from schemathesis.engine import events, from_schema
 
+from copydesk.analytics.interactions.conversations import NewQuestion
+from copydesk.core import clock
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -23,6 +25,10 @@ ACCEPTS_MESSAGES_WITH_TEXT = {
     "include-operation-id": "createSession",
     "checks": {"positive_data_acceptance": {"enabled": False}},
 }
+
+# OpenAPI cannot express which cursors this list returned.
+ACCEPTS_OWN_CURSORS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
+THREAD = "thread-1"
 
 NO_LIMITS = dict.fromkeys(
     ("jobs_per_hour", "exports_per_minute", "collect_per_minute", "collect_per_address", "feedback_per_address"),
@@ -39,11 +45,25 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
     settings: dict[str, Any] = {
         "base-url": service.url,
         "headers": {"Authorization": f"Bearer {service.key}"},
-        "parameters": {"path.projectId": service.project.id, "path.siteId": service.project.site_id},
+        "parameters": {
+            "path.projectId": service.project.id,
+            "path.siteId": service.project.site_id,
+            "path.feedbackId": service.desk.feedback.list_entries(service.project.id)[0][0].id,
+            "path.threadId": THREAD,
+        },
         "request-timeout": 20,
         "continue-on-failure": True,
         "generation": {"max-examples": max(1, examples), "database": "none"},
-        "operations": [ACCEPTS_ONLY_CONFIGURED_MODELS, ACCEPTS_MESSAGES_WITH_TEXT, ACCEPTS_PARTLY_VALID_BODIES],
+        "operations": [
+            ACCEPTS_ONLY_CONFIGURED_MODELS,
+            ACCEPTS_MESSAGES_WITH_TEXT,
+            ACCEPTS_PARTLY_VALID_BODIES,
+            *({**ACCEPTS_OWN_CURSORS, "include-operation-id": name} for name in ("listSearches", "listConversations")),
+            {
+                "include-operation-id": "getSession",
+                "parameters": {"path.id": service.client.list_jobs(limit=1)["jobs"][0]["id"]},
+            },
+        ],
         "phases": {
             "fuzzing": {"enabled": examples > 0},
             "stateful": {"enabled": walks > 0, "generation": {"max-examples": max(1, walks)}},
@@ -102,6 +122,9 @@ def busy_service(tmp_path: Path) -> Iterator[Service]:
         for job in (changed, unchanged):
             service.client.wait(job["id"])
         service.client.archive_job(unchanged["id"])
+        service.desk.feedback.add(service.project.id, "/", True, None, clock.now())
+        question = NewQuestion(THREAD, "How do I sign in?", "With a key.", clock.now())
+        service.desk.conversations.add_all(service.project.id, [question])
         yield service
 
 

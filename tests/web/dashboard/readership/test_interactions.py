@@ -45,16 +45,16 @@ def page_url(site: Service, part: str) -> str:
     return f"/projects/{site.project.id}/readership{part}"
 
 
-def open_page(client: httpx.Client, site: Service, part: str, status: int = 200, **query: Any) -> str:
+def open_page(client: httpx.Client, site: Service, part: str, expected: int = 200, **query: Any) -> str:
     response = client.get(page_url(site, part), params=query)
-    assert response.status_code == status, response.text
+    assert response.status_code == expected, response.text
     return response.text
 
 
 def test_editor_changes_the_status_of_feedback(editor: httpx.Client, site: Service) -> None:
     entry = site.desk.feedback.add(site.project.id, "/guide", False, "Stale.", clock.now())
     assert entry is not None
-    text = open_page(editor, site, "/feedback", status=200, source="contextual")
+    text = open_page(editor, site, "/feedback", source="contextual")
     form = {"token": csrf_token_from_html(text), "status": "resolved"}
     response = editor.post(f"{page_url(site, '/feedback')}/{entry.id}?source=contextual&range=all", data=form)
     assert response.status_code == 303
