@@ -43,3 +43,26 @@ def test_feedback_given_in_a_browser_is_listed(page: Page, service: Service) -> 
     assert answer.value.status == 202
     listed = service.http.get(f"/v1/analytics/{service.project.id}/feedback").json()["feedback"]
     assert [(each["path"], each["helpful"], each["comment"]) for each in listed] == [("/guide", False, "Which port?")]
+
+
+def test_search_in_a_browser_is_listed_with_its_click(page: Page, service: Service) -> None:
+    open_page(page, "/guide")
+    for call in ("copydesk.search('ports', {results: 2})", "copydesk.search('ports', {clicked: '/install'})"):
+        with page.expect_response("**/v1/collect/*") as answer:
+            page.evaluate(call)
+        assert answer.value.status == 202
+    [row] = service.http.get(f"/v1/analytics/{service.project.id}/searches").json()["searches"]
+    assert (row["searchQuery"], row["hits"], row["ctr"], row["topClickedPage"]) == ("ports", 1, 100.0, "/install")
+
+
+def test_feedback_in_a_browser_may_be_a_comment_alone_or_an_object(page: Page, service: Service) -> None:
+    open_page(page, "/guide")
+    for call in ("copydesk.feedback(null, 'Alone.')", "copydesk.feedback({helpful: 1, contact: 'ada@example.org'})"):
+        with page.expect_response("**/v1/collect/*") as answer:
+            page.evaluate(call)
+        assert answer.value.status == 202
+    listed = service.http.get(f"/v1/analytics/{service.project.id}/feedback").json()["feedback"]
+    assert [(each["rated"], each["helpful"], each["comment"], each["contact"]) for each in listed[:2]] == [
+        (True, True, None, "ada@example.org"),
+        (False, False, "Alone.", None),
+    ]

@@ -22,6 +22,8 @@ PAGES = {
     "readership of all time": "/projects/{project}/readership?range=all",
     "agents": "/projects/{project}/readership/agents",
     "feedback": "/projects/{project}/readership/feedback",
+    "searches": "/projects/{project}/readership/searches",
+    "questions": "/projects/{project}/readership/questions",
     "jobs": "/projects/{project}/jobs",
     "job": "/projects/{project}/jobs/{job}",
     "job, side by side": "/projects/{project}/jobs/{job}?view=split",

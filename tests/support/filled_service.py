@@ -4,6 +4,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from copydesk.analytics.interactions.conversations import NewQuestion
+from copydesk.analytics.interactions.searches import NewSearch
 from copydesk.cli.demo.sample_traffic import ASSISTANTS, BROWSERS, CRAWLERS
 from copydesk.core.clock import DAY, HOUR, format_iso, now
 from tests.support.people import get_or_add_person
@@ -29,6 +31,12 @@ REMARKS = (
     ("/faq", True, "Just what I needed."),
 )
 
+SEARCHES = (("install", "/install"), ("Install", None), ("export pdf", "/guides/export"), ("dark mode", None))
+QUESTIONS = (
+    ("How do I export to PDF?", "Run `lamplight draw FILE --to pdf`."),
+    ("Can I use it without a network?", ""),
+)
+
 
 def fill_service(service: Service, days: int = 60) -> list[str]:
     """Fills the service and returns the ids of its jobs, the newest last; all have ended."""
@@ -48,10 +56,24 @@ def fill_service(service: Service, days: int = 60) -> list[str]:
     assert result["accepted"] == len(events)
     for hours, (path, helpful, comment) in enumerate(REMARKS):
         desk.feedback.add(project.id, path, helpful, comment, now() - hours * HOUR)
+    fill_interactions(service)
     jobs = [client.create_job(prompt)["id"] for prompt in PROMPTS]
     for job in jobs:
         client.wait(job)
     return jobs
+
+
+def fill_interactions(service: Service) -> None:
+    """Adds searches with and without clicks, and questions with and without answers."""
+    desk, project = service.desk, service.project
+    desk.searches.add_all(
+        project.id,
+        [NewSearch(query, now() - hours * HOUR, 3, clicked) for hours, (query, clicked) in enumerate(SEARCHES)],
+    )
+    desk.conversations.add_all(
+        project.id,
+        [NewQuestion("thread", query, answer, now() - HOUR, answered=bool(answer)) for query, answer in QUESTIONS],
+    )
 
 
 def generate_events(days: int) -> Iterator[dict[str, Any]]:

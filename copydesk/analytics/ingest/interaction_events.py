@@ -112,9 +112,10 @@ def validate_any_event(event: object) -> Event | InteractionEvent | Dropped:
     if not isinstance(event, dict) or event.get("type") in (None, "view"):
         return validate_event(event)
     try:
-        return msgspec.convert(event, InteractionEvent)
+        interaction: InteractionEvent = msgspec.convert(event, InteractionEvent)
     except msgspec.ValidationError as error:
         return drop_from_error(str(error))
+    return interaction
 
 
 def interaction_from_event(event: InteractionEvent, site: SiteConfig, now: int) -> NewInteraction | Dropped:

@@ -14,8 +14,9 @@ def ask(desk: Desk, project: str, *questions: NewQuestion) -> int:
     return desk.conversations.add_all(project, questions)
 
 
-def list_queries(desk: Desk, project: str, **options: bool) -> list[str]:
-    return [question.query for question in desk.conversations.list_questions(project, **options)[0]]
+def list_queries(desk: Desk, project: str, *, is_answered: bool | None = None) -> list[str]:
+    questions, _ = desk.conversations.list_questions(project, is_answered=is_answered)
+    return [question.query for question in questions]
 
 
 def test_question_is_stored_with_everything_that_was_sent(desk: Desk, project: str) -> None:

@@ -19,8 +19,8 @@ from copydesk.desk import Desk
 NOON = 20_500 * DAY + DAY // 2
 
 
-def list_terms(searches: Searches, project: str, **options: bool) -> list[tuple[str, int]]:
-    return [(row.query, row.hits) for row in searches.report(project, **options).rows]
+def list_terms(searches: Searches, project: str, *, is_clicked: bool | None = None) -> list[tuple[str, int]]:
+    return [(row.query, row.hits) for row in searches.report(project, is_clicked=is_clicked).rows]
 
 
 def test_queries_are_grouped_ignoring_case_and_spacing(desk: Desk, project: str) -> None:

@@ -15,7 +15,9 @@ from tests.support.service import Service, serve
 DOCS = "https://docs.example.com"
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0"
 QUESTION = {"type": "assistant", "threadId": "t-1", "query": "How do I sign in?", "response": "With a key."}
-NO_LIMIT = dict.fromkeys(("collect_per_minute", "collect_per_address", "feedback_per_address"), 1_000_000)
+NO_LIMIT: dict[str, Any] = dict.fromkeys(
+    ("collect_per_minute", "collect_per_address", "feedback_per_address"), 1_000_000
+)
 
 
 @pytest.fixture(scope="module")

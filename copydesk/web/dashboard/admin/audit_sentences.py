@@ -16,7 +16,7 @@ ACTION_SENTENCES = {
     "secret.removed": "removed the secret {subject}",
     "pull.merged": "merged pull request #{subject}",
     "pull.closed": "closed pull request #{subject}",
-    "analytics.forgotten": "deleted all page views, counts and feedback",
+    "analytics.forgotten": "deleted all page views, counts, feedback, searches and questions",
     "analytics.feedback_forgotten": "deleted {entries} feedback entries",
     "analytics.visitor_forgotten": "deleted the data of a visitor",
     "person.invited": "invited {email} as {role}",

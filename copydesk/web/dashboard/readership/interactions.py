@@ -1,7 +1,7 @@
 """The analytics pages of interactions: feedback and its triage, searches, and questions to an assistant."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
@@ -9,9 +9,16 @@ from fastapi import APIRouter, Request, Response
 from copydesk.analytics.date_ranges import TimeRange
 from copydesk.analytics.interactions.cursors import decode_cursor
 from copydesk.analytics.interactions.feedback import FeedbackFilter, FeedbackSource, FeedbackStatus
+from copydesk.analytics.stores.base import DayRange
 from copydesk.core.errors import InvalidRequest
 from copydesk.core.ids import id_pattern
+from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
+from copydesk.desk import Desk
+from copydesk.web.api.reports.assistant import ConversationResponse
+from copydesk.web.api.reports.feedback_schemas import feedback_to_response
+from copydesk.web.api.reports.searches import SearchesResponse
+from copydesk.web.api.schemas import ApiModel
 from copydesk.web.dashboard.auth.access import EditorPost, ViewerRequest
 from copydesk.web.dashboard.readership.figures import parse_page_number
 from copydesk.web.dashboard.readership.selection import (
@@ -20,6 +27,7 @@ from copydesk.web.dashboard.readership.selection import (
     render_readership,
     render_selection_error,
 )
+from copydesk.web.responses.csv_reports import render_list_csv
 from copydesk.web.responses.redirects import redirect
 
 ROWS_PER_PAGE = 25
@@ -40,6 +48,9 @@ ANSWER_LABELS = {"": "All", "yes": "Answered", "no": "Unanswered"}
 CHOICES = {"": None, "yes": True, "no": False}
 FEEDBACK_PARAMS = ("range", "from", "to", "source", "status")
 """The parameters that a page of feedback keeps after an entry was changed."""
+
+INTERACTION_LISTS = ("feedback", "searches", "questions")
+"""The lists that can be downloaded as CSV."""
 
 router = APIRouter(prefix="/projects/{project_id}/readership")
 
@@ -148,6 +159,25 @@ async def questions_page(project_id: str, request: Request, signed_in: ViewerReq
         choice=answered,
         choices=ANSWER_LABELS,
     )
+
+
+def render_interactions_csv(desk: Desk, project: Project, days: DayRange, name: str, max_rows: int) -> str:
+    """Returns the same CSV as the API, with every row of the range. Raises InvalidRequest if there are too many."""
+    times = TimeRange.from_days(days)
+    rows: Sequence[ApiModel]
+    next_cursor: str | None
+    if name == "searches":
+        report = SearchesResponse.from_report(desk.searches.report(project.id, times, max_rows))
+        rows, next_cursor = report.searches, report.next_cursor
+    elif name == "questions":
+        questions, next_cursor = desk.conversations.list_questions(project.id, times, max_rows)
+        rows = [ConversationResponse.from_question(question) for question in questions]
+    else:
+        entries, next_cursor = desk.feedback.list_entries(project.id, FeedbackFilter(times), max_rows)
+        rows = [feedback_to_response(entry) for entry in entries]
+    if next_cursor is not None:
+        raise InvalidRequest(f"This range has more than {max_rows:,} rows. Choose a shorter range, or use the API.")
+    return render_list_csv("assistant" if name == "questions" else name, rows)
 
 
 def _parse_feedback_filter(selection: ReadershipSelection, query: Mapping[str, str]) -> FeedbackFilter:

@@ -28,6 +28,7 @@ from copydesk.web.dashboard.readership.figures import (
     parse_listing,
     parse_page_number,
 )
+from copydesk.web.dashboard.readership.interactions import INTERACTION_LISTS, render_interactions_csv
 from copydesk.web.dashboard.readership.selection import parse_selection, render_readership, render_selection_error
 from copydesk.web.responses.csv_reports import REPORT_COLUMNS, render_report_csv
 from copydesk.web.responses.html import PAGE_HEADERS
@@ -98,7 +99,7 @@ async def agents_page(project_id: str, request: Request, signed_in: ViewerReques
 @router.get("/{report}.csv")
 async def download_csv(project_id: str, report: str, request: Request, signed_in: ViewerRequest) -> Response:
     project = await signed_in.get_project(project_id)
-    if report not in REPORT_COLUMNS:
+    if report not in REPORT_COLUMNS and report not in INTERACTION_LISTS:
         raise NotFound
     selection = parse_selection(project, request.query_params)
     text = await run_in_thread(_render_csv, signed_in.desk, project, selection.chosen.days, report)
@@ -159,6 +160,8 @@ def _load_series(store: Store, project_id: str, days: DayRange) -> tuple[Interva
 
 def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> str:
     """Returns the same CSV as the API, with every row of the range."""
+    if report in INTERACTION_LISTS:
+        return render_interactions_csv(desk, project, days, report, MAX_CSV_ROWS)
     store = desk.get_folded_store(project)
     response: ApiModel
     if report == "timeseries":

@@ -153,3 +153,15 @@ def test_text_of_readers_is_escaped(viewer: httpx.Client, site: Service) -> None
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
         assert "<script>alert" not in text
         assert "<img" not in text
+
+
+def test_lists_are_downloaded_as_csv(viewer: httpx.Client, site: Service) -> None:
+    now = clock.now()
+    site.desk.feedback.add(site.project.id, "/a", None, "=1+1", now)
+    site.desk.searches.add_all(site.project.id, [NewSearch("install", now)])
+    site.desk.conversations.add_all(site.project.id, [NewQuestion("t", "How?", "So.", now)])
+    for name, words in (("feedback", ",'=1+1,"), ("searches", "\r\ninstall,1,0.0,,"), ("questions", ",How?,So.,")):
+        page = open_page(viewer, site, f"/{name}")
+        assert f"{page_url(site, f'/{name}.csv')}" in page
+        assert words in open_page(viewer, site, f"/{name}.csv")
+        assert words not in open_page(viewer, site, f"/{name}.csv", range="yesterday")
