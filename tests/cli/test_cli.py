@@ -93,6 +93,22 @@ def test_creating_a_project_says_that_its_branch_is_checked_out(run: Run, tmp_pa
     assert "checked out" not in run("project", "create", "Docs", "--repo", str(bare)).stderr
 
 
+def test_key_with_another_prefix_is_created_and_imported(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    project = parse_output(run("project", "create", "Docs", "--repo", str(repository), "--json"))["projectId"]
+    imported = "mint_" + "x1Y2z3" * 4
+    refused = run("key", "import", "--project", project, input=imported)
+    assert (refused.exit_code, "COPYDESK_EXTRA_KEY_PREFIXES" in refused.output) == (1, True)
+    monkeypatch.setenv("COPYDESK_EXTRA_KEY_PREFIXES", "mint_")
+    made = parse_output(run("key", "create", "--project", project, "--prefix", "mint_", "--json"))
+    assert made["key"].startswith("mint_")
+    key = parse_output(run("key", "import", "--project", project, "--name", "Old", "--json", input=f"{imported}\n"))
+    assert (key["name"], key["hint"], "key" in key) == ("Old", "mint_x1Y2", False)
+    assert imported not in run("key", "list", "--project", project).output
+
+
 def test_wrong_usage_exits_with_2(run: Run) -> None:
     assert run("project", "create").exit_code == 2
     assert run("nonsense").exit_code == 2

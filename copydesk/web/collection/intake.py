@@ -223,7 +223,7 @@ class ViewIntake:
             filename=payload.filename,
             lang=payload.lang,
             is_from_agent=bool(payload.agent),
-            visitor=_hash_visitor(site, request, payload.v, now),
+            visitor=None if _refuses_tracking(project, request) else _hash_visitor(site, request, payload.v, now),
             event=hash_event_id(site, payload.e),
         )
         entry = await run_in_thread(
