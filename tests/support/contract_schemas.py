@@ -58,6 +58,23 @@ SCHEMAS = {
     "sessions": an_object(allSessions=a_list(SESSION)),
     "visitors": an_object(totals=an_object(**COUNTS), visitors=a_list(PAGE_COUNTS), hasMore=FLAG),
     "views": an_object(totals=an_object(**COUNTS), views=a_list(PAGE_COUNTS), hasMore=FLAG),
+    "agents": an_object(
+        agents=a_list(
+            an_object(
+                agent=TEXT_OR_NULL,
+                operator=TEXT_OR_NULL,
+                visitors=COUNT,
+                views=COUNT,
+                **{"class": {"enum": ["human", "assistant", "search", "training", "other"]}},
+            )
+        ),
+        hasMore=FLAG,
+    ),
+    "timeseries": an_object(
+        timeseries=a_list(
+            an_object(date={"type": "string", "pattern": r"^\d{4}-\d\d-\d\d"}, views=an_object(**COUNTS), **COUNTS)
+        )
+    ),
     "feedback": an_object(feedback=a_list({"oneOf": [RATING, SNIPPET]}), nextCursor=TEXT_OR_NULL, hasMore=FLAG),
     "feedback/by-page": an_object(
         feedback=a_list(an_object(path=TEXT, thumbsUp=COUNT, thumbsDown=COUNT, code=COUNT, total=COUNT)), hasMore=FLAG
