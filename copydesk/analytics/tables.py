@@ -25,6 +25,7 @@ feedback = Table(
     Column("visitor", BigInteger),
     Column("event", String(32)),
     Index(None, "project_id", "id"),
+    Index(None, "project_id", "created_at", "id"),
     Index(None, "project_id", "event"),
 )
 """`visitor` is the hash of a visitor, `event` the hash of an event ID in hexadecimal; null means that none was sent."""

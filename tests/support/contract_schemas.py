@@ -100,7 +100,7 @@ SCHEMAS = {
         messages=a_list(an_object(id=TEXT, role={"enum": ["user", "assistant"]}, content=TEXT, createdAt=TIME)),
     ),
 }
-CONVERSATION["properties"]["responseType"] = TEXT
+CONVERSATION["properties"]["responseType"] = {"enum": ["answer", "clarifying_question"]}
 
 
 def check_response(name: str, body: Any) -> Any:

@@ -1,6 +1,6 @@
 """The schema of interactions that a site's server sends as events, and their conversion to rows."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -21,6 +21,7 @@ from copydesk.analytics.interactions.conversations import (
     MAX_SOURCES,
     Caller,
     NewQuestion,
+    ResponseType,
     Source,
 )
 from copydesk.analytics.interactions.feedback import (
@@ -28,6 +29,7 @@ from copydesk.analytics.interactions.feedback import (
     MAX_COMMENT_CHARS,
     MAX_CONTACT_CHARS,
     FeedbackDetails,
+    FeedbackSource,
     NewFeedback,
     build_entry,
 )
@@ -71,7 +73,7 @@ class AssistantEvent(msgspec.Struct, rename="camel", frozen=True, tag_field="typ
     sources: Annotated[list[SourceItem], Meta(max_length=MAX_SOURCES)] | None = None
     answered: Annotated[bool | None, Meta(description="Default: whether there is an answer.")] = None
     caller: Annotated[Annotated[str, Meta(max_length=MAX_LABEL_CHARS)] | None, Meta(examples=["web", "api"])] = None
-    response_type: Annotated[str, Meta(max_length=MAX_LABEL_CHARS)] | None = None
+    response_type: ResponseType | None = None
     query_category: Annotated[str, Meta(max_length=MAX_LABEL_CHARS)] | None = None
     page_url: Url | None = None
     timestamp: Timestamp = None
@@ -93,8 +95,8 @@ class FeedbackEvent(msgspec.Struct, rename="camel", frozen=True, tag_field="type
     filename: Annotated[str, Meta(max_length=300)] | None = None
     lang: Annotated[str, Meta(max_length=60)] | None = None
     source: Annotated[
-        Literal["agent", "contextual", "thumbs_only", "code_snippet"] | None,
-        Meta(description="`agent` for an AI agent. Otherwise the source follows from what is sent."),
+        FeedbackSource | None,
+        Meta(description="By default, it follows from what is sent. `agent` means that an AI agent sends it."),
     ] = None
     timestamp: Timestamp = None
     user_agent: Header | None = None
@@ -169,7 +171,7 @@ def _convert_question(event: AssistantEvent, site: SiteConfig, at: int) -> NewQu
         at=at,
         sources=sources,
         answered=bool(response) if event.answered is None else event.answered,
-        response_type=clean_line(event.response_type or "") or None,
+        response_type=event.response_type,
         category=clean_line(event.query_category or "") or None,
         page_url=clean_line(event.page_url or "") or None,
         caller=Caller(event.caller) if event.caller in list(Caller) else Caller.OTHER,
@@ -185,7 +187,7 @@ def _convert_feedback(event: FeedbackEvent, site: SiteConfig, at: int) -> NewFee
     location = normalize_url(url, site.base_path, site.kept_params)
     if isinstance(location, Dropped):
         return location
-    details = FeedbackDetails(event.contact, event.code, event.filename, event.lang, event.source == "agent")
+    details = FeedbackDetails(event.contact, event.code, event.filename, event.lang, event.source)
     try:
         entry = build_entry(location.path, event.helpful, event.comment, at, details)
     except InvalidRequest as error:

@@ -1,19 +1,20 @@
 """Questions that readers asked an assistant, and its answers."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Row, func, select
 
 from copydesk.analytics.date_ranges import ALL_TIME, TimeRange
-from copydesk.analytics.interactions.cursors import decode_cursor, encode_cursor
 from copydesk.analytics.interactions.row_filters import (
     delete_rows,
     delete_visitors,
     find_expired,
     list_days,
+    read_page,
     rows_in_range,
 )
 from copydesk.analytics.interactions.storage_quota import QuotaReached, StorageQuota, count_bytes
@@ -27,7 +28,7 @@ from copydesk.core.projects.missing_projects import refuse_missing_project
 
 MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 8_000, 64_000
 MAX_SOURCES = 50
-TEXT_COLUMNS = (conversations.c.query, conversations.c.response)
+TEXT_COLUMNS = (conversations.c.query, conversations.c.response, conversations.c.sources)
 
 
 class Caller(StrEnum):
@@ -38,9 +39,19 @@ class Caller(StrEnum):
     OTHER = "other"
 
 
+class ResponseType(StrEnum):
+    """What an assistant responded with."""
+
+    ANSWER = "answer"
+    CLARIFYING_QUESTION = "clarifying_question"
+
+
 class ConversationsFull(QuotaReached):
     code = "conversations_full"
-    message = "This project has reached the limit of stored questions that is set in the server's settings."
+    message = (
+        "This project has reached the limit of stored questions, which the server's settings set "
+        "(COPYDESK_CONVERSATION_ENTRIES, COPYDESK_CONVERSATION_MEGABYTES)."
+    )
 
 
 class ThreadNotFound(NotFound):
@@ -64,7 +75,7 @@ class NewQuestion:
     at: int
     sources: Sequence[Source] = ()
     answered: bool = True
-    response_type: str | None = None
+    response_type: ResponseType | None = None
     category: str | None = None
     page_url: str | None = None
     caller: Caller = Caller.OTHER
@@ -79,7 +90,7 @@ class Question:
     thread_id: str
     query: str
     response: str
-    response_type: str | None
+    response_type: ResponseType | None
     sources: Sequence[Source]
     answered: bool
     category: str | None
@@ -98,11 +109,12 @@ class Conversations:
 
     def add_all(self, project_id: str, questions: Sequence[NewQuestion]) -> int:
         """Stores questions in one transaction, durable on return. Returns how many were not known before."""
-        texts = [text for question in questions for text in (question.query, question.response)]
-        self._quota.reserve(project_id, count_bytes(*texts), len(questions))
+        rows = [_to_row(project_id, question) for question in questions]
+        texts = [text for row in rows for text in (row["query"], row["response"], json.dumps(row["sources"]))]
+        self._quota.reserve(project_id, count_bytes(*texts), len(rows))
         try:
             with refuse_missing_project(self.database, project_id), self.database.write() as tx:
-                return sum(insert_if_absent(tx, conversations, _to_row(project_id, each)) for each in questions)
+                return sum(insert_if_absent(tx, conversations, row) for row in rows)
         except BaseException:
             self._quota.invalidate(project_id)  # the quota counted rows that were not stored
             raise
@@ -117,19 +129,12 @@ class Conversations:
         is_answered: bool | None = None,
     ) -> tuple[list[Question], str | None]:
         """Returns questions, newest first, and the cursor of the next page (None on the last page)."""
-        created_at, id_column = conversations.c.created_at, conversations.c.id
         query = select(*QUESTION_COLUMNS).where(*rows_in_range(conversations, project_id, times))
         if is_answered is not None:
             query = query.where(conversations.c.answered.is_(is_answered))
-        if cursor is not None:
-            at, last_id = decode_cursor(cursor)
-            query = query.where(or_(created_at < at, (created_at == at) & (id_column < last_id)))
         with self.database.read() as tx:
-            rows = tx.execute(query.order_by(created_at.desc(), id_column.desc()).limit(limit + 1)).all()
-        questions = [_question_from_row(row._mapping) for row in rows]
-        has_more = len(questions) > limit
-        page = questions[:limit]
-        return page, encode_cursor(page[-1].created_at, page[-1].id) if has_more else None
+            rows, next_cursor = read_page(tx, conversations, query, limit, cursor)
+        return [_question_from_row(row) for row in rows], next_cursor
 
     def list_thread(self, project_id: str, thread_id: str) -> list[Question]:
         """Returns the questions of a thread, oldest first. Raises ThreadNotFound if there are none."""
@@ -141,7 +146,7 @@ class Conversations:
             rows = tx.execute(query.order_by(conversations.c.created_at, conversations.c.id)).all()
         if not rows:
             raise ThreadNotFound
-        return [_question_from_row(row._mapping) for row in rows]
+        return [_question_from_row(row) for row in rows]
 
     def count_callers(self, project_id: str, times: TimeRange = ALL_TIME) -> dict[Caller, int]:
         query = select(conversations.c.caller, func.count().label("questions"))
@@ -151,6 +156,7 @@ class Conversations:
         return {caller: counts.get(caller, 0) for caller in Caller}
 
     def delete_entries(self, project_id: str, times: TimeRange = ALL_TIME) -> int:
+        """Deletes a project's questions of this time. Returns how many it deleted."""
         deleted = delete_rows(self.database, conversations, project_id, times)
         self._quota.invalidate(project_id)
         return deleted
@@ -186,5 +192,7 @@ def _to_row(project_id: str, question: NewQuestion) -> dict[str, Any]:
     }
 
 
-def _question_from_row(values: Mapping[str, Any]) -> Question:
-    return Question(**{**values, "sources": tuple(Source(**source) for source in values["sources"])})
+def _question_from_row(row: Row[Any]) -> Question:
+    response_type = None if row.response_type is None else ResponseType(row.response_type)
+    sources = tuple(Source(**source) for source in row.sources)
+    return Question(**{**row._asdict(), "response_type": response_type, "sources": sources})

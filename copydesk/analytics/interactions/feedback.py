@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, case, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, case, func, insert, select, update
 
 from copydesk.analytics.date_ranges import ALL_TIME, TimeRange
 from copydesk.analytics.interactions.row_filters import (
@@ -12,6 +13,7 @@ from copydesk.analytics.interactions.row_filters import (
     delete_visitors,
     find_expired,
     list_days,
+    read_page,
     rows_in_range,
 )
 from copydesk.analytics.interactions.storage_quota import StorageQuota, count_bytes
@@ -58,7 +60,8 @@ class FeedbackDetails:
     code: str | None = None
     filename: str | None = None
     lang: str | None = None
-    is_from_agent: bool = False
+    source: FeedbackSource | None = None
+    """None means that it follows from the other fields."""
     visitor: int | None = None
     event: str | None = None
     """The hash of the event ID."""
@@ -128,7 +131,7 @@ class Feedback:
     def __init__(self, database: Database, quota: StorageQuota, max_per_day: int) -> None:
         self.database = database
         self._quota = quota
-        self._daily_limit = RateLimit("feedback-project", max_per_day, DAY)
+        self._daily_limit = RateLimit("feedback-project", max_per_day, DAY, "COPYDESK_FEEDBACK_PER_DAY")
 
     def add(
         self,
@@ -167,12 +170,9 @@ class Feedback:
     ) -> tuple[list[FeedbackEntry], str | None]:
         """Returns entries, newest first, and the cursor of the next page (None on the last page)."""
         query = select(*ENTRY_COLUMNS).where(*filter_by.build_conditions(project_id))
-        if cursor is not None:
-            query = query.where(feedback.c.id < cursor)
         with self.database.read() as tx:
-            rows = tx.execute(query.order_by(feedback.c.id.desc()).limit(limit + 1)).all()
-        entries = [_entry_from_row(row._mapping) for row in rows]
-        return entries[:limit], entries[limit - 1].id if len(entries) > limit else None
+            rows, next_cursor = read_page(tx, feedback, query, limit, cursor)
+        return [_entry_from_row(row) for row in rows], next_cursor
 
     def get_entry(self, project_id: str, entry_id: str) -> FeedbackEntry:
         """Returns an entry. Raises FeedbackNotFound for an entry of another project, too."""
@@ -181,7 +181,7 @@ class Feedback:
             row = tx.execute(select(*ENTRY_COLUMNS).where(same_row)).first() if is_id(entry_id, "fb") else None
         if row is None:
             raise FeedbackNotFound
-        return _entry_from_row(row._mapping)
+        return _entry_from_row(row)
 
     def set_status(self, project_id: str, entry_id: str, status: FeedbackStatus) -> FeedbackEntry:
         """Changes the triage status of an entry. Raises FeedbackNotFound for an entry of another project, too."""
@@ -268,16 +268,17 @@ def build_entry(
 
 
 def _find_source(code: str | None, comment: str | None, details: FeedbackDetails) -> FeedbackSource:
+    """Returns the source that was sent, except that feedback is about a code snippet if, and only if, it has code."""
     if code:
         return FeedbackSource.CODE_SNIPPET
-    if details.is_from_agent:
-        return FeedbackSource.AGENT
+    if details.source is not None and details.source is not FeedbackSource.CODE_SNIPPET:
+        return details.source
     return FeedbackSource.CONTEXTUAL if comment or details.contact else FeedbackSource.THUMBS_ONLY
 
 
-def _entry_from_row(values: Mapping[str, object]) -> FeedbackEntry:
-    enums = {"source": FeedbackSource(str(values["source"])), "status": FeedbackStatus(str(values["status"]))}
-    return FeedbackEntry(**{**values, **enums})  # type: ignore[arg-type]
+def _entry_from_row(row: Row[Any]) -> FeedbackEntry:
+    enums = {"source": FeedbackSource(row.source), "status": FeedbackStatus(row.status)}
+    return FeedbackEntry(**{**row._asdict(), **enums})
 
 
 def _count_if(condition: ColumnElement[bool]) -> ColumnElement[int]:

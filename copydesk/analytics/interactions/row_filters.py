@@ -1,10 +1,12 @@
 """What the tables of interactions have in common: limits by project and time, deletion, and retention."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, Table, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, func, or_, select
 
 from copydesk.analytics.date_ranges import ALL_TIME, TimeRange
+from copydesk.analytics.interactions.cursors import decode_cursor, encode_cursor
 from copydesk.core.clock import DAY
 from copydesk.core.db.database import Database
 from copydesk.core.runtime.batches import split_into_batches
@@ -18,6 +20,22 @@ def rows_in_range(table: Table, project_id: str, times: TimeRange) -> list[Colum
     if times != ALL_TIME:
         conditions += [table.c.created_at >= times.first, table.c.created_at < times.end]
     return conditions
+
+
+def read_page(
+    tx: Connection, table: Table, query: Select[Any], limit: int, cursor: str | None
+) -> tuple[Sequence[Row[Any]], str | None]:
+    """Returns rows, newest first, and the cursor of the next page (None on the last page).
+
+    Rows are ordered by the time that was sent with them, which can be long before they arrived.
+    """
+    created_at, row_id = table.c.created_at, table.c.id
+    if cursor is not None:
+        at, last_id = decode_cursor(cursor)
+        query = query.where(or_(created_at < at, (created_at == at) & (row_id < last_id)))
+    rows = tx.execute(query.order_by(created_at.desc(), row_id.desc()).limit(limit + 1)).all()
+    page = rows[:limit]
+    return page, encode_cursor(page[-1].created_at, page[-1].id) if len(rows) > limit else None
 
 
 def delete_rows(database: Database, table: Table, project_id: str, times: TimeRange = ALL_TIME) -> int:

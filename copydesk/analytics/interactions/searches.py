@@ -31,7 +31,10 @@ TEXT_COLUMNS = (searches.c.query, searches.c.term, searches.c.clicked)
 
 class SearchesFull(QuotaReached):
     code = "searches_full"
-    message = "This project has reached the limit of stored searches that is set in the server's settings."
+    message = (
+        "This project has reached the limit of stored searches, which the server's settings set "
+        "(COPYDESK_SEARCH_ENTRIES, COPYDESK_SEARCH_MEGABYTES)."
+    )
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ class Searches:
         return SearchReport(rows, count, next_cursor)
 
     def delete_entries(self, project_id: str, times: TimeRange = ALL_TIME) -> int:
+        """Deletes a project's searches of this time. Returns how many it deleted."""
         deleted = delete_rows(self.database, searches, project_id, times)
         self._quota.invalidate(project_id)
         return deleted

@@ -6,7 +6,7 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, LargeBinary, cast, func, select
+from sqlalchemy import Column, ColumnElement, LargeBinary, Text, cast, func, select
 
 from copydesk.core.db.database import Database
 from copydesk.core.errors import RequestError
@@ -26,7 +26,10 @@ class QuotaReached(RequestError):
 
 class FeedbackFull(QuotaReached):
     code = "feedback_full"
-    message = "This project has reached the limit of stored feedback that is set in the server's settings."
+    message = (
+        "This project has reached the limit of stored feedback, which the server's settings set "
+        "(COPYDESK_FEEDBACK_ENTRIES, COPYDESK_FEEDBACK_MEGABYTES)."
+    )
 
 
 @dataclass
@@ -89,7 +92,7 @@ class StorageQuota:
     def _byte_length(self, column: ColumnElement[Any]) -> ColumnElement[int]:
         if self._database.is_sqlite:
             return func.length(cast(column, LargeBinary))
-        return func.octet_length(column)
+        return func.octet_length(cast(column, Text))
 
 
 def count_bytes(*texts: str | None) -> int:

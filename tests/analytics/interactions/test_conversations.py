@@ -3,7 +3,17 @@
 import pytest
 
 from copydesk.analytics.date_ranges import TimeRange
-from copydesk.analytics.interactions.conversations import Caller, NewQuestion, Source, ThreadNotFound
+from copydesk.analytics.interactions.conversations import (
+    TEXT_COLUMNS,
+    Caller,
+    Conversations,
+    ConversationsFull,
+    NewQuestion,
+    ResponseType,
+    Source,
+    ThreadNotFound,
+)
+from copydesk.analytics.interactions.storage_quota import StorageQuota
 from copydesk.core.clock import DAY
 from copydesk.desk import Desk
 
@@ -26,7 +36,7 @@ def test_question_is_stored_with_everything_that_was_sent(desk: Desk, project: s
         response="With a key.",
         at=NOON,
         sources=[Source("Keys", "https://docs.example.com/keys")],
-        response_type="text",
+        response_type=ResponseType.ANSWER,
         category="accounts",
         page_url="/start",
         caller=Caller.WEB,
@@ -36,7 +46,7 @@ def test_question_is_stored_with_everything_that_was_sent(desk: Desk, project: s
     assert ask(desk, project, new) == 1
     [question] = desk.conversations.list_questions(project)[0]
     assert (question.query, question.response, question.answered) == ("How do I\nsign in?", "With a key.", True)
-    assert (question.response_type, question.category, question.page_url) == ("text", "accounts", "/start")
+    assert (question.response_type, question.category, question.page_url) == ("answer", "accounts", "/start")
     assert list(question.sources) == list(new.sources)
     assert ask(desk, project, new) == 0, "the event was sent before"
 
@@ -80,6 +90,21 @@ def test_thread_is_oldest_first_and_belongs_to_its_project(desk: Desk, project: 
     for project_id, thread_id in ((other, "t"), (project, "v"), (project, "t\x00")):
         with pytest.raises(ThreadNotFound):
             desk.conversations.list_thread(project_id, thread_id)
+
+
+def test_quota_counts_everything_that_was_sent(desk: Desk, project: str) -> None:
+    def open_store() -> Conversations:
+        quota = StorageQuota(desk.database, TEXT_COLUMNS, max_entries=10, max_bytes=1_000, error=ConversationsFull)
+        return Conversations(desk.database, quota)
+
+    question = NewQuestion("t", "How?", "So.", NOON, sources=[Source("Ünïcode" * 20, "/a"), Source("Keys", "/b" * 100)])
+    store = open_store()
+    assert store.add_all(project, [question]) == 1
+    for full in (store, open_store()):  # as counted, and as measured
+        with pytest.raises(ConversationsFull):
+            full.add_all(project, [question])
+    assert store.delete_entries(project) == 1
+    assert store.add_all(project, [question]) == 1
 
 
 def test_questions_are_deleted_by_visitor_and_by_retention(desk: Desk, project: str) -> None:

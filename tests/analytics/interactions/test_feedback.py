@@ -26,6 +26,14 @@ def feedback(desk: Desk) -> Feedback:
     return desk.feedback
 
 
+def test_entry_that_arrives_late_is_listed_at_its_own_time(feedback: Feedback, project: str) -> None:
+    for path, at in (("/today", NOON), ("/imported", NOON - 30 * DAY), ("/yesterday", NOON - DAY)):
+        feedback.add(project, path, True, None, at)
+    first, cursor = feedback.list_entries(project, limit=2)
+    rest, _ = feedback.list_entries(project, limit=2, cursor=cursor)
+    assert [entry.path for entry in [*first, *rest]] == ["/today", "/yesterday", "/imported"]
+
+
 def test_cursor_pages_follow_each_other_without_gaps(feedback: Feedback, project: str) -> None:
     made = [feedback.add(project, f"/{n}", n % 2 == 0, None, NOON + n) for n in range(7)]
     for limit in (1, 2, 3, 6, 7, 8):
@@ -139,8 +147,11 @@ def test_deleting_a_projects_feedback_leaves_other_projects(desk: Desk, feedback
         (True, "Good.", FeedbackDetails(), "contextual"),
         (None, "Good.", FeedbackDetails(), "contextual"),
         (True, None, FeedbackDetails(contact="ada@example.org"), "contextual"),
-        (False, "Wrong.", FeedbackDetails(is_from_agent=True), "agent"),
+        (False, "Wrong.", FeedbackDetails(source=FeedbackSource.AGENT), "agent"),
         (None, None, FeedbackDetails(code="x = 1", filename="a.py", lang="python"), "code_snippet"),
+        (True, None, FeedbackDetails(source=FeedbackSource.CONTEXTUAL), "contextual"),
+        (True, None, FeedbackDetails(source=FeedbackSource.CODE_SNIPPET), "thumbs_only"),
+        (True, None, FeedbackDetails(source=FeedbackSource.AGENT, code="x = 1"), "code_snippet"),
     ],
 )
 def test_source_follows_from_what_was_sent(

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx2 as httpx
 import pytest
 
 from copydesk.analytics.date_ranges import parse_time
-from copydesk.analytics.interactions.conversations import Caller, NewQuestion, Source
+from copydesk.analytics.interactions.conversations import Caller, NewQuestion, ResponseType, Source
 from copydesk.analytics.interactions.searches import NewSearch
 from tests.support.contract_schemas import check_response
 from tests.support.repositories import make_repository
@@ -32,7 +33,7 @@ def site(running: Service) -> Service:
     site.desk.searches.add_all(site.project.id, new)
     sources = [Source("Keys", "https://docs.example.com/keys")]
     questions = [
-        NewQuestion("t-1", "How?", "With a key.", NOON, sources, caller=Caller.WEB, response_type="text"),
+        NewQuestion("t-1", "How?", "With a key.", NOON, sources, caller=Caller.WEB, response_type=ResponseType.ANSWER),
         NewQuestion("t-1", "Why?", "", NOON + 1, answered=False, category="keys", page_url="/start"),
         NewQuestion("t-2", "Who?", "Ada.", NOON + 2, caller=Caller.API),
     ]
@@ -80,7 +81,7 @@ def test_conversations_are_listed_newest_first(site: Service) -> None:
     why, how = report["conversations"][1:]
     assert (why["resolutionStatus"], why["queryCategory"], why["pageUrl"]) == ("unanswered", "keys", "/start")
     assert "responseType" not in why
-    assert how["responseType"] == "text"
+    assert how["responseType"] == "answer"
     assert how["sources"] == [{"title": "Keys", "url": "https://docs.example.com/keys"}]
     first = get_report(site, "assistant", "limit=2")
     assert first["hasMore"] is True
@@ -99,6 +100,14 @@ def test_thread_has_each_question_and_its_answer(site: Service) -> None:
         *(("user", "How?"), ("assistant", "With a key.")),
         *(("user", "Why?"), ("assistant", "")),
     ]
+
+
+def test_thread_ids_may_contain_any_text(site: Service) -> None:
+    thread = "C024/1712.5 ü?#%"
+    project = site.another_project()
+    project.desk.conversations.add_all(project.project.id, [NewQuestion(thread, "How?", "So.", NOON)])
+    path = f"assistant/threads/{quote(thread, safe='')}"
+    assert get_response(project, path).json()["threadId"] == thread
 
 
 def test_unknown_thread_and_another_projects_return_404(site: Service, running: Service) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import Field
 
-from copydesk.analytics.interactions.conversations import Caller, Question
+from copydesk.analytics.interactions.conversations import Caller, Question, ResponseType
 from copydesk.core.clock import format_iso
 from copydesk.web.api.dependencies import ProjectId, bearer
 from copydesk.web.api.reports.parameters import (
@@ -30,7 +30,7 @@ class ConversationResponse(ApiModel):
     timestamp: str
     query: str
     response: str
-    response_type: str | None = Field(None, exclude_if=lambda value: value is None)
+    response_type: ResponseType | None = Field(None, exclude_if=lambda value: value is None)
     """Left out if none was sent."""
     sources: list[SourceResponse]
     resolution_status: Literal["answered", "unanswered"]
@@ -132,7 +132,12 @@ async def count_callers(
     return report_request.render_json(CallerStatsResponse.from_counts(counts))
 
 
-@router.get("/threads/{threadId}", response_model=ThreadResponse, responses=REPORT_RESPONSES, operation_id="getThread")
+@router.get(
+    "/threads/{threadId:path}",  # an ID can contain slashes
+    response_model=ThreadResponse,
+    responses=REPORT_RESPONSES,
+    operation_id="getThread",
+)
 async def get_thread(
     project_id: ProjectId,
     report_request: CurrentReportRequest,

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 
 from copydesk.analytics.interactions.feedback import FeedbackFilter, FeedbackSource, FeedbackStatus
 from copydesk.core.errors import ErrorDetail, InvalidRequest
-from copydesk.core.ids import id_pattern
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.web.api.dependencies import CurrentProject, OpenDesk, ProjectId, bearer, error_responses
 from copydesk.web.api.reports.feedback_schemas import (
@@ -54,9 +53,7 @@ async def list_feedback(
     report_request: CurrentReportRequest,
     filter_by: FilterParams,
     limit: EntryLimit = 50,
-    cursor: Annotated[
-        str | None, Query(description="`nextCursor` of the previous page.", pattern=id_pattern("fb"))
-    ] = None,
+    cursor: Annotated[str | None, Query(description="`nextCursor` of the previous page.")] = None,
 ) -> Response:
     """Returns feedback from readers, newest first."""
     entries, next_cursor = await report_request.run_query(

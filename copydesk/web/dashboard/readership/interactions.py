@@ -1,6 +1,5 @@
 """The analytics pages of interactions: feedback and its triage, searches, and questions to an assistant."""
 
-import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
@@ -11,7 +10,6 @@ from copydesk.analytics.interactions.cursors import decode_cursor
 from copydesk.analytics.interactions.feedback import FeedbackFilter, FeedbackSource, FeedbackStatus
 from copydesk.analytics.stores.base import DayRange
 from copydesk.core.errors import InvalidRequest
-from copydesk.core.ids import id_pattern
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
@@ -62,7 +60,7 @@ async def feedback_page(project_id: str, request: Request, signed_in: ViewerRequ
     try:
         selection = parse_selection(project, query)
         number = parse_page_number(query)
-        cursor = _parse_feedback_cursor(query)
+        cursor = _parse_cursor(query)
         filter_by = _parse_feedback_filter(selection, query)
     except InvalidRequest as error:
         return render_selection_error("readership-feedback.html", signed_in, project, query, error)
@@ -191,13 +189,6 @@ def _parse_feedback_filter(selection: ReadershipSelection, query: Mapping[str, s
         FeedbackSource(source) if source else None,
         (FeedbackStatus(status),) if status else (),
     )
-
-
-def _parse_feedback_cursor(query: Mapping[str, str]) -> str | None:
-    cursor = query.get("cursor")
-    if cursor is not None and not re.fullmatch(id_pattern("fb"), cursor):
-        raise InvalidRequest("The cursor is not valid. Open the newest comments instead.")
-    return cursor
 
 
 def _parse_cursor(query: Mapping[str, str]) -> str | None:

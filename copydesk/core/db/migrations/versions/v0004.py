@@ -20,6 +20,8 @@ def upgrade() -> None:
     ):
         op.add_column("feedback", column)
     op.execute("update feedback set source = 'thumbs_only' where comment is null")
+    order = ["project_id", "created_at", "id"]
+    op.create_index(op.f("ix_feedback_project_id_created_at_id"), "feedback", order, unique=False)
     op.create_index(op.f("ix_feedback_project_id_event"), "feedback", ["project_id", "event"], unique=False)
     _create_searches()
     _create_conversations()
