@@ -162,6 +162,11 @@ class Desk:
             + self.conversations.delete_expired({project_id: each.assistant_days for project_id, each in options}, day)
         )
 
+    def delete_interactions(self, project_id: str) -> int:
+        """Deletes all feedback, searches and questions of a project. Returns how many."""
+        stores = (self.feedback, self.searches, self.conversations)
+        return sum(store.delete_entries(project_id) for store in stores)
+
     def create_worker(self, model: "ModelFactory | None" = None) -> "Worker":
         from copydesk.core.clock import SECOND
         from copydesk.jobs.execution.queue import Queue, QueueLimits

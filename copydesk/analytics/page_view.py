@@ -36,6 +36,7 @@ class DropReason(StrEnum):
     OTHER_HOST = "other_host"
     INTERNAL = "internal"
     DO_NOT_TRACK = "do_not_track"
+    LIMIT_REACHED = "limit_reached"
 
 
 DROP_MESSAGES = {
@@ -59,6 +60,7 @@ DROP_MESSAGES = {
     DropReason.OTHER_HOST: "The line is for a host that you did not select.",
     DropReason.INTERNAL: "The CDN fetched the page itself, not for a visitor.",
     DropReason.DO_NOT_TRACK: "The visitor asks not to be tracked, and the project respects that.",
+    DropReason.LIMIT_REACHED: "The project has reached a limit of stored or daily entries in the server's settings.",
 }
 
 

@@ -111,7 +111,7 @@ class Jobs:
         self.database = database
         self.default_model = default_model
         self.more_models = more_models
-        self.limit = RateLimit("jobs", per_hour, clock.HOUR)
+        self.limit = RateLimit("jobs", per_hour, clock.HOUR, "COPYDESK_JOBS_PER_HOUR")
 
     def create(self, project: Project, new: NewJob, idempotency_key: str | None = None) -> CreatedJob:
         """Creates a job with its first message and first run in one transaction, which is durable when this returns.

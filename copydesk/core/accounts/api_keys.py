@@ -113,7 +113,7 @@ class ApiKeys:
         """Keys begin with KEY_PREFIX, or with one of the extra prefixes."""
         self.database = database
         self.extra_prefixes = extra_prefixes
-        self.limit = RateLimit("keys", per_hour, clock.HOUR)
+        self.limit = RateLimit("keys", per_hour, clock.HOUR, "COPYDESK_KEYS_PER_HOUR")
 
     def create(
         self,

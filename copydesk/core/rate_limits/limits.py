@@ -29,6 +29,8 @@ class RateLimit:
     name: str
     quota: int
     window_ms: int
+    setting: str = ""
+    """The variable that sets the quota, if one does; messages name it."""
 
     def headers(self, remaining: int, reset_seconds: int) -> dict[str, str]:
         return {
@@ -39,7 +41,8 @@ class RateLimit:
     def exceeded_error(self, reset_seconds: int) -> TooManyRequests:
         minutes = self.window_ms // 60_000
         period = "per minute" if minutes == 1 else f"per {minutes} minutes"
-        message = f"The limit of {self.quota} {period} is reached. Try again in {reset_seconds} s."
+        setting = f" ({self.setting})" if self.setting else ""
+        message = f"The limit of {self.quota} {period} is reached{setting}. Try again in {reset_seconds} s."
         return TooManyRequests(message, headers={**self.headers(0, reset_seconds), "Retry-After": str(reset_seconds)})
 
 

@@ -21,9 +21,8 @@ router = APIRouter(prefix="/v1/analytics/{projectId}", tags=["analytics"], depen
 
 
 def create_export_limiter(desk: Desk) -> SharedRateLimiter:
-    return SharedRateLimiter(
-        RateLimit("exports", desk.settings.exports_per_minute, 60 * SECOND), desk.database, desk.rate_limit_executor
-    )
+    limit = RateLimit("exports", desk.settings.exports_per_minute, 60 * SECOND, "COPYDESK_EXPORTS_PER_MINUTE")
+    return SharedRateLimiter(limit, desk.database, desk.rate_limit_executor)
 
 
 @router.get("/visitors", response_model=VisitorsResponse, responses=TABLE_RESPONSES, operation_id="exportVisitors")

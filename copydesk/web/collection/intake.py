@@ -24,8 +24,9 @@ from copydesk.analytics.ingest.interaction_events import (
 from copydesk.analytics.ingest.pipeline import run_pipeline
 from copydesk.analytics.ingest.raw_view import RawView, SiteConfig
 from copydesk.analytics.interactions.conversations import NewQuestion
-from copydesk.analytics.interactions.feedback import FeedbackDetails, NewFeedback
+from copydesk.analytics.interactions.feedback import FeedbackDetails, FeedbackSource, NewFeedback
 from copydesk.analytics.interactions.searches import NewSearch
+from copydesk.analytics.interactions.storage_quota import QuotaReached
 from copydesk.analytics.interactions.text_fields import clean_line
 from copydesk.analytics.ip_addresses import parse_ip, to_client_network
 from copydesk.analytics.page_paths import normalize_url
@@ -35,7 +36,7 @@ from copydesk.core import clock
 from copydesk.core.ids import is_id
 from copydesk.core.projects.projects import Project, SiteNotFound
 from copydesk.core.rate_limits.in_memory import LocalRateLimiter, SharedRateLimiter
-from copydesk.core.rate_limits.limits import RateLimit
+from copydesk.core.rate_limits.limits import RateLimit, TooManyRequests
 from copydesk.core.runtime.thread_pool import run_in_pool, run_in_thread
 from copydesk.core.telemetry import instruments
 from copydesk.desk import Desk
@@ -79,11 +80,16 @@ class ViewIntake:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._collector = desk.collector
-        per_site = RateLimit("collect-site", desk.settings.collect_per_minute, MINUTE_MS)
+        settings = desk.settings
+        per_site = RateLimit("collect-site", settings.collect_per_minute, MINUTE_MS, "COPYDESK_COLLECT_PER_MINUTE")
         self._per_site = SharedRateLimiter(per_site, desk.database, desk.rate_limit_executor)
-        self._per_address = LocalRateLimiter(RateLimit("collect-address", desk.settings.collect_per_address, MINUTE_MS))
+        self._per_address = LocalRateLimiter(
+            RateLimit("collect-address", settings.collect_per_address, MINUTE_MS, "COPYDESK_COLLECT_PER_ADDRESS")
+        )
         self._feedback_per_address = LocalRateLimiter(
-            RateLimit("feedback-address", desk.settings.feedback_per_address, 60 * MINUTE_MS)
+            RateLimit(
+                "feedback-address", settings.feedback_per_address, 60 * MINUTE_MS, "COPYDESK_FEEDBACK_PER_ADDRESS"
+            )
         )
         self._waiting_bodies = 0
         self._loaded_names: set[str] = set()
@@ -95,11 +101,12 @@ class ViewIntake:
             parsed = _parse_body(headers, body, site)
         else:
             parsed = await self._parse_in_thread(headers, body, site)
-        stored = await self._store_interactions(project, parsed.interactions) if parsed.interactions else 0
+        stored, refused = await self._store_numbered(project, parsed.interactions)
         logged = await self._collector.save(parsed.views)
-        _record_metrics(logged, parsed.dropped)
-        known = len(parsed.interactions) - stored
-        return _build_response(logged.accepted + stored, len(logged.duplicates) + known, parsed.dropped)
+        dropped = sorted([*parsed.dropped, *refused], key=lambda numbered: numbered[0])
+        _record_metrics(logged, dropped)
+        known = len(parsed.interactions) - stored - len(refused)
+        return _build_response(logged.accepted + stored, len(logged.duplicates) + known, dropped)
 
     async def receive_beacon(self, site_id: str, request: CollectRequest, body: bytes) -> Response:
         project, site = await self._admit(site_id, request)
@@ -222,7 +229,7 @@ class ViewIntake:
             code=payload.code,
             filename=payload.filename,
             lang=payload.lang,
-            is_from_agent=bool(payload.agent),
+            source=FeedbackSource.AGENT if payload.agent else None,
             visitor=None if _refuses_tracking(project, request) else _hash_visitor(site, request, payload.v, now),
             event=hash_event_id(site, payload.e),
         )
@@ -251,31 +258,41 @@ class ViewIntake:
             return _build_response(0, 0, [(0, clicked)], cors_headers)
         visitor = _hash_visitor(site, request, payload.v, now)
         search = NewSearch(query, now, payload.n, clicked, visitor, hash_event_id(site, payload.e))
-        stored = await self._store_interactions(project, [search])
+        stored = await run_in_thread(self._desk.searches.add_all, project.id, [search])
+        self._desk.fold_scheduler.notify_new_views()  # the scheduler also deletes expired interactions
         return _build_response(stored, 1 - stored, (), cors_headers)
 
-    async def _store_interactions(self, project: Project, interactions: Sequence[NewInteraction]) -> int:
-        """Stores interactions, the rows of each table in one transaction. Returns how many were not known before."""
+    async def _store_numbered(
+        self, project: Project, numbered: Sequence[tuple[int, NewInteraction]]
+    ) -> tuple[int, NumberedDrops]:
+        """Stores interactions, the rows of each table in one transaction.
+
+        Returns how many were not known before, and those beyond a limit, which do not keep the others from being
+        stored.
+        """
         desk = self._desk
-        searches = [each for each in interactions if isinstance(each, NewSearch)]
-        questions = [each for each in interactions if isinstance(each, NewQuestion)]
-        entries = [each for each in interactions if isinstance(each, NewFeedback)]
-        stored = 0
-        if searches:
-            stored += await run_in_thread(desk.searches.add_all, project.id, searches)
-        if questions:
-            stored += await run_in_thread(desk.conversations.add_all, project.id, questions)
-        if entries:
-            stored += await run_in_thread(desk.feedback.add_all, project.id, entries)
-        desk.fold_scheduler.notify_new_views()  # the scheduler also deletes expired interactions
-        return stored
+        stored, refused = 0, list[tuple[int, Dropped]]()
+        tables: tuple[tuple[type[NewInteraction], Callable[[str, Any], int]], ...] = (
+            (NewSearch, desk.searches.add_all),
+            (NewQuestion, desk.conversations.add_all),
+            (NewFeedback, desk.feedback.add_all),
+        )
+        for kind, add_all in tables:
+            rows = {number: each for number, each in numbered if isinstance(each, kind)}
+            try:
+                stored += await run_in_thread(add_all, project.id, list(rows.values())) if rows else 0
+            except (QuotaReached, TooManyRequests):
+                refused += [(number, Dropped(DropReason.LIMIT_REACHED)) for number in rows]
+        if stored:
+            desk.fold_scheduler.notify_new_views()  # the scheduler also deletes expired interactions
+        return stored, refused
 
 
 class ParsedEvents(NamedTuple):
     """The events of one body, by how they are stored."""
 
     views: list[PageView]
-    interactions: list[NewInteraction]
+    interactions: list[tuple[int, NewInteraction]]
     dropped: NumberedDrops
 
 
@@ -299,7 +316,7 @@ def _rate_limit_key(request: CollectRequest) -> bytes:
 def _parse_body(headers: Headers, body: bytes, site: SiteConfig) -> ParsedEvents:
     now = clock.now()
     events: list[NumberedEvent] = []
-    interactions: list[NewInteraction] = []
+    interactions: list[tuple[int, NewInteraction]] = []
     for number, event in parse_events(headers, body):
         if not isinstance(event, SearchEvent | AssistantEvent | FeedbackEvent):
             events.append((number, event))
@@ -308,7 +325,7 @@ def _parse_body(headers: Headers, body: bytes, site: SiteConfig) -> ParsedEvents
         if isinstance(interaction, Dropped):
             events.append((number, interaction))
         else:
-            interactions.append(interaction)
+            interactions.append((number, interaction))
     views, dropped = views_from_events(events, site, now)
     return ParsedEvents(views, interactions, dropped)
 

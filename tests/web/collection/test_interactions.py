@@ -183,4 +183,25 @@ def test_full_project_refuses_searches_with_429(tmp_path_factory: pytest.TempPat
         statuses = [send_beacon(site, {**search, "v": str(number)}).status_code for number in range(3)]
         assert statuses == [202, 202, 429]
         assert send_beacon(site, search).json()["code"] == "searches_full"
+        assert "COPYDESK_SEARCH_ENTRIES" in send_beacon(site, search).json()["error"]
         assert get_report(site, "searches")["totalSearches"] == 2
+        sent = send_events(site, {"type": "search", "query": "a"}, {"path": "/a"}, QUESTION)
+        assert (sent["accepted"], sent["duplicates"]) == (2, 0), "what is within the limits is stored"
+        assert [(drop["index"], drop["reason"]) for drop in sent["dropped"]] == [(0, "limit_reached")]
+        assert site.desk.delete_interactions(site.project.id) == 3
+        assert get_report(site, "searches")["totalSearches"] == len(get_report(site, "assistant")["conversations"]) == 0
+        assert send_events(site, {"type": "search", "query": "a"})["accepted"] == 1, "deleting frees the quota"
+
+
+def test_feedback_beyond_the_daily_limit_does_not_keep_views_from_being_stored(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("daily")
+    repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False, feedback_per_day=1) as site:
+        feedback = {"type": "feedback", "path": "/a", "helpful": True}
+        assert send_events(site, feedback)["accepted"] == 1
+        sent = send_events(site, {"path": "/a"}, feedback)
+        assert (sent["accepted"], sent["dropped"][0]["reason"]) == (1, "limit_reached")
+        refused = send_beacon(site, {"k": "feedback", "u": f"{DOCS}/a", "h": True})
+        assert (refused.status_code, "COPYDESK_FEEDBACK_PER_DAY" in refused.json()["error"]) == (429, True)

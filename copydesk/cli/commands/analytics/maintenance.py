@@ -87,8 +87,7 @@ def delete(
             desk.sites.apply_ai_classes(
                 loaded_project, desk.store, COMMAND_WAIT_SECONDS
             )  # forget_project also deleted which classes count as AI
-            for interactions in (desk.feedback, desk.searches, desk.conversations):
-                interactions.delete_entries(loaded_project.id)
+            desk.delete_interactions(loaded_project.id)
         with desk.database.write() as tx:
             action = "analytics.visitor_forgotten" if visitor_id else "analytics.forgotten"
             audit_log.record(tx, loaded_project.id, current_actor(), action, loaded_project.id)
