@@ -17,6 +17,7 @@ from copydesk.web.api import analytics, jobs, jobs_v1, reference, webhooks
 from copydesk.web.api.job_streams import StreamRegistry
 from copydesk.web.api.reports import assistant, feedback, searches
 from copydesk.web.collection import routes as collection_routes
+from copydesk.web.collection.body_schemas import BODY_SCHEMAS
 from copydesk.web.dashboard.auth.access import SignInRequired
 from copydesk.web.middleware.request_gate import RequestGate, error_response
 from copydesk.web.operations import health
@@ -117,5 +118,6 @@ def _build_openapi(app: FastAPI) -> dict[str, Any]:
             operation.get("responses", {}).pop("422", None)
         for unused in ("HTTPValidationError", "ValidationError"):
             schema["components"]["schemas"].pop(unused, None)
+        schema["components"]["schemas"] = {**BODY_SCHEMAS, **schema["components"]["schemas"]}
         app.openapi_schema = schema
     return app.openapi_schema

@@ -16,6 +16,7 @@ from copydesk.web.api.dependencies import CurrentProject, OpenDesk, ProjectId, b
 from copydesk.web.api.job_events import CurrentStreams, EventStreamResponse, build_events_response, wants_json
 from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.schemas import (
+    TEXT_SCHEMA,
     JobEventListResponse,
     JobListResponse,
     JobMessageRequest,
@@ -136,7 +137,10 @@ async def list_models(project_id: ProjectId, project: CurrentProject, desk: Open
 @router.get(
     "/job/{id}/diff",
     response_class=Response,
-    responses={**error_responses(), 200: {"description": "A unified diff.", "content": {"text/x-diff": {}}}},
+    responses={
+        **error_responses(),
+        200: {"description": "A unified diff.", "content": {"text/x-diff": TEXT_SCHEMA}},
+    },
     operation_id="diffJob",
 )
 async def diff_job(project_id: ProjectId, job_id: JobId, project: CurrentProject, desk: OpenDesk) -> Response:
@@ -151,10 +155,8 @@ async def diff_job(project_id: ProjectId, job_id: JobId, project: CurrentProject
         **error_responses(429),
         200: {
             "description": "The job's events, live or so far.",
-            "content": {
-                "text/event-stream": {},
-                "application/json": {"schema": JobEventListResponse.model_json_schema()},
-            },
+            "model": JobEventListResponse,
+            "content": {"text/event-stream": {}},
         },
     },
     operation_id="jobEvents",

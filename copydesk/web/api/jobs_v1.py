@@ -7,7 +7,7 @@ import asyncio
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import ErrorDetail, InvalidRequest
@@ -55,6 +55,10 @@ class ChatMessageRequest(LenientRequestModel):
 
 
 class NewSessionRequest(LenientRequestModel):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"messages": [{"role": "user", "content": "Fix the typos on every page."}]}]}
+    )
+
     messages: list[ChatMessageRequest] = Field(min_length=1, max_length=MAX_MESSAGES)
     """The instruction, as a conversation. All messages together have 1 to 32,000 characters."""
     branch: Annotated[str, Field(max_length=MAX_REF_CHARS)] | None = None

@@ -34,6 +34,11 @@ class ErrorResponse(ApiModel):
     """The request ID, as in the header `X-Request-Id`."""
 
 
+TEXT_SCHEMA = {"schema": {"type": "string"}}
+BINARY_SCHEMA = {"schema": {"type": "string", "format": "binary"}}
+"""What the OpenAPI description says of responses that are neither JSON nor a stream of events."""
+
+
 class RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, strict=True)
 
@@ -44,7 +49,9 @@ class LenientRequestModel(BaseModel):
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True, strict=True, populate_by_name=True)
 
 
-BLANK_CHARS = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
+BLANK_CHARS = r"\x00-\x20\x7f-\xa0\s\u1680\u2000-\u200f\u202a-\u202f\u205f-\u2064\u3000\ufeff"
+"""For regular expressions. `\\s` also stands for the line separators: generators copy patterns into the source of
+programs, where an unescaped line separator would end the line."""
 NOT_BLANK_PATTERN = rf"^[^\x00]*[^{BLANK_CHARS}][^\x00]*$"
 NO_NUL_PATTERN = r"^[^\x00]*$"
 

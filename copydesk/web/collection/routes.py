@@ -5,17 +5,14 @@ from hashlib import sha256
 from pathlib import Path as File
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
-from copydesk.analytics.ingest.event_schema import Event
-from copydesk.analytics.ingest.interaction_events import AssistantEvent, FeedbackEvent, SearchEvent
 from copydesk.analytics.page_view import DropReason
 from copydesk.web.api.dependencies import CurrentProject, ProjectId, bearer, error_responses
-from copydesk.web.api.schemas import ApiModel, ErrorResponse
+from copydesk.web.api.schemas import BINARY_SCHEMA, TEXT_SCHEMA, ApiModel, ErrorResponse
+from copydesk.web.collection.body_schemas import BEACON_BODY, EVENTS_BODY
 from copydesk.web.collection.cors import CROSS_ORIGIN_HEADERS
-from copydesk.web.collection.intake import ViewIntake, collect_request_from_scope
-from copydesk.web.collection.payloads import FeedbackBeacon, SearchBeacon, ViewBeacon
+from copydesk.web.collection.intake import NO_STORE_HEADERS, PIXEL_GIF, ViewIntake, collect_request_from_scope
 from copydesk.web.responses.etags import etag_matches
 
 router = APIRouter(tags=["collecting"])
@@ -41,46 +38,6 @@ class CollectedResponse(ApiModel):
     """Events that were not counted, each with its reason. The three numbers add up to the number of events sent."""
 
 
-EVENT_TYPES = (Event, SearchEvent, AssistantEvent, FeedbackEvent)
-
-
-def _build_event_schema() -> dict[str, Any]:
-    """Returns the schema of an event of any type, without references, because OpenAPI keeps schemas elsewhere."""
-    _, schemas = msgspec.json.schema_components(EVENT_TYPES)
-    source = schemas.pop("SourceItem")
-    schemas["AssistantEvent"]["properties"]["sources"] = {"type": ["array", "null"], "items": source}
-    return {"anyOf": list(schemas.values())}
-
-
-EVENT_SCHEMA = _build_event_schema()
-EVENTS_BODY = {
-    "application/json": {
-        "schema": {"anyOf": [EVENT_SCHEMA, {"type": "array", "items": EVENT_SCHEMA}]},
-        "examples": {
-            "one": {"value": {"url": "https://docs.example.com/guide", "userAgent": "ChatGPT-User/1.0"}},
-            "search": {"value": {"type": "search", "query": "install", "results": 3, "clicked": "/install"}},
-            "several": {"value": [{"path": "/guide", "ip": "203.0.113.7"}, {"path": "/guide", "eventId": "7c9e6679"}]},
-        },
-    },
-    "application/x-ndjson": {
-        "schema": {
-            "type": "string",
-            "description": 'For example: `{"path": "/a"}\\n{"path": "/b", "visitorId": "42"}\\n`.',
-        }
-    },
-}
-BEACON_BODY = {
-    "application/json": {
-        "schema": {
-            "anyOf": [model.model_json_schema() for model in (ViewBeacon, FeedbackBeacon, SearchBeacon)],
-        },
-        "examples": {
-            "view": {"value": {"u": "https://docs.example.com/guide", "r": "https://www.example.org/"}},
-            "search": {"value": {"k": "search", "u": "https://docs.example.com/guide", "q": "install", "n": 3}},
-            "feedback": {"value": {"k": "feedback", "u": "https://docs.example.com/guide", "h": True, "c": "Clear."}},
-        },
-    }
-}
 EVENTS_ERRORS = error_responses(413, 415)
 PUBLIC_ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in (400, 403, 404, 413, 415, 429, 500, 503)
@@ -141,7 +98,10 @@ async def preflight(site_id: SiteId, intake: CurrentIntake, request: Request) ->
 @router.get(
     "/v1/collect/{siteId}/pixel.gif",
     response_class=Response,
-    responses={**PUBLIC_ERRORS, 200: {"description": "An image with one pixel.", "content": {"image/gif": {}}}},
+    responses={
+        **PUBLIC_ERRORS,
+        200: {"description": "An image with one pixel.", "content": {"image/gif": BINARY_SCHEMA}},
+    },
     operation_id="pixel",
 )
 async def pixel(
@@ -154,11 +114,17 @@ async def pixel(
     return await intake.receive_pixel(site_id, collect_request_from_scope(request.scope, request.headers), u)
 
 
+@router.head("/v1/collect/{siteId}/pixel.gif", include_in_schema=False)
+async def describe_pixel(site_id: SiteId) -> Response:
+    """Returns the image and counts nothing, because HEAD is not a view."""
+    return Response(PIXEL_GIF, headers=NO_STORE_HEADERS, media_type="image/gif")
+
+
 @router.get(
     "/beacon.js",
     response_class=Response,
     responses={
-        200: {"description": "The script.", "content": {"text/javascript": {}}},
+        200: {"description": "The script.", "content": {"text/javascript": TEXT_SCHEMA}},
         304: {"description": "The script has not changed."},
     },
     operation_id="beacon",

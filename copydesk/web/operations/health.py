@@ -10,7 +10,7 @@ from copydesk.core.runtime.thread_pool import run_in_pool
 from copydesk.core.telemetry.metrics import CONTENT_TYPE
 from copydesk.desk import Desk
 from copydesk.jobs.execution.worker import Worker
-from copydesk.web.api.schemas import ApiModel, ErrorResponse
+from copydesk.web.api.schemas import TEXT_SCHEMA, ApiModel, ErrorResponse
 from copydesk.web.operations.metrics import MetricsCollector
 from copydesk.web.operations.readiness import Readiness
 
@@ -71,7 +71,7 @@ async def readyz(
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}, 404: {"model": ErrorResponse}},
+    responses={200: {"content": {"text/plain": TEXT_SCHEMA}}, 404: {"model": ErrorResponse}},
     operation_id="metrics",
 )
 async def metrics(health: CurrentHealth) -> Response:
