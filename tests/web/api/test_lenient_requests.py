@@ -1,6 +1,8 @@
 """Requests that generated clients send: floats, empty parameters, HEAD, JSON without a media type, unknown fields."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -28,7 +30,9 @@ def send_without_media_type(service: Service, method: str, path: str, body: byte
     return service.http.send(request)
 
 
-@pytest.mark.parametrize("report", ["visitors", "views", "agents", "feedback", "feedback/by-page"])
+@pytest.mark.parametrize(
+    "report", ["visitors", "views", "agents", "feedback", "feedback/by-page", "searches", "assistant"]
+)
 def test_integral_decimals_are_whole_numbers(service: Service, report: str) -> None:
     assert service.http.get(at(service, f"{report}?limit=50.0")).status_code == 200
     assert service.http.get(at(service, f"{report}?limit=50.")).status_code == 200
@@ -38,18 +42,30 @@ def test_integral_decimals_are_whole_numbers(service: Service, report: str) -> N
 def test_integral_decimals_are_whole_numbers_for_jobs(service: Service) -> None:
     assert service.http.get(service.at("/jobs?limit=2.0")).status_code == 200
     assert service.http.get(service.at("/jobs?limit=2.5")).status_code == 400
+    assert service.http.get(f"/v1/agent/{service.project.id}/jobs?skip=0.0&take=12.0").status_code == 200
+    assert service.http.get(f"/v1/agent/{service.project.id}/jobs?take=1.5").status_code == 400
 
 
 def test_empty_parameters_are_absent(service: Service) -> None:
-    for report in ("visitors", "views", "agents", "timeseries", "feedback", "feedback/by-page"):
+    for report in (
+        "visitors",
+        "views",
+        "agents",
+        "timeseries",
+        "feedback",
+        "feedback/by-page",
+        "searches",
+        "assistant",
+    ):
         query = "?dateFrom=&dateTo=&limit=&offset=&cursor=&interval=&source=&status="
         assert service.http.get(at(service, report + query)).status_code == 200, report
     assert service.http.get(service.at("/jobs?status=&limit=&cursor=")).status_code == 200
+    assert service.http.get(f"/v1/agent/{service.project.id}/jobs?skip=&take=").status_code == 200
 
 
 @pytest.mark.parametrize("date", ["20260131", "20260131T093000Z", "20260131T0930+0100", "2026-01-31T09:30:00"])
 def test_dates_in_basic_and_extended_form_are_accepted(service: Service, date: str) -> None:
-    for report in ("visitors", "timeseries", "feedback"):
+    for report in ("visitors", "timeseries", "feedback", "searches", "assistant", "assistant/caller-stats"):
         params = {"dateFrom": date, "dateTo": date}
         assert service.http.get(at(service, report), params=params).status_code == 200
 
@@ -73,7 +89,11 @@ def test_head_of_a_live_stream_ends_at_once(service: Service) -> None:
 
 
 def test_head_of_a_pixel_counts_no_view(service: Service) -> None:
-    assert service.http.head(f"/v1/collect/{service.project.site_id}/pixel.gif?u=/a").status_code == 405
+    site = service.another_project()
+    response = site.http.head(f"/v1/collect/{site.project.site_id}/pixel.gif?u=https://a.example/b")
+    assert (response.status_code, response.headers["content-type"]) == (200, "image/gif")
+    assert site.http.get(at(site, "agents")).json()["agents"] == []
+    assert site.http.head(f"/v1/collect/{site.project.site_id}").status_code == 405, "there is no GET"
 
 
 def test_json_without_a_media_type_is_accepted(service: Service) -> None:
@@ -101,6 +121,21 @@ def test_unknown_route_returns_not_found_whatever_the_project_is(service: Servic
     assert service.http.get(other.at("/jobs")).json()["code"] == "project_not_found"
     assert service.http.delete(other.at("/jobs")).json()["code"] == "project_not_found"
     assert httpx.get(f"{service.url}/v1/nothing", timeout=30).json()["code"] == "key_missing"
+
+
+def test_key_with_an_extra_prefix_opens_its_project_over_http(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
+    options: dict[str, Any] = {"repository": repository, "with_worker": False, "extra_key_prefixes": ("mint_",)}
+    with serve(tmp_path / "data", **options) as site:
+        keys = [site.new_key(prefix="mint_"), site.new_key(imported="mint_" + "x" * 24)]
+        responses = [
+            httpx.get(site.url + at(site, "visitors"), headers={"Authorization": f"Bearer {key}"}, timeout=30)
+            for key in (*keys, "mint_" + "y" * 24, "desk_" + "x" * 38)
+        ]
+        assert [response.status_code for response in responses] == [200, 200, 401, 401]
+        other = f"/v1/analytics/{site.another_project().project.id}/visitors"
+        answer = httpx.get(site.url + other, headers={"Authorization": f"Bearer {keys[0]}"}, timeout=30)
+        assert answer.json()["code"] == "project_not_found", "a key opens one project"
 
 
 def test_times_limit_feedback_to_the_millisecond(service: Service) -> None:
