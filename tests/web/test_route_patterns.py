@@ -56,6 +56,7 @@ KINDS = {
     ("POST", "/v1/collect/{siteId}"): "beacon",
     ("OPTIONS", "/v1/collect/{siteId}"): "beacon",
     ("GET", "/v1/collect/{siteId}/pixel.gif"): "beacon",
+    ("HEAD", "/v1/collect/{siteId}/pixel.gif"): "beacon",
     ("POST", "/webhooks/{projectId}"): "webhook",
     ("GET", "/healthz"): "probe",
     ("GET", "/readyz"): "probe",
@@ -99,9 +100,11 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
 
 
 def list_routes(app: FastAPI) -> list[tuple[str, str]]:
-    """Returns the method and the path of every route."""
+    """Returns the method and the path of every route, as the OpenAPI document spells it."""
     return [
-        (method, str(route.path)) for route in iter_route_contexts(app.routes) for method in sorted(route.methods or ())
+        (method, str(route.path).replace(":path}", "}"))
+        for route in iter_route_contexts(app.routes)
+        for method in sorted(route.methods or ())
     ]
 
 
