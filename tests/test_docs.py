@@ -107,7 +107,7 @@ def list_routes(known: Sequence[Any]) -> Iterator[str]:
         if hasattr(route, "original_router"):
             yield from list_routes(route.original_router.routes)
         else:
-            yield from (f"{method} {route.path}" for method in route.methods if method != "HEAD")
+            yield from (f"{method} {route.path_format}" for method in route.methods if method != "HEAD")
 
 
 def test_every_command_is_documented_with_its_options() -> None:
