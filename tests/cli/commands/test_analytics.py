@@ -286,3 +286,5 @@ def test_searches_are_printed(site: Service, run: Run) -> None:
         "tea\t1\t0.0\t\t2026-03-01T00:00:00.000Z",
     ]
     assert len(parse_output(run("searches", "--limit", "1", "--json"))) == 1
+    day = ("--from", "2026-03-01", "--to", "2026-03-01", "--json")
+    assert len(parse_output(run("searches", *day))) == 2, "both days are included"

@@ -9,6 +9,10 @@ import pytest
 
 from copydesk.analytics.date_ranges import parse_time
 from copydesk.analytics.ingest.visitor_ids import Rotation, VisitorHasher
+from copydesk.analytics.interactions.conversations import NewQuestion
+from copydesk.analytics.interactions.searches import NewSearch
+from copydesk.core.clock import now
+from copydesk.core.errors import ProjectNotFound
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -191,6 +195,20 @@ def test_full_project_refuses_searches_with_429(tmp_path_factory: pytest.TempPat
         assert site.desk.delete_interactions(site.project.id) == 3
         assert get_report(site, "searches")["totalSearches"] == len(get_report(site, "assistant")["conversations"]) == 0
         assert send_events(site, {"type": "search", "query": "a"})["accepted"] == 1, "deleting frees the quota"
+
+
+def test_deleting_a_project_deletes_its_interactions(site: Service) -> None:
+    other = site.another_project()
+    events = {"type": "search", "query": "a"}, QUESTION, {"type": "feedback", "path": "/a", "helpful": True}
+    for service in (site, other):
+        assert send_events(service, *events)["accepted"] == 3
+    assert site.desk.delete_project(site.project, actor="test")
+    assert site.desk.delete_interactions(site.project.id) == 0, "nothing is left"
+    assert site.desk.delete_interactions(other.project.id) == 3
+    with pytest.raises(ProjectNotFound):
+        site.desk.searches.add_all(site.project.id, [NewSearch("a", now())])
+    with pytest.raises(ProjectNotFound):
+        site.desk.conversations.add_all(site.project.id, [NewQuestion("t", "a", "b", now())])
 
 
 def test_feedback_beyond_the_daily_limit_does_not_keep_views_from_being_stored(

@@ -135,8 +135,9 @@ def searches(
     json: JsonOption = False,
 ) -> None:
     """Prints what readers searched for, most frequent first."""
+    days = parse_day_bounds(date_from, date_to)
     with open_client() as client:
-        rows = list(islice(client.rows("searches", date_from, date_to), None if all else limit))
+        rows = list(islice(client.rows("searches", days.date_from, days.date_to), None if all else limit))
     if json:
         print_json(rows)
     else:
