@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import pygit2
 
+from copydesk.jobs.publish.git.git_command import MEMORY_LIMITED_GIT
+
 NamedContent = tuple[str, bytes]
 """A place, and its content."""
 
@@ -75,7 +77,10 @@ def read_pull_requests(fake: Any) -> Iterator[NamedContent]:
 
 
 class ProcessWatch:
-    """Records the arguments of all processes, and their environments; git's environments are separate."""
+    """Records the arguments of all processes, and their environments; git's environments are separate.
+
+    The shell that limits git's memory counts as git, because it becomes git.
+    """
 
     def __enter__(self) -> "ProcessWatch":
         self.contents: set[NamedContent] = set()
@@ -103,8 +108,7 @@ class ProcessWatch:
                     name = os.path.basename(arguments.split(b"\0")[0]).decode("utf-8", "replace")
                     self.contents.add((f"the arguments of {name}", arguments))
                     environment = Path("/proc", pid, "environ").read_bytes()
-                    (self.in_git if name.startswith("git") else self.contents).add(
-                        (f"the environment of {name}", environment)
-                    )
+                    belongs_to_git = name.startswith("git") or MEMORY_LIMITED_GIT.encode() in arguments.split(b"\0")
+                    (self.in_git if belongs_to_git else self.contents).add((f"the environment of {name}", environment))
                 except OSError:
                     continue  # the process has ended

@@ -18,6 +18,7 @@ from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, Phase, Reason, RepositoryFailed
 from copydesk.jobs.projects.repository_warnings import describe_missing_folder
+from copydesk.jobs.publish.forge_retry import retry_while_unavailable
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.git.commit import CommitResult, Publisher
 from copydesk.jobs.publish.git.mirror import Mirror
@@ -25,14 +26,13 @@ from copydesk.jobs.publish.guard import publish_guard
 from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
 from copydesk.jobs.publish.messages import PullRequestReport, build_commit_message, render_pull_body
 from copydesk.jobs.publish.repository_access import list_known_secrets
-from copydesk.jobs.publish.retry import retry_while_unavailable
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.workflow.folder_requests import asks_for_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
-from copydesk.jobs.workflow.pull_request import OpenedPullRequest, PullRequestOpener
+from copydesk.jobs.workflow.open_pull_request import OpenedPullRequest, PullRequestOpener
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
 from copydesk.jobs.workflow.work_description import describe_published_work
 from copydesk.jobs.workspace.git_tree import write_changed_tree

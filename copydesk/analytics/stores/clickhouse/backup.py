@@ -16,7 +16,7 @@ from copydesk.analytics.stores.clickhouse.connection.node import Node, split_int
 from copydesk.analytics.stores.clickhouse.folding.apply_plan import count_inbox_rows
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches, set_ai_mask
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardLeases
-from copydesk.analytics.stores.clickhouse.folding.visitor_counting import resume_plan
+from copydesk.analytics.stores.clickhouse.folding.visitor_index import resume_plan
 from copydesk.analytics.stores.clickhouse.schema import CLICKHOUSE_SCHEMA_VERSION
 from copydesk.analytics.tables import view_batches, view_classes
 from copydesk.core.errors import UserFacingError

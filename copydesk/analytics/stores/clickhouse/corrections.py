@@ -8,7 +8,7 @@ from copydesk.analytics.stores.clickhouse.connection.node import LONG_TIMEOUT_SE
 from copydesk.analytics.stores.clickhouse.folding.apply_correction import drop_correction
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease
-from copydesk.analytics.stores.clickhouse.folding.visitor_counting import assign_number, stage_changes
+from copydesk.analytics.stores.clickhouse.folding.visitor_index import assign_number, stage_changes
 from copydesk.analytics.stores.clickhouse.maintenance import Maintenance
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
 

@@ -16,7 +16,7 @@ from copydesk.analytics.stores.clickhouse.folding.apply_correction import drop_s
 from copydesk.analytics.stores.clickhouse.folding.apply_plan import VISITOR_CONDITION, apply_plan
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches, clear_ai_mask, set_ai_mask
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardLeases, ShardPlan
-from copydesk.analytics.stores.clickhouse.folding.visitor_counting import (
+from copydesk.analytics.stores.clickhouse.folding.visitor_index import (
     INSERT_STAGED,
     assign_number,
     drop_stale_partitions,

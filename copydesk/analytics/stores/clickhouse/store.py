@@ -27,7 +27,7 @@ from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse
 from copydesk.analytics.stores.clickhouse.corrections import Corrections
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeases
-from copydesk.analytics.stores.clickhouse.folding.visitor_counting import fold_shards
+from copydesk.analytics.stores.clickhouse.folding.visitor_index import fold_shards
 from copydesk.analytics.stores.clickhouse.maintenance import Maintenance
 from copydesk.analytics.stores.clickhouse.reports import Reports
 from copydesk.analytics.stores.clickhouse.schema import upgrade_schema

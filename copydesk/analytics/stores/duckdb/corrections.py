@@ -6,7 +6,7 @@ from copydesk.analytics.stores.base import CLASS_BITS, Correction, RawViewsDelet
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.id_tables import IdTables, append_rows
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
-from copydesk.analytics.stores.duckdb.visitor_counting import add_targets, read_last_folded
+from copydesk.analytics.stores.duckdb.visitor_index import add_targets, read_last_folded
 
 SELECT_WITHDRAWN = """
     create or replace temp table affected_views as

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
-from copydesk.analytics.stores.duckdb.visitor_counting import read_last_folded
+from copydesk.analytics.stores.duckdb.visitor_index import read_last_folded
 from copydesk.core.clock import DAY
 
 VISITS_PER_PART = 1_000_000

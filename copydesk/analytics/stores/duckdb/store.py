@@ -24,7 +24,7 @@ from copydesk.analytics.stores.base import (
 from copydesk.analytics.stores.duckdb import corrections, maintenance, reports
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
-from copydesk.analytics.stores.duckdb.visitor_counting import count_unfolded_views, fold_views
+from copydesk.analytics.stores.duckdb.visitor_index import count_unfolded_views, fold_views
 
 
 class DuckStore:

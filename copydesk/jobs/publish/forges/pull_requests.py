@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
+from copydesk.jobs.publish.forge_retry import Pause, retry_while_unavailable
 from copydesk.jobs.publish.forges.forge import Forge, Proposal, PullRequest
 from copydesk.jobs.publish.forges.markers import is_our_title, replace_marked_part, truncate_title, wrap_in_markers
-from copydesk.jobs.publish.retry import Pause, retry_while_unavailable
 
 BRANCH_VISIBLE_TIMEOUT_SECONDS = 45.0
 BRANCH_CHECK_INTERVAL_SECONDS = 2.0

@@ -57,7 +57,9 @@ def require_role(role: str) -> Callable[[Request, Desk], Awaitable[SignedInReque
     return check
 
 
-def require_post(role: str) -> Callable[[Request, Desk], Awaitable[SignedInPost]]:
+def require_checked_post(role: str) -> Callable[[Request, Desk], Awaitable[SignedInPost]]:
+    """Returns a dependency that requires a role, a form of our own pages (no CSRF) and reads that form."""
+
     async def check(request: Request, desk: OpenDesk) -> SignedInPost:
         signed_in = await _authenticate(request, desk, role)
         form = await read_form(request)
@@ -70,9 +72,9 @@ def require_post(role: str) -> Callable[[Request, Desk], Awaitable[SignedInPost]
 
 ViewerRequest = Annotated[SignedInRequest, Depends(require_role("viewer"))]
 AdminRequest = Annotated[SignedInRequest, Depends(require_role("admin"))]
-ViewerPost = Annotated[SignedInPost, Depends(require_post("viewer"))]
-EditorPost = Annotated[SignedInPost, Depends(require_post("editor"))]
-AdminPost = Annotated[SignedInPost, Depends(require_post("admin"))]
+ViewerPost = Annotated[SignedInPost, Depends(require_checked_post("viewer"))]
+EditorPost = Annotated[SignedInPost, Depends(require_checked_post("editor"))]
+AdminPost = Annotated[SignedInPost, Depends(require_checked_post("admin"))]
 
 
 async def _authenticate(request: Request, desk: Desk, role: str) -> SignedInRequest:

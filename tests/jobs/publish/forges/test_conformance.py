@@ -7,10 +7,10 @@ import pytest
 
 from copydesk.jobs.job import Reason, RepositoryFailed
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, ForgeUnavailable
+from copydesk.jobs.publish.forge_retry import retry_while_unavailable
 from copydesk.jobs.publish.forges.forge import PullRequest
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
-from copydesk.jobs.publish.retry import retry_while_unavailable
 from tests.jobs.publish.forges.conftest import BRANCH, HOUR_AGO_MS, TOKEN, ForgeBench
 
 OPENING = r"POST .*/(pulls|merge_requests)$"

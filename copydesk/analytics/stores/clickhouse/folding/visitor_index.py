@@ -1,4 +1,7 @@
-"""Counts visitors: folds the batches of a shard by staging changes of the index, committing a plan and applying it."""
+"""Keeps the index of visitors: folds the batches of a shard by staging changes, committing a plan and applying it.
+
+`reports.count_visitors_by_page` counts from it.
+"""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Counts visitors: folds logged views into visits, and visits into links of the index, in one transaction."""
+"""Keeps the index of visitors: folds logged views into visits, and visits into its links, in one transaction.
+
+`reports.count_visitors_by_page` counts from it.
+"""
 
 from collections.abc import Iterator
 

@@ -8,12 +8,12 @@ from pydantic import BaseModel
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.execution.journal import Journal, Step
 from copydesk.jobs.job import Job
+from copydesk.jobs.publish.forge_retry import Pause
 from copydesk.jobs.publish.forges import local
 from copydesk.jobs.publish.forges.forge import Forge, Proposal
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.forges.pull_requests import create_or_update_pull
 from copydesk.jobs.publish.messages import format_pull_title
-from copydesk.jobs.publish.retry import Pause
 from copydesk.jobs.storage.records import EventKind, NewEvent
 
 RUN_SEPARATOR = "\n---\n\n"

@@ -6,7 +6,7 @@ import pytest
 
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
-from copydesk.jobs.publish.retry import MAX_BACKOFF_SECONDS, retry_while_unavailable
+from copydesk.jobs.publish.forge_retry import MAX_BACKOFF_SECONDS, retry_while_unavailable
 
 
 class FlakyForge:
