@@ -18,6 +18,7 @@ from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, Phase, Reason, RepositoryFailed
 from copydesk.jobs.publish.forges.forge import Forge
+from copydesk.jobs.publish.forges.pull_requests import reopen_before_push
 from copydesk.jobs.publish.git.commit import CommitResult, Publisher
 from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.publish.guard import publish_guard
@@ -219,6 +220,11 @@ class RunWorkflow:
         def push() -> None:
             publisher.recreate_if_missing(committed)
             self._check_still_active()
+            if self.forge is not None and self.job.pr_link is not None:
+                requested_at = self.attempt.claim.created_at
+                reopen_before_push(
+                    self.forge, self.job.pr_link, self.job.branch, requested_at, self._check_still_active
+                )
             self.mirror.push(committed.commit, self.job.branch, expected=pinned.head)
 
         with self.journal.step("push", str) as step:

@@ -198,6 +198,17 @@ def test_pull_request_closed_during_a_run_stays_closed_until_the_next_message(de
         assert (third.pr_link, bench.pull.state) == (job.pr_link, "open"), third.message
 
 
+def test_follow_up_on_a_closed_pull_request_is_in_the_reopened_one(desk: Desk, fake: Any) -> None:
+    with start_failure_bench(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
+        job = bench.run_job()
+        fake.close(1)
+        bench.pull.closed -= timedelta(minutes=1)
+        again = bench.run_follow_up(job)
+        assert (again.status, again.pr_link, bench.pull.state) == (COMPLETED, job.pr_link, "open"), again.message
+        bench.pull.update_heads()
+        assert bench.pull.sha == list_branches(fake.repository.folder)[job.branch]
+
+
 def test_webhook_of_a_closed_pull_request_ends_the_run(desk: Desk, github: Any) -> None:
     def act() -> None:
         github.close(1)
