@@ -221,8 +221,8 @@ def _error_from_stderr(command: str, stderr: str, token: str | None) -> Reposito
         )
     if REDIRECT_PATTERN.search(stderr):
         return RepositoryFailed(
-            "The repository has moved: its host redirects git to another address. Change the project's repository URL, "
-            "for example with: copydesk project set PROJECT repository=ADDRESS"
+            "The repository's host redirects git to another address. If the repository was moved or renamed, change "
+            "the project's repository URL, for example with: copydesk project set PROJECT repository=ADDRESS"
         )
     lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith(IGNORED_LINE_PREFIXES)]
     message = re.sub(r"^(fatal|error|remote): ", "", " ".join(lines[-3:])).strip()

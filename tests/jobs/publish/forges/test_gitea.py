@@ -83,7 +83,7 @@ def test_write_permission_is_known_on_every_version(desk: ForgeBench) -> None:
 @pytest.mark.parametrize("desk", [OLDEST_GITEA], indirect=True)
 def test_write_permission_that_an_old_organization_hides_is_refused_with_the_reason(desk: ForgeBench) -> None:
     desk.fake.organizations["acme"] = []
-    with pytest.raises(ForgeRefused, match=r"check who has write access.*1\.17"):
+    with pytest.raises(ForgeRefused, match=r"who has write access.*Update Gitea to 1\.17"):
         desk.forge.can_write("rosa")
 
 

@@ -162,12 +162,7 @@ class Gitea(RestForge):
                 if refusal.status != 403:
                     raise
         if self._is_in_organization():
-            raise ForgeRefused(
-                f"{self.http.host} only lets administrators of {self.repository} check who has write access. Make "
-                "the token's owner an administrator so that Copydesk can respond to comments. Gitea before "
-                f"{_format_version(PERMISSIONS_SINCE)} cannot check it at all.",
-                status=403,
-            )
+            raise self._refuse_unknown_permission()
         writers = self.http.request(list[GiteaUser], "GET", f"{self._path}/assignees")
         return any(writer.login.casefold() == user.casefold() for writer in writers)
 
@@ -219,6 +214,14 @@ class Gitea(RestForge):
         if team and not self._is_in_organization():
             return f"{self.repository} does not belong to an organization, and only organizations have teams."
         return f"{self.http.host} accepted the request but added no one."
+
+    def _refuse_unknown_permission(self) -> ForgeRefused:
+        problem = f"{self.http.host} only lets administrators of {self.repository} check who has write access."
+        solution = "Make the token's owner an administrator"
+        if self.version.numbers is not None and not self.version.offers(PERMISSIONS_SINCE):
+            problem = f"{self.http.host} cannot say who has write access to {self.repository}."
+            solution = f"Update Gitea to {_format_version(PERMISSIONS_SINCE)} or later"
+        return ForgeRefused(f"{problem} {solution} so that Copydesk can respond to comments.", status=403)
 
     def _is_in_organization(self) -> bool:
         """Returns whether the owner is an organization. Asks for teams, because `/orgs` needs one more scope."""
