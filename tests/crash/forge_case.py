@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import make_url
 
 from tests.crash.harness import FILES_BEFORE, TIMEOUT_SECONDS, CrashCase, open_new_desk, wait_until
+from tests.jobs.publish.forges.extra_calls import forge_kind
 from tests.jobs.publish.forges.stage import create_project, fake_forge, watch_calls
 from tests.support.repositories import list_branches
 
@@ -23,10 +24,19 @@ OPENING_CALLS = {
     "gitlab": ("look", "open", "label?", "label", "reviewer?", "reviewer", "look again"),
     "gitea": ("look", "look by base", "open", "label?", "label", "reviewer", "look again", "look again by base"),
     "forgejo": ("look", "look by base", "open", "label?", "label", "reviewer", "look again", "look again by base"),
+    "gitea-1.16": ("look", "look at closed", "open", "label?", "label", "reviewer", "look again", "and at closed"),
 }
 """The API calls of a first run, in order."""
-UPDATING_CALLS = {kind: (*(call for call in calls if call in ("look", "look by base")), "update")
-            for kind, calls in OPENING_CALLS.items()}  # fmt: skip
+LOOKING_CALLS = ("look", "look by base", "look at closed")
+UPDATING_CALLS = {
+    kind: (
+        *(["closed?"] if forge_kind(kind) in ("gitea", "forgejo") else []),  # before the push
+        *(call for call in calls if call in LOOKING_CALLS),
+        "update",
+    )
+    for kind, calls in OPENING_CALLS.items()
+}
+"""The API calls of a follow-up, in order."""
 PROMPT_HEADING = "**Request**"
 """Appears once per run in the text of a pull request."""
 LIST_CALL_PATTERN = re.compile(r"^GET \S+/(pulls|merge_requests)\b")

@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from copydesk.jobs.job import COMPLETED, FAILED, Reason
 from tests.crash.forge_case import CALL_MOMENTS, OPENING_CALLS, UPDATING_CALLS, ForgeCrashCase, open_forge_case
 from tests.crash.harness import FILES_AFTER_FOLLOW_UP, KILL_COMMANDS, write_killing_git
+from tests.support.forges.state import list_pull_commits
 
 KILL_POINTS = (
     *(f"pin:{moment}" for moment in ("middle", "acted", "recorded")),
@@ -21,11 +23,13 @@ FOLLOW_UP_KILL_POINTS = ("pin:recorded", "push:before", "push:acted", "open:befo
 KILL_POINT_PAIRS = ("push:acted, open:acted", "open:acted, open:acted", "open:acted, open:inside")
 
 
-def for_each_forge(points: Collection[str], *, default: Collection[str] = ()) -> list[Any]:
+def for_each_forge(
+    points: Collection[str], *, default: Collection[str] = (), default_kinds: Collection[str] = tuple(OPENING_CALLS)
+) -> list[Any]:
     """Parametrizes by forge and point: all with --all, few by default."""
     assert set(default) <= set(points)
     return [
-        pytest.param(kind, point, marks=() if point in default else pytest.mark.drill)
+        pytest.param(kind, point, marks=() if point in default and kind in default_kinds else pytest.mark.drill)
         for kind in OPENING_CALLS
         for point in points
     ]
@@ -101,6 +105,26 @@ class ForgeCrashSuite:
         case_with_message.crash()
         case_with_message.recover()
         case_with_message.check_published(commits=2, files=FILES_AFTER_FOLLOW_UP)
+
+    @pytest.mark.parametrize(
+        ("kind", "point"),
+        for_each_forge(
+            ("push:before", "push:acted", "open:before"), default=("push:before",), default_kinds=("gitea",)
+        ),
+    )
+    def test_a_follow_up_on_a_merged_pull_request_is_completed_only_if_the_merge_has_its_work(
+        self, case_with_message: ForgeCrashCase, point: str
+    ) -> None:
+        """A person merges the pull request between the crash and the next worker."""
+        case = case_with_message
+        case.crash(point)
+        case.fake.merge(1)
+        case.recover()
+        (pull,) = case.fake.pulls
+        has_work = case.head in [str(commit.id) for commit in list_pull_commits(pull)]
+        assert has_work == (point != "push:before")
+        expected = (COMPLETED, None) if has_work else (FAILED, Reason.PUBLISH_REFUSED)
+        assert (case.job.status, case.job.reason) == expected, case.job.message
 
     @pytest.mark.parametrize(("kind", "points"), for_each_forge(KILL_POINT_PAIRS))
     def test_a_third_worker_finishes_when_the_second_is_killed_as_well(self, case: ForgeCrashCase, points: str) -> None:

@@ -70,6 +70,7 @@ def test_pull_request_can_be_opened_updated_and_merged(fake: gitea) -> None:
 
 
 def test_repository_and_people_match_the_published_schema(fake: gitea) -> None:
+    fake.add_token(TOKEN, scopes=frozenset({"write:repository", "read:user"}))
     client = connect_gitea(fake)
     fake.add_user("reader", access="read")
     fake.add_user("owner", access="admin")

@@ -20,6 +20,7 @@ from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, Phase, Reas
 from copydesk.jobs.projects.repository_warnings import describe_missing_folder
 from copydesk.jobs.publish.forge_retry import retry_while_unavailable
 from copydesk.jobs.publish.forges.forge import Forge
+from copydesk.jobs.publish.forges.pull_requests import reopen_before_push
 from copydesk.jobs.publish.git.commit import CommitResult, Publisher
 from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.publish.guard import publish_guard
@@ -238,6 +239,8 @@ class RunWorkflow:
         def push() -> None:
             publisher.recreate_if_missing(committed)
             self._check_still_active()
+            if pinned.head not in (None, committed.commit):  # the push updates an existing branch
+                self._reopen_before_push()
             self.mirror.push(committed.commit, self.job.branch, expected=pinned.head)
 
         with self.journal.step("push", str) as step:
@@ -245,6 +248,11 @@ class RunWorkflow:
                 self._with_retries(push)
                 pushed = NewEvent(EventKind.PUSHED, {"branch": self.job.branch, "commit": committed.commit})
                 step.save(committed.commit, events=[pushed])
+
+    def _reopen_before_push(self) -> None:
+        if self.forge is not None and self.job.pr_link is not None:
+            requested_at = self.attempt.claim.created_at
+            reopen_before_push(self.forge, self.job.pr_link, self.job.branch, requested_at, self._check_still_active)
 
     def _open_pull_request(
         self,

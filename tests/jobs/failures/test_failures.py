@@ -158,6 +158,12 @@ def test_a_base_that_was_deleted_before_the_opening_fails_the_job(desk: Desk, fa
 # The job's branch, and its pull request.
 
 
+def is_pull_complete(bench: Any, job: Job) -> bool:
+    """Returns whether the pull request has the newest commit of the job's branch."""
+    bench.pull.update_heads()
+    return bool(bench.pull.sha == list_branches(bench.pull.repository.folder)[job.branch])
+
+
 def test_branch_deleted_between_runs_is_recreated_for_its_pull_request(desk: Desk, fake: Any) -> None:
     with start_failure_bench(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
         job = bench.run_job()
@@ -166,6 +172,7 @@ def test_branch_deleted_between_runs_is_recreated_for_its_pull_request(desk: Des
             bench.pull.closed -= timedelta(minutes=1)
         again = bench.run_follow_up(job)
         assert (again.status, again.pr_link, bench.pull.state) == (COMPLETED, job.pr_link, "open"), again.message
+        assert is_pull_complete(bench, job) or "shows only the commits" in (again.message or "")
     assert read_file_on_branch(fake, job.branch, "docs/other.md") == b"# Another\n"
 
 
@@ -198,6 +205,18 @@ def test_pull_request_closed_during_a_run_stays_closed_until_the_next_message(de
         bench.pull.closed -= timedelta(minutes=1)
         third = bench.run_follow_up(job, "Open it again: heading too.")
         assert (third.pr_link, bench.pull.state) == (job.pr_link, "open"), third.message
+        assert is_pull_complete(bench, job) or "shows only the commits" in (third.message or "")
+
+
+def test_follow_up_on_a_closed_pull_request_is_in_the_reopened_one(desk: Desk, fake: Any) -> None:
+    with start_failure_bench(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
+        job = bench.run_job()
+        fake.close(1)
+        bench.pull.closed -= timedelta(minutes=1)
+        again = bench.run_follow_up(job)
+        assert (again.status, again.pr_link, bench.pull.state) == (COMPLETED, job.pr_link, "open"), again.message
+        assert is_pull_complete(bench, job)
+        assert "shows only the commits" not in (again.message or "")
 
 
 def test_webhook_of_a_closed_pull_request_ends_the_run(desk: Desk, github: Any) -> None:

@@ -37,7 +37,9 @@ class FakeForge(ForgeWorld):
     """Whether a redelivered webhook gets a new delivery id."""
     routes: ClassVar[list[Route]] = []
 
-    def __init__(self, folder: Path, repository: str = "acme/docs", **about: Any) -> None:
+    def __init__(self, folder: Path, repository: str = "acme/docs", *, base_path: str = "", **about: Any) -> None:
+        self.base_path = base_path
+        """The path below which the forge is served, such as `/forge`."""
         self.requests: list[Request] = []
         self.violations: list[str] = []
         self.broken: list[str] = []
@@ -71,7 +73,7 @@ class FakeForge(ForgeWorld):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"http://127.0.0.1:{self._server.server_port}{self.base_path}"
 
     @property
     def api(self) -> str:

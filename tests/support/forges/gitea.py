@@ -1,18 +1,22 @@
-"""A fake Gitea or Forgejo, checked against the schema in pyforgejo."""
+"""A fake Gitea or Forgejo of a given version, checked against the schema in pyforgejo and against Gitea's own."""
 
 import hashlib
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
 
 from tests.support.forges import gitea_published as published
+from tests.support.forges import gitea_versions as versions
 from tests.support.forges.base import FakeForge, RawResponse
-from tests.support.forges.calls import Call, CallRefused, Reply, build_link_header, paginate, route
+from tests.support.forges.calls import Call, CallRefused, Reply, Route, build_link_header, paginate, route
 from tests.support.forges.faults import Fault
 from tests.support.forges.gitea_shapes import GiteaShapes, Json
+from tests.support.forges.gitea_swagger import find_request_problems
 from tests.support.forges.schema import Operation
-from tests.support.forges.state import Comment, Pull, Repository, Token, User, now
+from tests.support.forges.state import Comment, Pull, Repository, Token, User, list_pull_commits, now
 from tests.support.forges.webhooks import Delivery, Hook
 
 REPO, PULL, ISSUE = "/repos/{owner}/{repo}", "/repos/{owner}/{repo}/pulls", "/repos/{owner}/{repo}/issues"
@@ -21,40 +25,85 @@ READ_ISSUES, WRITE_ISSUES = ("read:issue", "write:issue"), ("write:issue",)
 READ_USER = ("read:user", "write:user")
 COMMENT_EVENT_TYPES = {"comment": "pull_request_comment", "review_comment": "pull_request_review_comment"}
 """Values of X-Gitea-Event-Type; X-Gitea-Event is coarser."""
+MAX_RESPONSE_ITEMS = 50
+"""The server's default limit on the items of a page, whatever the caller asks for."""
 
 
 class Gitea(FakeForge):
     kind, prefix = "Gitea", "/api/v1"
-    all_scopes = frozenset({"write:repository", "write:issue", "read:user"})
+    all_scopes = frozenset({"write:repository", "write:issue"})
+    """The least that our documentation asks for."""
     read_scopes, push_scopes = READ, WRITE
     new_id_again = True
+    checks_requests: ClassVar[bool] = False
+    """Whether requests must be among those that our adapter sends, with the fields that every version knows."""
     headers: tuple[str, ...] = ("Gitea", "Gogs", "GitHub")
     """The prefixes of webhook headers."""
+    newest_version: ClassVar[str] = versions.GITEA_VERSIONS["gitea-1.24"]
+
+    def __init__(
+        self, folder: Path, repository: str = "acme/docs", *, version: str | None = None, **about: Any
+    ) -> None:
+        self.version_text = version or self.newest_version
+        """As `/version` returns it; a server built from source may return a text without numbers."""
+        self.version = versions.parse_version(self.version_text if self.version_text[0].isdigit() else "1.24")
+        self.pre_receive_refusal = versions.build_refusal_script(self.kind, self.version)
+        self.organizations: dict[str, list[str]] = {}
+        """The teams of each organization. The other owners of repositories are people, who have no teams."""
+        self.requested_teams: dict[int, list[str]] = {}
+        super().__init__(folder, repository, **about)
 
     @property
     def shapes(self) -> GiteaShapes:
-        return GiteaShapes(self.url)
+        return GiteaShapes(self.url, self.version)
 
     def operation(self, name: str, call: Call) -> Operation:
         matched_route = next(one for one in self.routes if one.operation == name)
-        return published.operation(name, matched_route.method, matched_route.path)
+        described = published.operation(name, matched_route.method, matched_route.path)
+        return replace(described, complete_models=self._complete_models)
+
+    @property
+    def _complete_models(self) -> Mapping[Any, frozenset[str]]:
+        return published.list_complete_fields(versions.list_absent_pull_fields(self.version))
+
+    def _route(self, call: Call) -> Route:
+        """Refuses a route that this version lacks: the adapter must know."""
+        matched_route = super()._route(call)
+        if self.version < versions.ROUTES_SINCE.get(matched_route.operation, (0, 0)):
+            self.violations.append(f"{call.method} {call.path}: not in version {self.version_text}")
+            raise CallRefused(404, None)
+        return matched_route
+
+    def _read(self, call: Call, operation: Operation, body: bytes) -> None:
+        super()._read(call, operation, body)
+        if self.checks_requests:
+            problems = find_request_problems(operation.line, call.query, call.body, self.version)
+            self.violations += [f"{call.method} {call.path}: {problem}" for problem in problems]
 
     def read_token(self, call: Call) -> str | None:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
         return value if scheme.lower() in ("token", "bearer") else None
 
     def authenticate(self, call: Call) -> Token | None:
-        if self.read_token(call) is None and call.method == "GET" and call.path != "/user":
-            return None
-        return super().authenticate(call)
+        token = self.tokens.get(self.read_token(call) or "")
+        if token is not None and token.alive:
+            return token
+        if self.read_token(call) is not None and self.version >= versions.REFUSES_UNKNOWN_TOKENS_SINCE:
+            raise self._refuse(401, "user does not exist [uid: 0, name: ]")
+        if call.method != "GET" or call.path == "/user":
+            raise self._refuse(401, "token is required")
+        return None
+
+    def effective_scopes(self, token: Token) -> frozenset[str]:
+        return token.scopes if self.version >= versions.SCOPES_SINCE else self.all_scopes
 
     def find_repository_name(self, call: Call) -> str | None:
         return f"{call.params['owner']}/{call.params['repo']}" if "repo" in call.params else None
 
     def redirect_to_renamed(self, call: Call, repository: Repository) -> CallRefused:
         rest = call.path.split("/", 4)[4:]
-        target = "/".join([f"{self.api}/repos/{repository.path}", *rest])
-        return CallRefused(301, self._error_data("Moved."), {"Location": target})
+        target = "/".join([f"{self.base_path}{self.prefix}/repos/{repository.path}", *rest])
+        return CallRefused(versions.redirect_status(self.version), self._error_data("Moved."), {"Location": target})
 
     def refusal(self, status: int, why: str = "", details: list[str] | None = None) -> CallRefused:
         details_text = " ".join(one for one in details or [])
@@ -64,6 +113,7 @@ class Gitea(FakeForge):
             "scope": f"token does not have at least one of required scope(s), required=[{details_text}]",
             "request": json.dumps([{"fieldNames": [one.partition(":")[0]], "message": one} for one in details or []]),
             "archived": "repo is archived",
+            "person": "repo is not owned by an organization",
         }
         plain = {401: "invalid username, password or token", 404: "The target couldn't be found."}
         real = 423 if why == "archived" else status
@@ -80,13 +130,15 @@ class Gitea(FakeForge):
         headers = [("Content-Type", "text/plain"), ("Retry-After", str(int(fault.seconds)))]
         return 429, headers, b"Too Many Requests\n"
 
-    def paginate_reply(self, call: Call, items: list[Json]) -> Reply:
+    def paginate_reply(self, call: Call, items: list[Json], *, with_links: bool = True) -> Reply:
+        """Returns a page with the Link header, which only lists of pull requests and their commits have."""
+        limit = min(int(call.query.get("limit", MAX_RESPONSE_ITEMS)), MAX_RESPONSE_ITEMS)
+        call.query["limit"] = str(limit)
         page_items, number, pages = paginate(call, items, size="limit")
-        return Reply(
-            200,
-            page_items,
-            {"X-Total-Count": str(len(items)), "Link": build_link_header(self.api, call, number, pages)},
-        )
+        headers = {"X-Total-Count": str(len(items))}
+        if with_links:
+            headers["Link"] = build_link_header(self.api, call, number, pages)
+        return Reply(200, page_items, headers)
 
     def find_requested_pull(self, call: Call) -> Pull:
         pull = call.repository.find(int(call.params["index"]))
@@ -94,7 +146,11 @@ class Gitea(FakeForge):
             raise self.refusal(404)
         return pull
 
-    # The repository and people.
+    # The server, the repository and people.
+
+    @route("GET", "/version", "miscellaneous.get_version")
+    def get_version(self, call: Call) -> Reply:
+        return Reply(200, {"version": self.version_text})
 
     @route("GET", REPO, "repository.repo_get", needs=READ)
     def get_repository(self, call: Call) -> Reply:
@@ -126,6 +182,8 @@ class Gitea(FakeForge):
         """Lists pull requests; there is no filter by branch."""
         state = call.query.get("state", "open")
         pulls = [pull for pull in self.visible_pulls(call.repository.pulls) if state in (pull.state, "all")]
+        if call.query.get("sort") == "recentupdate":
+            pulls.sort(key=lambda pull: pull.updated, reverse=True)
         return self.paginate_reply(call, [self.shapes.pull(pull) for pull in pulls])
 
     @route("POST", PULL, "repository.repo_create_pull_request", needs=WRITE)
@@ -161,7 +219,7 @@ class Gitea(FakeForge):
 
     @route("PATCH", PULL + "/{index:int}", "repository.repo_edit_pull_request", needs=WRITE)
     def edit_pull(self, call: Call) -> Reply:
-        """Answers 201, as Gitea and Forgejo do."""
+        """Answers 201. A pull request that is reopened here does not get the commits that were pushed meanwhile."""
         pull, body = self.find_requested_pull(call), call.body or {}
         to = body.get("state") or pull.state
         if pull.author is not call.user and not call.user.may("write"):
@@ -177,6 +235,7 @@ class Gitea(FakeForge):
         if body.get("labels") is not None:
             pull.labels = self._resolve_label_names(pull.repository, body["labels"])
         if to != pull.state:
+            pull.is_outdated = to == "open"
             self.set_pull_state(pull, to, call.user, "reopened" if to == "open" else "closed")
         return Reply(201, self.shapes.pull(pull))
 
@@ -184,6 +243,7 @@ class Gitea(FakeForge):
         "POST", PULL + "/{index:int}/requested_reviewers", "repository.repo_create_pull_review_requests", needs=WRITE
     )
     def request_reviewers(self, call: Call) -> Reply:
+        """Adds reviewers. Returns only the new ones, and ignores teams in a person's repository."""
         pull, reviewers = self.find_requested_pull(call), []
         for login in (call.body or {}).get("reviewers") or []:
             user = self.users.get(login)
@@ -193,8 +253,41 @@ class Gitea(FakeForge):
                 message = "poster of pr can't be reviewer" if user is pull.author else "Reviewer can't read"
                 raise self._refuse(422, f"{message} [user_id: {user.id}, repo_id: {pull.repository.id}]")
             reviewers.append(user)
-        pull.reviewers += [user for user in reviewers if user not in pull.reviewers]
-        return Reply(201, [self.shapes.review_request(pull, user) for user in reviewers])
+        added = [user for user in reviewers if user not in pull.reviewers]
+        pull.reviewers += added
+        shapes = [self.shapes.review_request(pull, user) for user in added]
+        return Reply(
+            201, shapes + [self.shapes.team_review_request(pull, team) for team in self._add_teams(call, pull)]
+        )
+
+    def _add_teams(self, call: Call, pull: Pull) -> list[str]:
+        """Returns the teams that were added; those that were requested before, or of a person, are left out."""
+        teams = self.organizations.get(call.repository.owner)
+        requested = self.requested_teams.setdefault(pull.number, [])
+        added = []
+        for team in (call.body or {}).get("team_reviewers") or [] if teams is not None else []:
+            if team not in (teams or []):
+                raise self._refuse(404, f"Team '{team}' not exist")
+            if team not in requested:
+                added.append(team)
+        requested += added
+        return added
+
+    @route("GET", PULL + "/{index:int}/reviews", "repository.repo_list_pull_reviews", needs=READ)
+    def list_reviews(self, call: Call) -> Reply:
+        pull = self.find_requested_pull(call)
+        reviews = [self.shapes.review_request(pull, user) for user in pull.reviewers]
+        teams = self.requested_teams.get(pull.number, [])
+        reviews += [self.shapes.team_review_request(pull, team) for team in teams]
+        return self.paginate_reply(call, reviews, with_links=False)
+
+    @route("GET", PULL + "/{index:int}/commits", "repository.repo_get_pull_request_commits", needs=READ)
+    def list_commits(self, call: Call) -> Reply:
+        """Returns the pull request's own commits: later pushes to the branch of a merged one are not among them."""
+        pull = self.find_requested_pull(call)
+        pull.update_heads()
+        commits = [self.shapes.commit(pull.repository, commit) for commit in list_pull_commits(pull)]
+        return self.paginate_reply(call, commits)
 
     @route("GET", PULL + "/{base}/{head:rest}", "repository.repo_get_pull_request_by_base_head", needs=READ)
     def find_pull(self, call: Call) -> Reply:
@@ -206,6 +299,10 @@ class Gitea(FakeForge):
         raise self.refusal(404)
 
     # Issue features of a pull request.
+
+    @route("GET", ISSUE + "/{index:int}", "issue.get_issue", needs=READ_ISSUES)
+    def get_issue(self, call: Call) -> Reply:
+        return Reply(200, self.shapes.issue(self.find_requested_pull(call)))
 
     @route("GET", ISSUE + "/{index:int}/comments", "issue.get_comments", needs=READ_ISSUES)
     def list_comments(self, call: Call) -> Reply:
@@ -220,7 +317,8 @@ class Gitea(FakeForge):
 
     @route("GET", REPO + "/labels", "issue.list_labels", needs=READ_ISSUES)
     def list_labels(self, call: Call) -> Reply:
-        return self.paginate_reply(call, [self.shapes.label(call.repository, name) for name in call.repository.labels])
+        labels = [self.shapes.label(call.repository, name) for name in call.repository.labels]
+        return self.paginate_reply(call, labels, with_links=False)
 
     @route("POST", REPO + "/labels", "issue.create_label", needs=WRITE_ISSUES, level="write")
     def create_label(self, call: Call) -> Reply:
@@ -241,6 +339,10 @@ class Gitea(FakeForge):
 
     # Webhooks.
 
+    @property
+    def _check_options(self) -> dict[str, Any]:
+        return {**published.CHECK_OPTIONS, "complete_models": self._complete_models}
+
     def announce_event(self, event: str, pull: Pull, who: User, comment: Comment | None) -> None:
         if not self.webhooks.hooks:
             return
@@ -257,14 +359,14 @@ class Gitea(FakeForge):
                 event,
                 published.IssueCommentPayload,
                 {"action": "created", **comment_payload, **about},
-                **published.CHECK_OPTIONS,
+                **self._check_options,
             )
             return
         review = {"type": COMMENT_EVENT_TYPES["review_comment"], "content": comment.body} if comment else None
         action = "reviewed" if comment else "closed" if event == "merged" else event
         rest = {"requested_reviewer": about["sender"] if comment else None, "commit_id": "", "review": review}
         payload = {"action": action, "number": pull.number, **about, **rest}
-        self.publish(event, published.PullRequestPayload, payload, **published.CHECK_OPTIONS)
+        self.publish(event, published.PullRequestPayload, payload, **self._check_options)
 
     def sign(self, delivery: Delivery, hook: Hook) -> Mapping[str, str]:
         key = hook.secret.encode()
@@ -284,4 +386,5 @@ class Gitea(FakeForge):
 
 class Forgejo(Gitea):
     kind = "Forgejo"
+    newest_version = versions.FORGEJO_VERSIONS["forgejo-12"]
     headers = ("Forgejo", *Gitea.headers)

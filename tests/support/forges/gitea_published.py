@@ -28,6 +28,11 @@ COMPLETE_FIELDS: dict[type[BaseModel], frozenset[str]] = {
 CHECK_OPTIONS: dict[str, Any] = {"open_models": False, "complete_models": COMPLETE_FIELDS}
 
 
+def list_complete_fields(absent_pull_fields: frozenset[str]) -> dict[type[BaseModel], frozenset[str]]:
+    """Returns COMPLETE_FIELDS for a server whose pull requests lack some fields."""
+    return {**COMPLETE_FIELDS, PullRequest: COMPLETE_FIELDS[PullRequest] | absent_pull_fields}
+
+
 class ApiError(BaseModel):
     model_config = ConfigDict(extra="forbid")
     message: str

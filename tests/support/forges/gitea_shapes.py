@@ -3,6 +3,9 @@
 from datetime import datetime
 from typing import Any
 
+import pygit2
+
+from tests.support.forges.gitea_versions import CLOSED_AT_SINCE, Version, list_absent_pull_fields
 from tests.support.forges.state import Comment, Pull, Repository, User
 
 Json = dict[str, Any]
@@ -25,8 +28,8 @@ def format_time(time: datetime | None) -> str | None:
 
 
 class GiteaShapes:
-    def __init__(self, web: str) -> None:
-        self.web, self.api = web, f"{web}/api/v1"
+    def __init__(self, web: str, version: Version) -> None:
+        self.web, self.api, self.version = web, f"{web}/api/v1", version
 
     def user(self, user: User) -> Json:
         return {
@@ -79,7 +82,7 @@ class GiteaShapes:
             "default_update_style": "merge",
             "object_format_name": "sha1",
             "topics": [],
-            **({"permissions": {name: user.may(level) for name, level in rights.items()}} if user else {}),
+            "permissions": {name: user.may(level) if user else name == "pull" for name, level in rights.items()},
         }
 
     def label(self, repository: Repository, name: str) -> Json:
@@ -97,7 +100,7 @@ class GiteaShapes:
         pull.update_heads()
         page = f"{self.web}/{pull.repository.path}/pulls/{pull.number}"
         _, additions, deletions, files = pull.size()
-        return {
+        fields = {
             "id": pull.id,
             "url": page,
             "number": pull.number,
@@ -125,13 +128,21 @@ class GiteaShapes:
             "merged_by": self.user(pull.merged_by) if pull.merged_by else None,
             "allow_maintainer_edit": False,
             "base": self.branch_ref(pull.repository, pull.base, pull.base_sha),
-            "head": self.branch_ref(pull.repository, pull.head, pull.sha),
+            "head": self.head_ref(pull),
             "merge_base": pull.base_sha,
             "created_at": format_time(pull.created),
             "updated_at": format_time(pull.updated),
-            "closed_at": format_time(pull.closed),
+            "closed_at": format_time(pull.closed) if self.version >= CLOSED_AT_SINCE else None,
             "pin_order": 0,
         }
+        absent = list_absent_pull_fields(self.version)
+        return {name: value for name, value in fields.items() if name not in absent}
+
+    def head_ref(self, pull: Pull) -> Json:
+        """Returns the branch as it is now, also of a merged pull request; only the label has a deleted one's name."""
+        heads = pull.repository.heads()
+        sha, ref = heads.get(pull.head, pull.sha), pull.head if pull.head in heads else f"refs/pull/{pull.number}/head"
+        return {**self.branch_ref(pull.repository, pull.head, sha), "ref": ref}
 
     def branch_ref(self, repository: Repository, branch: str, sha: str) -> Json:
         repository_data = self.repository(repository)
@@ -170,6 +181,34 @@ class GiteaShapes:
             "pull_request_url": page,
         }
 
+    def team_review_request(self, pull: Pull, team: str) -> Json:
+        about = {"id": 1, "name": team, "permission": "write", "description": "", "includes_all_repositories": False}
+        details: Json = {"can_create_org_repo": False, "organization": None, "units": [], "units_map": {}}
+        return {**self.review_request(pull, User(0, "")), "user": None, "team": {**about, **details}}
+
+    def commit(self, repository: Repository, commit: pygit2.Commit) -> Json:
+        page, when = f"{self.api}/repos/{repository.path}/git/commits/{commit.id}", "2024-01-01T00:00:00Z"
+        person = {"name": commit.author.name, "email": commit.author.email, "date": when}
+        return {
+            "sha": str(commit.id),
+            "url": page,
+            "html_url": f"{self.web}/{repository.path}/commit/{commit.id}",
+            "created": when,
+            "author": None,
+            "committer": None,
+            "commit": {
+                "url": page,
+                "message": commit.message,
+                "author": person,
+                "committer": person,
+                "tree": {"sha": str(commit.tree_id), "url": page, "created": when},
+                "verification": None,
+            },
+            "parents": [{"sha": str(parent), "url": page, "created": NEVER} for parent in commit.parent_ids],
+            "files": [],
+            "stats": None,
+        }
+
     def issue(self, pull: Pull) -> Json:
         """Returns a pull request in its form as an issue."""
         pull_data, repository = self.pull(pull), pull.repository
@@ -177,10 +216,12 @@ class GiteaShapes:
             "id number user title body labels milestone assignee assignees state is_locked comments due_date html_url"
         )
         about = {"id": repository.id, "name": repository.name, "owner": repository.owner, "full_name": repository.path}
-        meta = {name: pull_data[name] for name in ("merged", "merged_at", "draft", "html_url")}
+        meta = {name: pull_data[name] for name in ("merged", "merged_at", "draft", "html_url") if name in pull_data}
         return {
             **{name: pull_data[name] for name in same.split()},
-            **{name: pull_data[name] for name in ("created_at", "updated_at", "closed_at", "pin_order")},
+            **{name: pull_data[name] for name in ("created_at", "updated_at")},
+            "closed_at": format_time(pull.closed),
+            "pin_order": 0,
             "url": f"{self.api}/repos/{repository.path}/issues/{pull.number}",
             "original_author": "",
             "original_author_id": 0,

@@ -48,6 +48,10 @@ class ForgeHandler(GitHandler):
             time.sleep(slow.seconds)
         fault = forge.faults.take(line)
         self._is_answer_lost = fault is not None and fault.kind == "lose"
+        if not self.path.startswith(f"{forge.base_path}/"):
+            self._send(404, [("Content-Type", "text/html")], b"<!DOCTYPE html>\n<title>Another site</title>\n")
+            return
+        self.path = self.path.removeprefix(forge.base_path)
         if fault is None or self._is_answer_lost:
             self._serve_git() if GIT_PATH_PATTERN.match(urlsplit(self.path).path) else self._serve_api()
         elif fault.kind == "cut":

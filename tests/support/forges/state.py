@@ -148,6 +148,8 @@ class Pull:
     closed: datetime | None = None
     unlisted: int = 0
     """The number of lists that will still leave it out."""
+    is_outdated: bool = False
+    """Whether it keeps its commits until the next push, because it was reopened by the API of a forge that does so."""
 
     @property
     def merged(self) -> bool:
@@ -155,7 +157,7 @@ class Pull:
 
     def update_heads(self) -> None:
         """Updates an open pull request to the heads of its branches."""
-        if self.state == "open":
+        if self.state == "open" and not self.merged and not self.is_outdated:
             heads = self.repository.heads()
             self.sha = heads.get(self.head, self.sha)
             self.base_sha = heads.get(self.base, self.base_sha)
@@ -187,3 +189,12 @@ def count_commits_ahead(folder: Path, head: str, base: str) -> int:
     """Counts the commits of the head that the base lacks; both are commit ids."""
     counts = pygit2.Repository(str(folder)).ahead_behind(pygit2.Oid(hex=head), pygit2.Oid(hex=base))
     return counts[0]
+
+
+def list_pull_commits(pull: Pull) -> list[pygit2.Commit]:
+    """Lists the pull request's own commits, newest first."""
+    repository = pygit2.Repository(str(pull.repository.folder))
+    start = repository.merge_base(pygit2.Oid(hex=pull.base_sha), pygit2.Oid(hex=pull.sha))
+    walker = repository.walk(pull.sha)
+    walker.hide(start)
+    return list(walker)

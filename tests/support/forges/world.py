@@ -17,8 +17,9 @@ from tests.support.repositories import commit, list_branches, make_repository
 
 PRE_RECEIVE_HOOK = """#!/bin/sh
 while read -r old new ref; do
+  branch="${ref#refs/heads/}"
   while read -r pattern; do
-    case "${ref#refs/heads/}" in $pattern) echo "error: Protected branch update failed for $ref." >&2; exit 1 ;; esac
+    case "$branch" in $pattern) {refusal}; exit 1 ;; esac
   done < protected
 done
 """
@@ -31,6 +32,8 @@ class ForgeWorld(ABC):
     all_scopes: ClassVar[frozenset[str]]
     closes_on_delete: ClassVar[bool] = True
     """Whether deleting its branch closes a pull request."""
+    pre_receive_refusal: str = 'echo "error: Protected branch update failed for $ref." >&2'
+    """Shell commands that print why a push to a protected branch is refused."""
 
     def __init__(self, folder: Path, repository: str = "acme/docs", **about: Any) -> None:
         self.root = folder
@@ -56,7 +59,7 @@ class ForgeWorld(ABC):
             make_repository(folder, {"README.md": b"# Documentation\n"}, branch)
         hook = folder / "hooks" / "pre-receive"
         hook.parent.mkdir(exist_ok=True)
-        hook.write_text(PRE_RECEIVE_HOOK)
+        hook.write_text(PRE_RECEIVE_HOOK.replace("{refusal}", self.pre_receive_refusal))
         hook.chmod(0o755)
         repository = self.repositories[path] = Repository(self.new_id(), path, folder, **about)
         return repository
@@ -190,6 +193,8 @@ class ForgeWorld(ABC):
         if calls or seconds:
             repository.lagging[branch] = Lag(old, calls, time.monotonic() + seconds)
         pull = repository.open_pull(branch)
+        if pull and old is not None and not is_deleted:
+            pull.is_outdated = False
         if is_deleted and pull and self.closes_on_delete:
             self.set_pull_state(pull, "closed", self._get_or_add_user("maintainer"), "closed")
 

@@ -196,6 +196,41 @@ def test_empty_or_too_long_comment_gets_an_explanation(place: WebhookProject, te
     assert place.prompts() == []
 
 
+def replace_repository(place: WebhookProject) -> None:
+    """Gives the job's number to a pull request of another branch, as in a repository that was created again."""
+    place.fake.commit("other", {"docs/other.md": b"# Other\n"})
+    place.fake.pull(1).head = "other"
+    place.fake.pull(1).update_heads()
+
+
+def test_events_of_a_pull_request_that_has_the_jobs_number_by_chance_are_ignored(place: WebhookProject) -> None:
+    replace_repository(place)
+    place.comment("@copydesk please shorten the guide.")
+    place.fake.merge(1)
+    assert set(place.statuses()) == {202}
+    assert place.prompts() == []
+    assert place.job().status is Status.COMPLETED
+    assert len(place.fake.pull(1).comments) == 1
+
+
+def test_poll_ignores_a_pull_request_that_has_the_jobs_number_by_chance(place: WebhookProject) -> None:
+    place.fake.webhooks.hooks.clear()
+    replace_repository(place)
+    place.fake.close(1)
+    desk = place.service.desk
+    archive_closed_pulls(desk.database, [place.project], desk.secrets)
+    assert place.job().status is Status.COMPLETED
+
+
+def test_merge_is_noticed_after_the_branch_was_deleted(place: WebhookProject) -> None:
+    place.fake.webhooks.hooks.clear()
+    place.fake.merge(1)
+    place.fake.delete_branch(place.job().branch)
+    desk = place.service.desk
+    archive_closed_pulls(desk.database, [place.project], desk.secrets)
+    assert place.job().status is Status.ARCHIVED
+
+
 def test_pull_request_without_a_job_is_ignored(place: WebhookProject) -> None:
     place.fake.commit("other", {"docs/other.md": b"# Other\n"})
     author = place.fake.users["copydesk"]

@@ -64,6 +64,10 @@ class Forge(Protocol):
     def repository(self) -> str:
         """`owner/name` from the project's URL."""
 
+    @property
+    def ignores_pushes_while_closed(self) -> bool:
+        """Whether a pull request lacks the commits that were pushed while it was closed, even after it is reopened."""
+
     def find_pulls(self, branch: str, base: str) -> list[PullRequest]:
         """Returns the pull requests from this branch, in any state, oldest first. Excludes those from forks."""
 
@@ -79,6 +83,9 @@ class Forge(Protocol):
         """Updates the title or body. Leaves the draft state unchanged, because people decide when a draft is ready."""
 
     def add_comment(self, number: int, text: str) -> None: ...
+
+    def pull_contains(self, number: int, commit: str) -> bool:
+        """Returns whether the pull request has this commit. Later pushes to the branch of a merged one do not count."""
 
     def close_pull(self, number: int) -> None: ...
 

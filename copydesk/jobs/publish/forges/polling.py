@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import select
 
@@ -24,6 +24,14 @@ log = logging.getLogger(__name__)
 
 MAX_CALLS_PER_ROUND = 30
 ROUND_MILLISECONDS = 5 * 60 * clock.SECOND
+
+
+class FinishedJob(NamedTuple):
+    """A finished job and its pull request. The number may belong to another branch in a recreated repository."""
+
+    id: str
+    number: int
+    branch: str
 
 
 class SecretsReader(Protocol):
@@ -48,17 +56,17 @@ def log_polling_failure(project_id: str, failure: Exception) -> None:
     log.warning("cannot check for closed pull requests in project %s: %s", project_id, failure, exc_info=is_bug)
 
 
-def archive_if_closed(database: Database, forge: Forge, candidates: Sequence[tuple[str, int]]) -> None:
+def archive_if_closed(database: Database, forge: Forge, candidates: Sequence[FinishedJob]) -> None:
     """Archives the jobs whose pull requests are closed. Checks at most MAX_CALLS_PER_ROUND of them."""
-    for job_id, number in next_batch(candidates, clock.now()):
+    for job in next_batch(candidates, clock.now()):
         try:
-            is_closed = forge.get_pull(number).state != "open"
+            pull = forge.get_pull(job.number)
         except ForgeRefused as refusal:
             if refusal.status != 404:
                 raise
             continue  # the pull request may be deleted, or the repository hidden from the token
-        if is_closed:
-            _archive_if_finished(database, job_id)
+        if pull.state != "open" and pull.branch == job.branch:
+            _archive_if_finished(database, job.id)
 
 
 def next_batch(candidates: Sequence[T], at: int) -> Sequence[T]:
@@ -79,14 +87,15 @@ def _archive_if_finished(database: Database, job_id: str) -> bool:
         return True
 
 
-def _list_finished_jobs(database: Database, project: Project) -> list[tuple[str, int]]:
-    """Returns the ids of finished jobs with the numbers of their pull requests in the project's repository."""
+def _list_finished_jobs(database: Database, project: Project) -> list[FinishedJob]:
+    """Returns the finished jobs that have pull requests in the project's repository."""
     query = (
-        select(jobs.c.id, jobs.c.pr_link)
+        select(jobs.c.id, jobs.c.pr_link, jobs.c.branch)
         .where(jobs.c.project_id == project.id, jobs.c.status.in_((COMPLETED, FAILED)))
         .where(jobs.c.pr_link.is_not(None), jobs.c.repository == project.repository)
         .order_by(jobs.c.id)
     )
     with database.read() as tx:
-        numbers = [(row.id, parse_pull_number(row.pr_link)) for row in tx.execute(query)]
-    return [(job_id, number) for job_id, number in numbers if number is not None]
+        rows = tx.execute(query).all()
+    numbers = [(row, parse_pull_number(row.pr_link)) for row in rows]
+    return [FinishedJob(row.id, number, row.branch) for row, number in numbers if number is not None]

@@ -9,7 +9,13 @@ from copydesk.jobs.job import JobFailed
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
 from copydesk.jobs.publish.forge_retry import Pause, retry_while_unavailable
 from copydesk.jobs.publish.forges.forge import Forge, Proposal, PullRequest
-from copydesk.jobs.publish.forges.markers import is_our_title, replace_marked_part, truncate_title, wrap_in_markers
+from copydesk.jobs.publish.forges.markers import (
+    is_our_title,
+    parse_pull_number,
+    replace_marked_part,
+    truncate_title,
+    wrap_in_markers,
+)
 
 BRANCH_VISIBLE_TIMEOUT_SECONDS = 45.0
 BRANCH_CHECK_INTERVAL_SECONDS = 2.0
@@ -54,12 +60,30 @@ def create_or_update_pull(
         pause(BRANCH_CHECK_INTERVAL_SECONDS, reason)
 
 
+def reopen_before_push(
+    forge: Forge, link: str, branch: str, requested_at: int, before_change: Callable[[], None]
+) -> None:
+    """Reopens a pull request that was closed before this run was requested, if the forge would ignore the push."""
+    number = parse_pull_number(link)
+    if number is None or not forge.ignores_pushes_while_closed:
+        return
+    with suppress(ForgeRefused):  # reported after the push, when the pull request is updated
+        pull = forge.get_pull(number)
+        if pull.state == "closed" and pull.branch == branch and pull.closed_before(requested_at):
+            before_change()
+            forge.reopen_pull(number)
+
+
 def _try_create_or_update(
     forge: Forge, proposal: Proposal, known_number: int | None, requested_at: int, before_change: Callable[[], None]
 ) -> PublishedPull:
     pulls = forge.find_pulls(proposal.branch, proposal.base)
     if known_number is not None and all(pull.number != known_number for pull in pulls):
-        pulls.append(_get_recorded_pull(forge, known_number))
+        recorded = _get_recorded_pull(forge, known_number)
+        if recorded.branch == proposal.branch:
+            pulls.append(recorded)
+        elif not pulls:
+            raise _refuse_pull_of_another_branch(recorded, proposal.branch)
     current = _choose_pull(pulls, known_number)
     notes: list[str] = []
     if current is None:
@@ -67,13 +91,14 @@ def _try_create_or_update(
         current = _open_pull(forge, proposal)
         if proposal.draft and not current.draft:
             notes.append("This repository does not support drafts, so the pull request was opened as ready for review.")
-    elif current.state == "merged" and proposal.head is not None and current.head == proposal.head:
+    elif current.state == "merged" and proposal.head and forge.pull_contains(current.number, proposal.head):
         return PublishedPull(current, notes)  # merged before we recorded it
     else:
         _refuse_closed(current, requested_at)
         before_change()
         if current.state == "closed":
             _reopen_pull(forge, current)
+            notes += _note_missing_commit(forge, current, proposal.head)
         _update_text(forge, current, proposal)
     if known_number is None:
         before_change()
@@ -90,6 +115,15 @@ def _get_recorded_pull(forge: Forge, number: int) -> PullRequest:
         if refusal.status != 404:
             raise
         raise ForgeRefused(f"This job's pull request {number} no longer exists.", status=404) from None
+
+
+def _refuse_pull_of_another_branch(pull: PullRequest, branch: str) -> ForgeRefused:
+    """Returns the refusal to change a pull request whose number was this job's before the repository was recreated."""
+    return ForgeRefused(
+        f"Pull request {pull.number} belongs to the branch {pull.branch} and not to this job, so it was not changed. "
+        "The repository may have been deleted and created again. The changes are on the branch "
+        f"{branch}. Start a new job to publish them."
+    )
 
 
 def _try_adding(add: Callable[[int, Sequence[str]], list[str]], number: int, names: Sequence[str]) -> list[str]:
@@ -144,6 +178,16 @@ def _reopen_pull(forge: Forge, pull: PullRequest) -> None:
     except ForgeRefused as refusal:
         reason = str(refusal)
     raise ForgeRefused(f"Pull request {pull.number} was closed and cannot be reopened: {reason}")
+
+
+def _note_missing_commit(forge: Forge, pull: PullRequest, head: str | None) -> list[str]:
+    """Returns a note if a reopened pull request lacks the pushed commit. People can only update it on its page."""
+    if head is None or not forge.ignores_pushes_while_closed or forge.pull_contains(pull.number, head):
+        return []
+    return [
+        f"Pull request {pull.number} was reopened, but shows only the commits that it had when it was closed. Close "
+        "and reopen it on its page to see all of them."
+    ]
 
 
 def _update_text(forge: Forge, pull: PullRequest, proposal: Proposal) -> None:

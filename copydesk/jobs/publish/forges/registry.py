@@ -20,6 +20,8 @@ from copydesk.jobs.publish.git.token_variable import read_token_variable
 REMOTE_FORGES = ("github", "gitlab", "gitea", "forgejo")
 KNOWN_HOSTS = {"github.com": "github", "gitlab.com": "gitlab", "codeberg.org": "forgejo", "gitea.com": "gitea"}
 TOKEN_PATTERN = re.compile(r"[!-~]+")
+GITEA_PAGE_PATTERN = re.compile(r"[^/]+/[^/]+/(?:src|raw|pulls|issues|commits)/")
+"""The beginning of a path to a page of a repository, which people may copy by mistake."""
 API_PATHS = {"github": "/api/v3", "gitlab": "/api/v4", "gitea": "/api/v1", "forgejo": "/api/v1"}
 
 
@@ -86,13 +88,24 @@ def create_forge(project: Project, credentials: Credentials, deadline: float = i
 def split_repository_url(forge: str, address: str) -> tuple[str, str]:
     """Returns the API's base URL and the repository's full name. Raises ForgeRefused for other URLs."""
     parts = urlsplit(address)
-    name = re.sub(r"\.git$", "", parts.path.strip("/"))
+    base_path, name = _split_base_path(forge, re.sub(r"\.git$", "", parts.path.strip("/")))
     depth = name.count("/") + 1
     has_valid_depth = depth >= 2 if forge == "gitlab" else depth == 2
-    if forge not in API_PATHS or parts.scheme not in ("http", "https") or not has_valid_depth or "//" in name:
+    if forge not in API_PATHS or parts.scheme not in ("http", "https") or not has_valid_depth or "//" in parts.path:
         example = "https://gitlab.com/group/name" if forge == "gitlab" else "https://github.com/owner/name"
         message = f"{address} is not the URL of a repository on {forge}. A valid URL looks like {example}."
         raise ForgeRefused(message, Reason.REPOSITORY_ERROR)
     if forge == "github" and parts.hostname in ("github.com", "www.github.com"):
         return "https://api.github.com", name
-    return f"{parts.scheme}://{parts.netloc}{API_PATHS[forge]}", name
+    return f"{parts.scheme}://{parts.netloc}{base_path}{API_PATHS[forge]}", name
+
+
+def _split_base_path(forge: str, path: str) -> tuple[str, str]:
+    """Splits the path of a repository's URL into the path of the server, such as `/forge`, and the repository's name.
+
+    Only Gitea's and Forgejo's repositories have names of exactly two parts, so only there the rest is the server's.
+    """
+    if forge not in ("gitea", "forgejo") or GITEA_PAGE_PATTERN.match(path):
+        return "", path
+    parts = path.split("/")
+    return "".join(f"/{part}" for part in parts[:-2]), "/".join(parts[-2:])

@@ -54,6 +54,13 @@ ACCESS_DENIED_PATTERN = re.compile(
     r"|Write access to repository not granted|Permission to .{1,300} denied|Invalid username or (?:password|token)",
     re.IGNORECASE,
 )
+PROTECTED_BRANCH_PATTERN = re.compile(
+    r"^remote: (?:\w+: )?(Not allowed to (?:force-)?push to protected branch .+"
+    r"|branch \S+ is protected from .+)$",
+    re.MULTILINE,
+)
+"""How Gitea and Forgejo refuse a push. Lines of versions differ in what is before the sentence."""
+REDIRECT_PATTERN = re.compile(r"requested URL returned error: 30[1278]")
 BRANCH_MOVED_PATTERN = re.compile(r"\(stale info\)|incorrect old value provided")
 IGNORED_LINE_PREFIXES = (
     "hint:",
@@ -218,6 +225,16 @@ def _error_from_stderr(command: str, stderr: str, token: str | None) -> Reposito
         return RepositoryFailed(
             "Someone else changed the branch in the meantime, so nothing was pushed. Send another message to continue "
             "from the current state of the branch."
+        )
+    if protection := PROTECTED_BRANCH_PATTERN.search(stderr):
+        return RepositoryFailed(
+            f"The repository's branch protection refused the push: {redact(protection[1].strip(), token)[:300]}. Allow "
+            "the token's owner to push to such branches, or choose another branch_prefix for the project."
+        )
+    if REDIRECT_PATTERN.search(stderr):
+        return RepositoryFailed(
+            "The repository's host redirects git to another address. If the repository was moved or renamed, change "
+            "the project's repository URL, for example with: copydesk project set PROJECT repository=ADDRESS"
         )
     lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith(IGNORED_LINE_PREFIXES)]
     message = re.sub(r"^(fatal|error|remote): ", "", " ".join(lines[-3:])).strip()

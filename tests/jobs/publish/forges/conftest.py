@@ -14,7 +14,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.jobs.publish.forges.forge import Credentials, Forge, Proposal
 from copydesk.jobs.publish.forges.pull_requests import PublishedPull, create_or_update_pull
 from copydesk.jobs.publish.forges.registry import create_forge
-from tests.jobs.publish.forges.extra_calls import DISTINCT_FORGES, FAKE_FORGES
+from tests.jobs.publish.forges.extra_calls import DISTINCT_FORGES, OLDEST_GITEA, VERSION_MATRIX, forge_kind
 from tests.support.drills import mark_drills
 
 TOKEN = "token-of-the-desk-4711"
@@ -82,13 +82,14 @@ class ForgeBench:
         return create_forge(make_project(self.kind, self.fake.repository_url("acme/docs")), Credentials(token=token))
 
 
-@pytest.fixture(params=mark_drills(FAKE_FORGES, default=DISTINCT_FORGES))
+@pytest.fixture(params=mark_drills(VERSION_MATRIX, default=(*DISTINCT_FORGES, OLDEST_GITEA)))
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ForgeBench]:
     """A repository with a branch that a job has pushed, without faults."""
-    with FAKE_FORGES[request.param](tmp_path) as fake:
+    kind = forge_kind(request.param)
+    with VERSION_MATRIX[request.param](tmp_path) as fake:
         fake.add_token(TOKEN)
-        forge = create_forge(make_project(request.param, fake.repository_url("acme/docs")), Credentials(token=TOKEN))
+        forge = create_forge(make_project(kind, fake.repository_url("acme/docs")), Credentials(token=TOKEN))
         fake.commit(BRANCH, {"docs/index.md": b"# Hello\n"})
-        yield ForgeBench(request.param, fake, forge)
+        yield ForgeBench(kind, fake, forge)
         forge.close()
         assert fake.violations == []

@@ -2,19 +2,22 @@
 
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
+from tests.jobs.publish.forges.pull_commits import GITLAB_COMMITS, GITLAB_OPERATION, GitHubCommits, GitLabCommits
 from tests.support import forges
 from tests.support.forges.calls import Call, Reply, route
+from tests.support.forges.gitea_versions import FORGEJO_VERSIONS, GITEA_VERSIONS, RULE_NAMES_SINCE
 from tests.support.forges.gitlab_published import ErrorResponse
 from tests.support.forges.schema import Operation
 
 REPO = "/repos/{owner}/{repo}"
 
 
-class GitHub(forges.github):
+class GitHub(GitHubCommits, forges.github):
     @route("GET", REPO + "/labels/{name}", "issues.get_label", needs=("issues=read", "pull_requests=read"))
     def get_label(self, call: Call) -> Reply:
         if call.params["name"] not in call.repository.labels:
@@ -41,6 +44,8 @@ class GitHub(forges.github):
 
 
 class _Gitea:
+    checks_requests: ClassVar[bool] = True
+
     @route("GET", REPO + "/assignees", "repository.repo_get_assignees", needs=("read:repository", "write:repository"))
     def get_assignees(self, call: Call) -> Reply:
         """Returns users with write access; read access is enough for this call."""
@@ -50,17 +55,24 @@ class _Gitea:
     @route("GET", REPO + "/branch_protections", "repository.repo_list_branch_protection", level="admin")
     def list_protections(self, call: Call) -> Reply:
         own: Any = self
-        return Reply(200, [{"rule_name": name, "enable_push": False} for name in sorted(own.faults.protected)])
+        field = "rule_name" if own.version >= RULE_NAMES_SINCE else "branch_name"
+        return Reply(200, [{field: name, "enable_push": False} for name in sorted(own.faults.protected)])
 
-    @route("GET", "/orgs/{org}", "organization.org_get")
-    def get_organization(self, call: Call) -> Reply:
-        """Answers 404: repository owners are people in the fake."""
+    @route("GET", REPO + "/teams", "repository.repo_list_teams", needs=("read:repository", "write:repository"))
+    def list_teams(self, call: Call) -> Reply:
+        """Answers 405 in a person's repository."""
         own: Any = self
-        raise own.refusal(404)
-
-    @route("GET", "/orgs/{org}/labels", "organization.org_list_labels")
-    def list_shared_labels(self, call: Call) -> Reply:
+        if call.repository.owner not in own.organizations:
+            raise own.refusal(405, "person")
         return Reply(200, [])
+
+    @route("GET", "/orgs/{org}/labels", "organization.org_list_labels", needs=("read:organization",))
+    def list_shared_labels(self, call: Call) -> Reply:
+        own: Any = self
+        if call.params["org"] not in own.organizations:
+            raise own.refusal(404)
+        reply: Reply = own.paginate_reply(call, [], with_links=False)
+        return reply
 
 
 class Gitea(_Gitea, forges.gitea):
@@ -116,11 +128,12 @@ class ListBranchesQuery(BaseModel):
 LABEL, PROTECTED = "/projects/{id}/labels/{name}", "/projects/{id}/protected_branches"
 OPERATIONS = {
     LABEL: Operation(f"GET {LABEL}", GetLabelQuery, answer=Label),
+    GITLAB_COMMITS: GITLAB_OPERATION,
     PROTECTED: Operation(f"GET {PROTECTED}", ListBranchesQuery, answer=list[ProtectedBranch]),
 }
 
 
-class GitLab(forges.gitlab):
+class GitLab(GitLabCommits, forges.gitlab):
     def operation(self, name: str, call: Call) -> Operation:
         own = OPERATIONS.get(name)
         return replace(own, errors={400: ErrorResponse}) if own else super().operation(name, call)
@@ -145,3 +158,15 @@ class GitLab(forges.gitlab):
 FAKE_FORGES: dict[str, Any] = {"github": GitHub, "gitlab": GitLab, "gitea": Gitea, "forgejo": Forgejo}
 DISTINCT_FORGES = ("github", "gitlab", "gitea")
 """Forgejo behaves like Gitea; drills test it too."""
+OLDER_FORGES: dict[str, Any] = {
+    **{name: partial(Gitea, version=version) for name, version in GITEA_VERSIONS.items()},
+    **{name: partial(Forgejo, version=version) for name, version in FORGEJO_VERSIONS.items()},
+}
+"""Gitea and Forgejo of each version that is supported."""
+VERSION_MATRIX = {**FAKE_FORGES, **OLDER_FORGES}
+OLDEST_GITEA = "gitea-1.16"
+
+
+def forge_kind(name: str) -> str:
+    """Returns the forge of a name such as `gitea-1.16` or `github-app`."""
+    return name.partition("-")[0]

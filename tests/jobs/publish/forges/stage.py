@@ -9,7 +9,7 @@ from copydesk.core.projects.policy import Policy
 from copydesk.core.projects.projects import Project
 from copydesk.desk import Desk
 from tests.jobs.publish.forges.conftest import TOKEN
-from tests.jobs.publish.forges.extra_calls import FAKE_FORGES
+from tests.jobs.publish.forges.extra_calls import FAKE_FORGES, VERSION_MATRIX, forge_kind
 from tests.jobs.publish.forges.test_github_app import make_key_pair
 from tests.support.repositories import make_repository, read_file
 
@@ -25,7 +25,7 @@ FILES = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md"
 def fake_forge(way: str, folder: Path, files: dict[str, bytes] = FILES, branch: str = "main") -> Iterator[Any]:
     """Serves a forge with a repository of these files; asserts on exit that all requests match the schema."""
     make_repository(folder / f"{REPOSITORY}.git", files, branch)
-    with FAKE_FORGES["github" if way == GITHUB_APP else way](folder, REPOSITORY) as fake:
+    with VERSION_MATRIX["github" if way == GITHUB_APP else way](folder, REPOSITORY) as fake:
         if way == GITHUB_APP:
             fake.install_app(make_key_pair()[1], app_id=7)
         else:
@@ -36,7 +36,7 @@ def fake_forge(way: str, folder: Path, files: dict[str, bytes] = FILES, branch: 
 
 def create_project(desk: Desk, way: str, fake: Any, *, ref: str = "main", root: str = "", **policy: Any) -> Project:
     """Creates a project with its sealed secrets."""
-    kind = "github" if way == GITHUB_APP else way
+    kind = forge_kind(way)
     rules = Policy(app_id="7" if way == GITHUB_APP else None, **policy)
     address = fake.repository_url(REPOSITORY)
     about: dict[str, Any] = {"ref": ref, "root": root, "forge": kind, "policy": rules}

@@ -138,7 +138,7 @@ def test_rejected_push_is_not_retried(desk: ForgeBench, tmp_path: Path) -> None:
     mirror = Mirror(tmp_path / "mirror.git", Git(desk.fake.repository_url("acme/docs"), get_token=desk.forge.git_token))
     head = mirror.fetch_head(BRANCH)
     desk.fake.faults.protect("copydesk/*")
-    with pytest.raises(RepositoryFailed, match=r"failed to push|declined"):
+    with pytest.raises(RepositoryFailed, match=r"failed to push|declined|protect"):
         retry_while_unavailable(lambda: mirror.push(head, "copydesk/job_9", None), desk.pause, time.monotonic() + 60)
     assert desk.pauses == []
 
@@ -222,6 +222,69 @@ def test_pull_request_merged_before_it_was_recorded_is_a_success(desk: ForgeBenc
     assert count_pulls(desk) == 1
 
 
+def test_work_pushed_after_the_merge_is_not_reported_as_merged(desk: ForgeBench) -> None:
+    desk.publish()
+    desk.fake.merge(1)
+    later = desk.fake.commit(BRANCH, {"docs/later.md": b"# Later\n"})
+    for known in (1, None):
+        with pytest.raises(ForgeRefused, match=rf"Pull request 1 was merged in the meantime.*{BRANCH}"):
+            desk.publish(known=known, head=later)
+    assert count_pulls(desk) == 1
+
+
+def test_work_on_a_recreated_branch_of_a_merged_pull_request_is_not_reported_as_merged(desk: ForgeBench) -> None:
+    desk.publish()
+    desk.fake.merge(1)
+    desk.fake.delete_branch(BRANCH)
+    later = desk.fake.commit(BRANCH, {"docs/later.md": b"# Later\n"})
+    with pytest.raises(ForgeRefused, match="Pull request 1 was merged in the meantime"):
+        desk.publish(known=1, head=later)
+    assert count_pulls(desk) == 1
+
+
+def test_pull_request_merged_with_later_commits_of_people_is_a_success(desk: ForgeBench) -> None:
+    head = desk.publish().pull.head
+    for number in range(60):  # more commits than a page has on Gitea
+        desk.fake.commit(BRANCH, {"docs/people.md": f"# {number}\n".encode()})
+    desk.fake.merge(1)
+    assert desk.publish(head=head).pull.state == "merged"
+
+
+def test_merged_pull_request_of_a_deleted_branch_is_found(desk: ForgeBench) -> None:
+    head = desk.publish().pull.head
+    desk.fake.merge(1)
+    desk.fake.delete_branch(BRANCH)
+    assert [(pull.number, pull.branch) for pull in desk.forge.find_pulls(BRANCH, "main")] == [(1, BRANCH)]
+    assert desk.forge.get_pull(1).branch == BRANCH
+    assert desk.publish(head=head).pull.state == "merged"
+    assert count_pulls(desk) == 1
+
+
+def test_recorded_pull_request_of_another_branch_is_not_changed(desk: ForgeBench) -> None:
+    """The number belongs to another pull request after the repository was deleted and created again."""
+    desk.fake.commit("their-branch", {"docs/theirs.md": b"# Theirs\n"})
+    author = desk.fake.users["copydesk"]
+    desk.fake.open(
+        desk.fake.repository, author=author, head="their-branch", base="main", title="Their work", body="Their text."
+    )
+    for close in (False, True):
+        if close:
+            desk.fake.close(1)
+        with pytest.raises(ForgeRefused, match=rf"Pull request 1 .* their-branch.*{BRANCH}"):
+            desk.publish(known=1, asked_at=SOON)
+    assert [request.method for request in desk.fake.requests if request.method != "GET"] == []
+    assert (desk.fake.pull(1).title, desk.fake.pull(1).body) == ("Their work", "Their text.")
+
+
+def test_pull_request_of_the_branch_is_used_instead_of_the_recorded_one_of_another_branch(desk: ForgeBench) -> None:
+    desk.fake.commit("their-branch", {"docs/theirs.md": b"# Theirs\n"})
+    author = desk.fake.users["copydesk"]
+    desk.fake.open(desk.fake.repository, author=author, head="their-branch", base="main", title="Their work", body="")
+    desk.publish()
+    assert desk.publish("Fix all links", "More.", known=1).pull.number == 2
+    assert (desk.fake.pull(1).title, desk.fake.pull(2).title) == ("Their work", "Fix all links")
+
+
 def test_new_commit_becomes_the_head_of_the_pull_request(desk: ForgeBench) -> None:
     desk.publish()
     head = desk.fake.commit(BRANCH, {"docs/index.md": b"# Hello, all\n"})
@@ -251,6 +314,15 @@ def test_labels_are_added_and_missing_ones_are_noted(desk: ForgeBench) -> None:
     assert len(published.notes) == 1
     assert "no label 'no such'" in published.notes[0]
     assert "no such" not in desk.fake.repository.labels
+
+
+def test_label_beyond_the_first_page_is_added(desk: ForgeBench) -> None:
+    for number in range(130):
+        desk.fake.repository.label(f"label-{number}")
+    published = desk.publish(labels=["label-117", "no such"])
+    assert desk.fake.pull(1).labels == ["label-117"]
+    assert [note for note in published.notes if "label-117" in note] == []
+    assert len(published.notes) == 1
 
 
 def test_reviewers_are_requested_and_unknown_ones_are_noted(desk: ForgeBench) -> None:

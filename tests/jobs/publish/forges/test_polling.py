@@ -9,7 +9,13 @@ from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
 from copydesk.jobs.publish.forges.forge import Forge, PullRequest
-from copydesk.jobs.publish.forges.polling import MAX_CALLS_PER_ROUND, ROUND_MILLISECONDS, archive_if_closed, next_batch
+from copydesk.jobs.publish.forges.polling import (
+    MAX_CALLS_PER_ROUND,
+    ROUND_MILLISECONDS,
+    FinishedJob,
+    archive_if_closed,
+    next_batch,
+)
 
 
 class Forge404:
@@ -31,7 +37,7 @@ class ForgeDown(Forge404):
 
 def test_deleted_pull_request_does_not_stop_polling_of_others(tmp_path: Path) -> None:
     desk, forge = open_desk(Settings(data=tmp_path)), Forge404()
-    archive_if_closed(desk.database, cast(Forge, forge), [(f"job_{n}", n) for n in range(5)])
+    archive_if_closed(desk.database, cast(Forge, forge), [FinishedJob(f"job_{n}", n, "branch") for n in range(5)])
     desk.close()
     assert forge.requested_numbers == [0, 1, 2, 3, 4]
 
@@ -45,6 +51,7 @@ def test_each_round_polls_a_bounded_number_and_all_are_polled_eventually() -> No
 def test_unavailable_forge_is_skipped_for_the_round(tmp_path: Path) -> None:
     desk, forge = open_desk(Settings(data=tmp_path)), ForgeDown()
     with pytest.raises(ForgeUnavailable):
-        archive_if_closed(desk.database, cast(Forge, forge), [("job_1", 1), ("job_2", 2)])
+        candidates = [FinishedJob("job_1", 1, "branch"), FinishedJob("job_2", 2, "branch")]
+        archive_if_closed(desk.database, cast(Forge, forge), candidates)
     desk.close()
     assert forge.requested_numbers == [1]

@@ -11,6 +11,8 @@ from copydesk.jobs.publish.forges.registry import create_forge, detect_forge, lo
 from tests.jobs.publish.forges.conftest import make_project
 from tests.jobs.publish.forges.stub import StubAnswer, serve_stub
 
+GITEA_VERSION = StubAnswer(200, {"version": "1.24.7"})
+
 
 @pytest.mark.parametrize(
     ("forge", "address", "base", "name"),
@@ -21,6 +23,8 @@ from tests.jobs.publish.forges.stub import StubAnswer, serve_stub
         ("gitlab", "https://gitlab.com/a/b/c/docs.git", "https://gitlab.com/api/v4", "a/b/c/docs"),
         ("gitea", "https://git.example.org/acme/docs", "https://git.example.org/api/v1", "acme/docs"),
         ("forgejo", "https://codeberg.org/acme/docs.git", "https://codeberg.org/api/v1", "acme/docs"),
+        ("gitea", "https://example.org/git/acme/docs.git", "https://example.org/git/api/v1", "acme/docs"),
+        ("forgejo", "https://example.org/a/b/acme/docs/", "https://example.org/a/b/api/v1", "acme/docs"),
     ],
 )
 def test_api_url_follows_from_the_repository_address(forge: str, address: str, base: str, name: str) -> None:
@@ -34,6 +38,10 @@ def test_api_url_follows_from_the_repository_address(forge: str, address: str, b
         ("github", "https://github.com/acme/docs/tree/main"),
         ("gitlab", "https://gitlab.com/docs"),
         ("gitea", "/srv/git/docs.git"),
+        ("gitea", "https://git.example.org/docs"),
+        ("gitea", "https://git.example.org/acme//docs"),
+        ("gitea", "https://git.example.org/acme/docs/src/branch/main"),
+        ("forgejo", "https://codeberg.org/acme/docs/pulls/7"),
         ("forgejo", "file:///srv/git/acme/docs.git"),
         ("local", "https://github.com/acme/docs"),
     ],
@@ -101,10 +109,10 @@ def test_github_pull_request_from_a_fork_is_not_ours() -> None:
 
 def test_gitea_pull_request_from_a_fork_is_not_ours() -> None:
     listed = [make_pull(1, "mallory/docs"), make_pull(2, None), make_pull(3, "acme/docs")]
-    with serve_stub(StubAnswer(200, listed), StubAnswer(404, {})) as served:
+    with serve_stub(GITEA_VERSION, StubAnswer(200, listed), StubAnswer(404, {})) as served:
         forge = create_forge(make_project("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
         assert [found.number for found in forge.find_pulls("copydesk/job_1", "main")] == [3]
-        assert served.requests[1].path == "/api/v1/repos/acme/docs/pulls/main/copydesk/job_1"
+        assert served.requests[2].path == "/api/v1/repos/acme/docs/pulls/main/copydesk/job_1"
 
 
 def test_gitlab_merge_request_from_a_fork_is_not_ours() -> None:
@@ -121,8 +129,12 @@ def test_gitlab_merge_request_from_a_fork_is_not_ours() -> None:
 
 def test_gitea_assignees_count_as_writers_if_permissions_are_hidden() -> None:
     refusal = StubAnswer(403, {"message": "Only admins can query all permissions"})
-    answers = [refusal, StubAnswer(404, {"message": "no such organization"}), StubAnswer(200, [{"login": "Rosa"}])]
-    with serve_stub(*answers) as served:
+    answers = [
+        refusal,
+        StubAnswer(405, {"message": "repo is not owned by an organization"}),
+        StubAnswer(200, [{"login": "Rosa"}]),
+    ]
+    with serve_stub(GITEA_VERSION, *answers) as served:
         forge = create_forge(make_project("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
         assert forge.can_write("rosa")
         served.answers = [*answers]
@@ -130,8 +142,8 @@ def test_gitea_assignees_count_as_writers_if_permissions_are_hidden() -> None:
 
 
 def test_gitea_assignees_of_an_organization_do_not_count_as_writers() -> None:
-    answers = [StubAnswer(403, {"message": "Only admins can query all permissions"}), StubAnswer(200, {"name": "acme"})]
-    with serve_stub(*answers) as served:
+    answers = [StubAnswer(403, {"message": "Only admins can query all permissions"}), StubAnswer(200, [])]
+    with serve_stub(GITEA_VERSION, *answers) as served:
         forge = create_forge(make_project("gitea", f"{served.url}/acme/docs"), Credentials(token="token-0815"))
         with pytest.raises(ForgeRefused, match="only lets administrators"):
             forge.can_write("rosa")

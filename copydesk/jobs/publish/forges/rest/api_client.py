@@ -30,6 +30,9 @@ READ_TIMEOUT_SECONDS, CONNECT_TIMEOUT_SECONDS = 30.0, 10.0
 MAX_CALL_SECONDS = 90.0
 MIN_CALL_SECONDS = 2.0
 TRANSIENT_STATUSES = {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524}
+RENAMED_PATTERN = re.compile(r"/api/v1/repos/([A-Za-z0-9._-]+/[A-Za-z0-9._-]+)(?=[/?]|$)")
+UNKNOWN_CALLER_MESSAGE = "user does not exist [uid: 0"
+"""Gitea says this about a token that it does not know. There is no such user, so it would only mislead."""
 TOKEN_PATTERN = re.compile(
     r"\b(?:gh[a-z]_|github_pat_|gl(?:pat|dt|rt|ft|cbt|ptt|soat)-|Bearer\s+|whsec_)[A-Za-z0-9_.=/+-]{8,}", re.IGNORECASE
 )
@@ -93,11 +96,14 @@ class ApiClient:
 
     def paginate(self, item_type: type[T], path: str, query: QueryParams) -> Iterator[T]:
         """Yields the items of a paginated list. Does not follow the forge's links, which may lead to another host."""
+        received_count = 0
         for page in range(1, MAX_PAGES + 1):
             response, data = self._send("GET", path, {**query, "page": page}, None)
             items, links = self._parse(list[item_type], "GET", response, data)  # type: ignore[valid-type]
             yield from items
-            if not items or "next" not in links:
+            received_count += len(items)
+            # Some lists of Gitea have no links, only the number of all items.
+            if not items or ("next" not in links and received_count >= _parse_total_count(response)):
                 return
 
     def get_header(self, path: str, name: str) -> str | None:
@@ -168,9 +174,10 @@ class ApiClient:
         if status in TRANSIENT_STATUSES or (status == 403 and _is_rate_limited(response, error_text)):
             raise ForgeUnavailable(f"{self.host} answered {status}{suffix}.", _parse_retry_after(response))
         if status in range(300, 400):
-            message = f"{self.host} says that the repository has moved. Update the project's repository URL."
+            message = f"{self.host} says that the repository has moved{self._describe_move(response)}"
             raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=status)
         if status == 401:
+            suffix = "" if error_text.startswith(UNKNOWN_CALLER_MESSAGE) else suffix
             message = f"{self.host} rejected the token; it may have expired or been revoked{suffix}."
             raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=status)
         accepted_permissions = response.headers.get("x-accepted-github-permissions", "")
@@ -181,6 +188,22 @@ class ApiClient:
         )
         reason = Reason.REPOSITORY_ERROR if status in (403, 404) else Reason.PUBLISH_REFUSED
         raise ForgeRefused(f"{self.host} answered {status}{suffix}{permissions_hint}.", reason, status=status)
+
+    def _describe_move(self, response: httpx.Response) -> str:
+        """Returns where the repository is now, if a redirect of Gitea says so, and the command that follows it."""
+        match = RENAMED_PATTERN.search(response.headers.get("location", ""))
+        name = match[1] if match else ""
+        address = f"{self.base_url.removesuffix('/api/v1')}/{name}" if name else "ADDRESS"
+        return (
+            f"{f' to {name}' if name else ''}. Change the project's repository URL, for example with: "
+            f"copydesk project set PROJECT repository={address}"
+        )
+
+
+def _parse_total_count(response: httpx.Response) -> int:
+    """Returns the number of all items of a paginated list, or 0 if the forge does not say it."""
+    total = response.headers.get("x-total-count", "")
+    return int(total) if total.isascii() and total.isdigit() and len(total) < 10 else 0
 
 
 def _build_timeout(timeout_seconds: float) -> httpx.Timeout:

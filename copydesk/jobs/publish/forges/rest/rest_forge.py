@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import quote
 
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel, Field
 
 from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Proposal, PullRequest
 from copydesk.jobs.publish.forges.markers import mark_comment, set_draft_mark
-from copydesk.jobs.publish.forges.rest.api_client import ApiClient
+from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
 
 
 class PullModel(Protocol):
@@ -30,6 +30,16 @@ class PullHead(BaseModel):
     sha: str = ""
     repo: RepositoryName | None = None
     """None when the fork was deleted."""
+
+    @property
+    def branch(self) -> str:
+        return self.ref
+
+
+class PullCommit(BaseModel):
+    """A commit of a pull request. GitLab calls the hash `id`."""
+
+    sha: str = Field(validation_alias=AliasChoices("sha", "id"))
 
 
 class Permission(BaseModel):
@@ -60,6 +70,9 @@ class RestForge(ABC):
     draft_mark: ClassVar[str | None] = None
     """The mark of drafts in their titles; None if the API has a field for drafts."""
     draft_mark_pattern: ClassVar[str] = ""
+    page_query: ClassVar[QueryParams] = {"per_page": 100}
+    """The parameter that requests the largest page of a list."""
+    ignores_pushes_while_closed: ClassVar[bool] = False
 
     def __init__(self, http: ApiClient, repository: str, get_token: Callable[[], str]) -> None:
         self.http = http
@@ -88,6 +101,11 @@ class RestForge(ABC):
             fields[self.body_field] = body
         self._change_pull(pull.number, fields)
 
+    def pull_contains(self, number: int, commit: str) -> bool:
+        """Returns whether the commit is in the forge's own list: the head of a merged one may be a later push."""
+        commits = self.http.paginate(PullCommit, f"{self._pull_path(number)}/commits", self.page_query)
+        return any(pull_commit.sha == commit for pull_commit in commits)
+
     def add_comment(self, number: int, text: str) -> None:
         path = self._path + self.comments_path.format(number=number)
         self.http.request(object, "POST", path, body={"body": mark_comment(text)})
@@ -109,12 +127,12 @@ class RestForge(ABC):
         """Requests reviewers one by one, because one unknown name makes the forge refuse all. A team is `org/team`."""
         notes = []
         for name in names:
-            team = name.partition("/")[2]
-            body = {"team_reviewers": [team]} if team else {"reviewers": [name]}
             try:
-                self.http.request(object, "POST", f"{self._pull_path(number)}/requested_reviewers", body=body)
+                problem = self._request_reviewer(number, name)
             except ForgeRefused as refusal:
-                notes.append(f"{name} could not be added as a reviewer: {refusal}")
+                problem = str(refusal)
+            if problem is not None:
+                notes.append(f"{name} could not be added as a reviewer: {problem}")
         return notes
 
     def find_access_problems(self, branch: str) -> list[str]:
@@ -167,6 +185,13 @@ class RestForge(ABC):
     def _change_pull(self, number: int, fields: Mapping[str, Any]) -> None:
         self._request_pull(self.update_method, f"/{number}", fields)
 
+    def _request_reviewer(self, number: int, name: str) -> str | None:
+        """Requests a review by a person or a team. Returns why the forge added no one, or None if it did."""
+        team = name.partition("/")[2]
+        body = {"team_reviewers": [team]} if team else {"reviewers": [name]}
+        self.http.request(object, "POST", f"{self._pull_path(number)}/requested_reviewers", body=body)
+        return None
+
     def _mark_title(self, title: str, draft: bool) -> str:
         if self.draft_mark is None:
             return title
@@ -174,7 +199,7 @@ class RestForge(ABC):
 
     def _is_own_branch(self, head: PullHead, branch: str) -> bool:
         is_same_repository = head.repo is not None and head.repo.full_name.casefold() == self.repository.casefold()
-        return is_same_repository and head.ref == branch
+        return is_same_repository and head.branch == branch
 
     def _attach_labels(self, number: int, labels: Sequence[str | int]) -> None:
         """Adds labels to a pull request: by name on GitHub, by number on Gitea."""

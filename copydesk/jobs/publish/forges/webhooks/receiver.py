@@ -19,7 +19,7 @@ from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import InvalidRequest, ProjectNotFound, RequestError
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.jobs.job import ACTIVE, MAX_PROMPT_CHARS, Job, JobFailed
-from copydesk.jobs.publish.forges.forge import Forge
+from copydesk.jobs.publish.forges.forge import Forge, PullRequest
 from copydesk.jobs.publish.forges.polling import SecretsReader
 from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, open_forge
 from copydesk.jobs.publish.forges.webhooks.payloads import (
@@ -97,15 +97,17 @@ class WebhookReceiver:
             with open_forge(project, secrets) as forge:
                 if event.repository.casefold() != forge.repository.casefold():
                     return DeliveryResult("ignored", "This is not the project's repository.")
+                pull = forge.get_pull(event.number)
+                if pull.branch != job.branch:
+                    return DeliveryResult("ignored", "This pull request is not from the branch of the job.", job.id)
                 if isinstance(event, AgentMentioned):
                     return self._handle_mention(project, job, event, forge)
-                return self._follow_pull_state(job, event, forge)
+                return self._follow_pull_state(job, event, pull)
         except JobFailed as failure:
             raise ForgeRequestFailed(str(failure)) from None
 
-    def _follow_pull_state(self, job: Job, event: PullEvent, forge: Forge) -> DeliveryResult:
+    def _follow_pull_state(self, job: Job, event: PullEvent, pull: PullRequest) -> DeliveryResult:
         """Archives or unarchives the job to match the current state of its pull request."""
-        pull = forge.get_pull(event.number)
         if pull.state != "open":
             if job.status is ACTIVE and pull.closed_before(self._newest_run_created_at(job)):
                 return DeliveryResult(
