@@ -18,8 +18,12 @@ from tests.support.repositories import commit, list_branches, make_repository
 PRE_RECEIVE_HOOK = """#!/bin/sh
 while read -r old new ref; do
   while read -r pattern; do
-    case "${ref#refs/heads/}" in $pattern) echo "error: Protected branch update failed for $ref." >&2; exit 1 ;; esac
+    case "${ref#refs/heads/}" in $pattern) sed "s|REF|$ref|" rejection >&2; exit 1 ;; esac
   done < protected
+  if [ -e signed-only ] && ! git cat-file commit "$new" | grep -q '^gpgsig '; then
+    sed "s|REF|$ref|; s|^- .*|- Commits must have verified signatures.|" rejection >&2
+    exit 1
+  fi
 done
 """
 
@@ -29,6 +33,10 @@ class ForgeWorld(ABC):
 
     prefix: ClassVar[str]
     all_scopes: ClassVar[frozenset[str]]
+    rejection_text: ClassVar[str] = "error: Protected branch update failed for REF.\n"
+    """What the forge says about a push to a protected branch; REF stands for the branch."""
+    signature_rules: ClassVar[tuple[str, ...]] = ()
+    """The names of the rules that require signed commits."""
     closes_on_delete: ClassVar[bool] = True
     """Whether deleting its branch closes a pull request."""
 
@@ -177,6 +185,10 @@ class ForgeWorld(ABC):
         """Applies the effects of a push: the API's view lags, and open pull requests lose their branch."""
         repository = self.repositories[path]
         (repository.folder / "protected").write_text("".join(f"{name}\n" for name in self.faults.protected))
+        (repository.folder / "rejection").write_text(self.rejection_text)
+        (repository.folder / "signed-only").unlink(missing_ok=True)
+        if set(self.signature_rules) & self.faults.rules.keys():
+            (repository.folder / "signed-only").touch()
         before = list_branches(repository.folder)
         yield
         after = list_branches(repository.folder)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from copydesk.core.errors import DiskFull
 from copydesk.core.runtime.private_umask import UNCHANGED, user_umask
-from copydesk.core.text.redaction import redact
+from copydesk.core.text.redaction import redact, redact_tokens
+from copydesk.core.text.truncation import truncate
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.errors import RepositoryUnavailable
@@ -54,6 +55,9 @@ ACCESS_DENIED_PATTERN = re.compile(
     r"|Write access to repository not granted|Permission to .{1,300} denied|Invalid username or (?:password|token)",
     re.IGNORECASE,
 )
+REMOTE_LINE_PATTERN = re.compile(r"^remote:[ \t]?(.*?)[ \t]*$", re.MULTILINE)
+REJECTED_PATTERN = re.compile(r"^ ! \[remote rejected\] .*\((.+)\)$", re.MULTILINE)
+MAX_REMOTE_CHARS = 8000
 BRANCH_MOVED_PATTERN = re.compile(r"\(stale info\)|incorrect old value provided")
 IGNORED_LINE_PREFIXES = (
     "hint:",
@@ -207,6 +211,8 @@ def _error_from_stderr(command: str, stderr: str, token: str | None) -> Reposito
             "Someone else changed the branch in the meantime, so nothing was pushed. Send another message to continue "
             "from the current state of the branch."
         )
+    if rejection := REJECTED_PATTERN.search(stderr):
+        return RepositoryFailed(f"git {command} failed: {_describe_rejection(rejection[1], stderr, token)}")
     lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith(IGNORED_LINE_PREFIXES)]
     message = re.sub(r"^(fatal|error|remote): ", "", " ".join(lines[-3:])).strip()
     message = redact(message, token)[:400]
@@ -215,6 +221,17 @@ def _error_from_stderr(command: str, stderr: str, token: str | None) -> Reposito
         return RepositoryFailed(f"git {command} failed: the repository's host {problem} ({message}).")
     error_type = RepositoryUnavailable if UNAVAILABLE_PATTERN.search(stderr) else RepositoryFailed
     return error_type(f"git {command} failed: {message or 'no reason given'}.")
+
+
+def _describe_rejection(reason: str, stderr: str, token: str | None) -> str:
+    """Returns why the host rejected a push: git's reason, then all that the host said, redacted.
+
+    Hosts explain a rule in many lines, which end with a blank one.
+    """
+    remote_lines = [line.strip() for line in REMOTE_LINE_PATTERN.findall(stderr) if line.strip()]
+    printable_text = "".join(char if char.isprintable() else " " for char in " ".join(remote_lines))
+    explanation = truncate(redact_tokens(printable_text, token), MAX_REMOTE_CHARS)
+    return f"the host rejected the push ({reason})." + (f" It says: {explanation}" if explanation else "")
 
 
 def _build_environment(config: Mapping[str, str], inherited: Sequence[str]) -> dict[str, str]:
