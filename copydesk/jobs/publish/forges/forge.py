@@ -57,6 +57,17 @@ class Proposal:
     """The commit that was pushed. A pull request that was merged with this commit needs no update."""
 
 
+@dataclass(frozen=True)
+class PlannedCommit:
+    """What is known about a job's commits before the model starts. Rules of a repository may forbid such commits."""
+
+    author_email: str = "copydesk@localhost"
+    root: str = ""
+    """The folder that holds the documentation; empty if it is the whole repository."""
+    is_signed: bool = False
+    is_signed_off: bool = False
+
+
 class Forge(Protocol):
     """One repository on one forge. Every method may raise ForgeRefused or ForgeUnavailable."""
 
@@ -90,7 +101,7 @@ class Forge(Protocol):
     def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
         """Requests reviews, and returns a note for each person or team that could not be added."""
 
-    def find_access_problems(self, branch: str) -> list[str]:
+    def find_access_problems(self, branch: str, planned: PlannedCommit = ...) -> list[str]:
         """Returns the known reasons why such a branch could not be pushed or a pull request not be opened."""
 
     def can_write(self, user: str) -> bool:

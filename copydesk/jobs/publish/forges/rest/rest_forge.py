@@ -8,7 +8,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from copydesk.jobs.publish.errors import ForgeRefused
-from copydesk.jobs.publish.forges.forge import Proposal, PullRequest
+from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullRequest
 from copydesk.jobs.publish.forges.markers import mark_comment, set_draft_mark
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient
 
@@ -117,9 +117,9 @@ class RestForge(ABC):
                 notes.append(f"{name} could not be added as a reviewer: {refusal}")
         return notes
 
-    def find_access_problems(self, branch: str) -> list[str]:
+    def find_access_problems(self, branch: str, planned: PlannedCommit = PlannedCommit()) -> list[str]:  # noqa: B008
         try:
-            checks = self._run_access_checks(branch)
+            checks = [*self._run_access_checks(branch), *self._check_rules(branch, planned)]
         except ForgeRefused as refusal:
             if refusal.status != 404:
                 return [str(refusal)]
@@ -151,6 +151,10 @@ class RestForge(ABC):
     @abstractmethod
     def _run_access_checks(self, branch: str) -> Sequence[AccessCheck]:
         """Checks each condition that would prevent publishing to this branch. Returns all checks, also passed ones."""
+
+    def _check_rules(self, branch: str, planned: PlannedCommit) -> Iterable[AccessCheck]:
+        """Checks the repository's rules for branches and commits. Yields the broken ones; by default there are none."""
+        return ()
 
     def _repository_path(self) -> str:
         return f"/repos/{quote(self.repository)}"
