@@ -20,6 +20,8 @@ UNKNOWN_REVIEWER_MESSAGE = (
     "Reviews may only be requested from collaborators. One or more of the users or teams you specified is not a "
     "collaborator of the {} repository."
 )
+UNKNOWN_NODE_MESSAGE = "Could not resolve to a node with the global id of 'T_kwDOAGhwUs4BIPhU'."
+MAX_CHARS = {"title": 256, "body": 65536}
 REPOSITORY_NOT_ACCESSIBLE_MESSAGE = (
     "There is at least one repository that does not exist or is not accessible to the parent installation."
 )
@@ -86,6 +88,9 @@ class GitHub(GitHubBase):
             raise self.invalid(field="base", code="invalid")
         if not body.get("title"):
             raise self.invalid(field="title", code="missing_field")
+        self._refuse_long_texts(body)
+        if body.get("draft") and not repository.has_drafts:
+            raise self.error(422, "Draft pull requests are not supported in this repository.")
         if repository.open_pull(head, base):
             message = f"A pull request already exists for {repository.owner}:{head}."
             raise self.invalid(code="custom", message=message)
@@ -103,6 +108,7 @@ class GitHub(GitHubBase):
     @route("PATCH", PULL + "/{pull_number:int}", "pulls.update", needs=WRITE_PULLS, level="write")
     def update_pull(self, call: Call) -> Reply:
         pull, body = self.find_requested_pull(call), call.body or {}
+        self._refuse_long_texts(body)
         to = body.get("state", pull.state)
         if to == "open" and pull.state == "closed":
             self._refuse_reopening(pull)
@@ -113,6 +119,12 @@ class GitHub(GitHubBase):
         if to != pull.state:
             self.set_pull_state(pull, to, call.user, "reopened" if to == "open" else "closed")
         return self.get_pull(call)
+
+    def _refuse_long_texts(self, body: Mapping[str, Any]) -> None:
+        for name, limit in MAX_CHARS.items():
+            if len(body.get(name) or "") > limit:
+                message = f"{name} is too long (maximum is {limit} characters)"
+                raise self.invalid(field=name, code="custom", message=message)
 
     def _refuse_reopening(self, pull: Pull) -> None:
         message = "state cannot be changed. "
@@ -143,6 +155,12 @@ class GitHub(GitHubBase):
                 raise self.error(422, "Review cannot be requested from pull request author.")
             if user not in pull.reviewers:
                 pull.reviewers.append(user)
+        for slug in (call.body or {}).get("team_reviewers", []):
+            if call.user.kind == "Bot" and call.token and "members=read" not in call.token.scopes:
+                raise self.error(422, f"Validation Failed: {UNKNOWN_NODE_MESSAGE}")
+            if slug not in pull.repository.teams:
+                raise self.error(422, UNKNOWN_REVIEWER_MESSAGE.format(pull.repository.path))
+            pull.team_reviewers.append(slug)
         return Reply(201, self.shapes.simple_pull(pull))
 
     # Issue features of a pull request.
@@ -193,11 +211,12 @@ class GitHub(GitHubBase):
         permissions = {"metadata": "read", **body["permissions"]} if "permissions" in body else app.permissions
         if not app.grants(permissions):
             raise self.error(422, "The permissions requested are not granted to this installation.")
-        ends, value = time.time() + app.lasts, f"ghs_{token_urlsafe(27)}"
+        ends, value = time.time() + app.lasts, f"ghs_{token_urlsafe(485)}"
         repository_paths = frozenset(one.path for one in repositories)
         self.tokens[value] = Token(
             value, app.user, expand_permissions(permissions), ends, repositories=repository_paths
         )
+        self.tokens[value].unknown_calls = app.unknown_calls
         about: dict[str, Any] = {"permissions": permissions, "repository_selection": "selected"}
         if requested:
             about["repositories"] = [self.shapes.repository(one) for one in repositories]

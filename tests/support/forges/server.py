@@ -67,6 +67,9 @@ class ForgeHandler(GitHandler):
         forge, match = self.server.forge, GIT_PATH_PATTERN.match(urlsplit(self.path).path)
         assert match is not None
         path, rest = unquote(match[1]), self.path[match.end(1) :].removeprefix(".git")
+        if forge.redirects_without_suffix and not self.path[match.end(1) :].startswith(".git"):
+            self._send(301, [("Location", f"{forge.url}/{match[1]}.git{rest}")], b"")
+            return
         status, text = forge.git_refusal(path, self._password(), "git-receive-pack" in rest)
         if status == 301:
             self._send(301, [("Location", f"{forge.repository_url(text)}{rest}")], b"")

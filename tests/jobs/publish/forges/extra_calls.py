@@ -21,11 +21,15 @@ class GitHub(forges.github):
             raise self.refusal(404)
         return Reply(200, {**self.shapes.label(call.repository, call.params["name"]), "archived_at": None})
 
-    @route("GET", REPO + "/rules/branches/{branch:rest}", "repos.get_branch_rules", needs=("metadata=read",))
+    @route("GET", REPO + "/rules/branches/{branch}", "repos.get_branch_rules", needs=("metadata=read",))
     def get_rules(self, call: Call) -> Reply:
         about = {"ruleset_source_type": "Repository", "ruleset_source": call.repository.path, "ruleset_id": 42}
         ruled_out = any(fnmatchcase(call.params["branch"], name) for name in self.faults.protected)
-        return Reply(200, [{"type": kind, **about} for kind in ("creation",) if ruled_out])
+        rules: list[dict[str, Any]] = [{"type": "creation"}] if ruled_out else []
+        rules += [
+            {"type": kind, **({"parameters": value} if value else {})} for kind, value in self.faults.rules.items()
+        ]
+        return self.paginate_reply(call, [{**rule, **about} for rule in rules])
 
     @route("GET", REPO + "/rulesets/{ruleset_id:int}", "repos.get_repo_ruleset", needs=("metadata=read",))
     def get_ruleset(self, call: Call) -> Reply:
@@ -113,9 +117,29 @@ class ListBranchesQuery(BaseModel):
     per_page: int = 20
 
 
+class PushRule(BaseModel):
+    id: int
+    project_id: int
+    commit_message_regex: str
+    branch_name_regex: str
+    author_email_regex: str
+    file_name_regex: str
+    max_file_size: int
+    member_check: bool
+    commit_committer_check: bool
+    reject_unsigned_commits: bool
+    reject_non_dco_commits: bool
+
+
+class ProjectQuery(BaseModel):
+    id: str
+
+
 LABEL, PROTECTED = "/projects/{id}/labels/{name}", "/projects/{id}/protected_branches"
+PUSH_RULE = "/projects/{id}/push_rule"
 OPERATIONS = {
     LABEL: Operation(f"GET {LABEL}", GetLabelQuery, answer=Label),
+    PUSH_RULE: Operation(f"GET {PUSH_RULE}", ProjectQuery, answer=PushRule),
     PROTECTED: Operation(f"GET {PROTECTED}", ListBranchesQuery, answer=list[ProtectedBranch]),
 }
 
@@ -134,6 +158,16 @@ class GitLab(forges.gitlab):
         about = {"description": None, "description_html": None, "subscribed": False, "priority": None}
         look = {"color": "#ededed", "text_color": "#1F1E24", "is_project_label": True}
         return Reply(200, {"id": call.repository.labels[name], "name": name, **look, **about, **counts})
+
+    @route("GET", PUSH_RULE, PUSH_RULE, needs=("api", "read_api"))
+    def get_push_rule(self, call: Call) -> Reply:
+        """Returns the push rules; 404 on the free tier."""
+        if not self.faults.rules:
+            raise self.refusal(404)
+        texts = ("commit_message_regex", "branch_name_regex", "author_email_regex", "file_name_regex")
+        flags = ("member_check", "commit_committer_check", "reject_unsigned_commits", "reject_non_dco_commits")
+        about = {"id": 1, "project_id": call.repository.id, "max_file_size": 0}
+        return Reply(200, {**about, **dict.fromkeys(texts, ""), **dict.fromkeys(flags, False), **self.faults.rules})
 
     @route("GET", PROTECTED, PROTECTED, needs=("api", "read_api"))
     def list_protected(self, call: Call) -> Reply:

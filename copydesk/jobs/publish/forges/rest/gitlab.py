@@ -1,5 +1,6 @@
 """GitLab (gitlab.com or self-managed), through its REST API. GitLab calls a pull request a merge request."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -10,14 +11,20 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
-from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
+from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullRequest, PullState
 from copydesk.jobs.publish.forges.markers import strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
+from copydesk.jobs.publish.forges.rest.push_rules import GitLabPushRules, find_broken_gitlab_rules
 from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, RestForge
 
 DRAFT_MARK = "Draft: "
 DRAFT_MARK_PATTERN = r"(?:\[draft\]|\(draft\)|draft:|draft - )"
 DEVELOPER_LEVEL, OWNER_LEVEL = 30, 50
+NO_SUCH_USER = "there is no such user."
+REVIEWER_DROPPED = "GitLab added no such reviewer. The free tier allows one, who must be able to read the project."
+USABLE_SCOPES = {"api", "granular"}
+"""`granular` is the only scope of a fine-grained token, whose permissions GitLab checks with each request."""
+MISSING_SOURCE_PATTERN = re.compile(r"source[_ ]branch\W.*does not exist", re.IGNORECASE | re.DOTALL)
 
 
 class MemberAccess(BaseModel):
@@ -76,8 +83,12 @@ class GitLabUser(BaseModel):
     username: str
 
 
+class ReviewerList(BaseModel):
+    reviewers: list[GitLabUser] = []
+
+
 class TokenInfo(BaseModel):
-    scopes: list[str]
+    scopes: list[str] = []
 
 
 class PushAccess(BaseModel):
@@ -103,13 +114,17 @@ class GitLab(RestForge):
     draft_mark_pattern = DRAFT_MARK_PATTERN
 
     def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
+        """Requests reviewers, and reads from the response who was added: GitLab drops others without an error."""
         user_ids = {name: self._find_user_id(name) for name in names}
+        added: list[int] = []
         if ids := [user for user in user_ids.values() if user is not None]:
-            self._change_pull(number, {"reviewer_ids": ids})
+            path = f"{self._path}{self.pulls_path}/{number}"
+            response = self.http.request(ReviewerList, self.update_method, path, body={"reviewer_ids": ids})
+            added = [user.id for user in response.reviewers]
         return [
-            f"{name} could not be added as a reviewer: there is no such user."
+            f"{name} could not be added as a reviewer: {NO_SUCH_USER if user_ids[name] is None else REVIEWER_DROPPED}"
             for name in names
-            if user_ids[name] is None
+            if user_ids[name] not in added
         ]
 
     def can_write(self, user: str) -> bool:
@@ -139,7 +154,7 @@ class GitLab(RestForge):
         message = str(refusal).lower()
         if refusal.status == 409 or "already exists" in message:
             return PullAlreadyOpen(str(refusal), status=refusal.status)
-        if refusal.status in (400, 404, 422) and "source" in message:
+        if refusal.status in (400, 404, 422) and MISSING_SOURCE_PATTERN.search(message):
             return BranchNotVisibleYet(str(refusal), status=refusal.status)
         return refusal
 
@@ -167,14 +182,22 @@ class GitLab(RestForge):
             ),
         ]
 
+    def _check_rules(self, branch: str, planned: PlannedCommit) -> Iterator[AccessCheck]:
+        """Yields the push rules that forbid the commit; none on the free tier, or if the role cannot read them."""
+        with suppress(ForgeRefused):
+            rules = self.http.request(GitLabPushRules | None, "GET", f"{self._path}/push_rule")  # type: ignore[arg-type]
+            for problem in find_broken_gitlab_rules(rules, branch, planned) if rules else ():
+                yield AccessCheck(problem, prevents_publishing=True)
+
     def _find_user_id(self, name: str) -> int | None:
         users = self.http.request(list[GitLabUser], "GET", "/users", query={"username": name})
         return next((user.id for user in users if user.username.casefold() == name.casefold()), None)
 
     def _lacks_scope(self) -> bool:
-        """Returns whether the token lacks the scope `api`; False for tokens that cannot look up their scopes."""
+        """Returns whether the token lacks the scope `api`; False for tokens that do not tell their scopes."""
         with suppress(ForgeRefused):
-            return "api" not in self.http.request(TokenInfo, "GET", "/personal_access_tokens/self").scopes
+            scopes = self.http.request(TokenInfo, "GET", "/personal_access_tokens/self").scopes
+            return bool(scopes) and not USABLE_SCOPES & set(scopes)
         return False
 
     def _is_protected(self, branch: str, level: int) -> bool:
