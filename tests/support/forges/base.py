@@ -50,7 +50,8 @@ class FakeForge(ForgeWorld):
 
     def __init_subclass__(cls) -> None:
         members = [member for base in reversed(cls.__mro__) for member in vars(base).values() if callable(member)]
-        cls.routes = [one for member in members for one in getattr(member, "routes", [])]
+        routes = [one for member in members for one in getattr(member, "routes", [])]
+        cls.routes = sorted(routes, key=lambda one: ":rest}" in one.path)  # the ones that match any rest come last
 
     def __enter__(self) -> Self:
         self._server = ForgeServer(("127.0.0.1", 0), ForgeHandler)

@@ -260,7 +260,7 @@ class Gitea(FakeForge):
                 **published.CHECK_OPTIONS,
             )
             return
-        review = {"type": COMMENT_EVENT_TYPES["review_comment"], "content": comment.body} if comment else None
+        review = {"type": COMMENT_EVENT_TYPES["review_comment"], "content": ""} if comment else None
         action = "reviewed" if comment else "closed" if event == "merged" else event
         rest = {"requested_reviewer": about["sender"] if comment else None, "commit_id": "", "review": review}
         payload = {"action": action, "number": pull.number, **about, **rest}

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from secrets import token_urlsafe
 from typing import Any
 
@@ -168,7 +169,20 @@ class GitHub(GitHubBase):
     @route("GET", ISSUE + "/{issue_number:int}/comments", "issues.list_comments", needs=READ_ISSUES)
     def list_comments(self, call: Call) -> Reply:
         pull = self.find_requested_pull(call)
-        return self.paginate_reply(call, [self.shapes.comment(pull, one) for one in pull.comments if one.file is None])
+        comments = [one for one in _since(call, pull.comments) if one.file is None]
+        return self.paginate_reply(call, [self.shapes.comment(pull, one) for one in comments])
+
+    @route("GET", PULL + "/{pull_number:int}/comments", "pulls.list_review_comments", needs=READ_PULLS)
+    def list_review_comments(self, call: Call) -> Reply:
+        pull = self.find_requested_pull(call)
+        comments = [one for one in _since(call, pull.comments) if one.file is not None]
+        return self.paginate_reply(call, [self.shapes.review_comment(pull, one) for one in comments])
+
+    @route("GET", PULL + "/{pull_number:int}/reviews", "pulls.list_reviews", needs=READ_PULLS)
+    def list_reviews(self, call: Call) -> Reply:
+        """Returns a review for each comment on a line; its own text is empty."""
+        pull = self.find_requested_pull(call)
+        return self.paginate_reply(call, [self.shapes.review(pull, one) for one in pull.comments if one.file])
 
     @route("POST", ISSUE + "/{issue_number:int}/comments", "issues.create_comment", needs=WRITE_ISSUES)
     def create_comment(self, call: Call) -> Reply:
@@ -233,3 +247,8 @@ class GitHub(GitHubBase):
             return next((pull for pull in pulls if f"PR_{pull.id}" == node), None)
 
         return Reply(200, execute(call.user.login, find, self.url, call.body))
+
+
+def _since(call: Call, comments: list[Comment]) -> list[Comment]:
+    since = call.query.get("since")
+    return [one for one in comments if since is None or one.created >= datetime.fromisoformat(since)]

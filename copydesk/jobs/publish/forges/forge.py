@@ -36,6 +36,8 @@ class PullRequest:
     """The newest commit of the branch that the forge has processed."""
     closed_at: int | None = None
     """When it was closed or merged, in milliseconds; None while it is open."""
+    updated_at: int | None = None
+    """When something about it last changed, in milliseconds. A comment changes it too."""
 
     def closed_before(self, at: int) -> bool:
         """Returns whether it was certainly closed before this time. Forges round times to the second."""
@@ -55,6 +57,22 @@ class Proposal:
     reviewers: Sequence[str] = ()
     head: str | None = None
     """The commit that was pushed. A pull request that was merged with this commit needs no update."""
+
+
+@dataclass(frozen=True)
+class PullComment:
+    """A comment on a pull request, or on a line of it."""
+
+    id: str
+    """The kind and number of the comment, as in the id of a webhook's event."""
+    user: str
+    text: str
+    created_at: int
+    path: str | None = None
+    line: int | None = None
+    excerpt: str = ""
+    first_line: int | None = None
+    is_removed: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,6 +106,9 @@ class Forge(Protocol):
 
     def update_pull(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
         """Updates the title or body. Leaves the draft state unchanged, because people decide when a draft is ready."""
+
+    def list_comments(self, number: int, since: int) -> list[PullComment]:
+        """Returns the comments of people since this time, in milliseconds, oldest first."""
 
     def add_comment(self, number: int, text: str) -> None: ...
 

@@ -14,6 +14,8 @@ DETAILS_END = "\n\n</details>"
 BEGIN_MARKER_PATTERN = re.compile(r"<!-- copydesk:begin(?: title=(?P<title>[0-9a-f]{16}))? -->")
 END_MARKER = "<!-- copydesk:end -->"
 COMMENT_MARKER = "<!-- copydesk:said -->"
+GITLAB_BOT_PATTERN = re.compile(r"(?:project|group)_\d+_bot")
+"""Matches the users of project and group access tokens."""
 MARKER_START_PATTERN = re.compile(r"<!--(?=\s*copydesk:)")
 
 

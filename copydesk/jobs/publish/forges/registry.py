@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from math import inf
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from copydesk.core.projects.projects import Project
@@ -17,6 +18,11 @@ from copydesk.jobs.publish.forges.rest.github import GITHUB_HEADERS, GitHub
 from copydesk.jobs.publish.forges.rest.gitlab import GitLab
 from copydesk.jobs.publish.git.plain_http import refuse_plain_http
 from copydesk.jobs.publish.git.token_variable import read_token_variable
+
+
+class SecretsReader(Protocol):
+    def all(self, project_id: str) -> Mapping[str, str]: ...
+
 
 REMOTE_FORGES = ("github", "gitlab", "gitea", "forgejo")
 KNOWN_HOSTS = {"github.com": "github", "gitlab.com": "gitlab", "codeberg.org": "forgejo", "gitea.com": "gitea"}

@@ -10,6 +10,7 @@ from tests.support import forges
 from tests.support.forges.calls import Call, Reply, route
 from tests.support.forges.gitlab_published import ErrorResponse
 from tests.support.forges.schema import Operation
+from tests.support.forges.state import Comment, Pull
 
 REPO = "/repos/{owner}/{repo}"
 
@@ -44,6 +45,26 @@ class GitHub(forges.github):
         return Reply(204)
 
 
+READ_REPOSITORY = ("read:repository", "write:repository")
+
+
+def _review(own: Any, pull: Pull, comment: Comment) -> dict[str, Any]:
+    """Returns the review that a comment on a line belongs to. Its own text is empty."""
+    request = own.shapes.review_request(pull, comment.author)
+    about = {"id": comment.id + 1, "state": "COMMENT", "body": "", "comments_count": 1}
+    return {**request, **about, "updated_at": comment.created.isoformat(), "submitted_at": comment.created.isoformat()}
+
+
+def _line_comment(own: Any, pull: Pull, comment: Comment) -> dict[str, Any]:
+    shape = own.shapes.comment(pull, comment)
+    shared = {name: shape[name] for name in ("id", "body", "user", "created_at", "updated_at", "html_url")}
+    page = f"{own.url}/{pull.repository.path}/pulls/{pull.number}"
+    place = {"path": comment.file, "position": comment.line, "original_position": 0, "diff_hunk": "@@ -1 +1 @@"}
+    commits = {"commit_id": pull.sha, "original_commit_id": pull.sha}
+    return {**shared, **place, **commits, "pull_request_review_id": comment.id + 1, "pull_request_url": page,
+            "resolver": None}  # fmt: skip
+
+
 class _Gitea:
     @route("GET", REPO + "/assignees", "repository.repo_get_assignees", needs=("read:repository", "write:repository"))
     def get_assignees(self, call: Call) -> Reply:
@@ -55,6 +76,24 @@ class _Gitea:
     def list_protections(self, call: Call) -> Reply:
         own: Any = self
         return Reply(200, [{"rule_name": name, "enable_push": False} for name in sorted(own.faults.protected)])
+
+    @route("GET", REPO + "/pulls/{index:int}/reviews", "repository.repo_list_pull_reviews", needs=READ_REPOSITORY)
+    def list_reviews(self, call: Call) -> Reply:
+        own: Any = self
+        pull = own.find_requested_pull(call)
+        return own.paginate_reply(call, [_review(own, pull, one) for one in pull.comments if one.file])
+
+    @route(
+        "GET",
+        REPO + "/pulls/{index:int}/reviews/{id:int}/comments",
+        "repository.repo_get_pull_review_comments",
+        needs=READ_REPOSITORY,
+    )
+    def list_review_comments(self, call: Call) -> Reply:
+        own: Any = self
+        pull = own.find_requested_pull(call)
+        review_id = int(call.params["id"])
+        return Reply(200, [_line_comment(own, pull, one) for one in pull.comments if one.id + 1 == review_id])
 
     @route("GET", "/orgs/{org}", "organization.org_get")
     def get_organization(self, call: Call) -> Reply:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -10,9 +11,10 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
-from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
+from copydesk.jobs.publish.forges.forge import Proposal, PullComment, PullRequest, PullState
 from copydesk.jobs.publish.forges.markers import strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
+from copydesk.jobs.publish.forges.rest.comments import ListedComment, format_since, sort_comments, to_milliseconds
 from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, Permission, PullHead, RestForge
 
 DRAFT_MARK = "WIP: "
@@ -42,6 +44,7 @@ class GiteaPull(BaseModel):
     merged: bool | None = None
     closed_at: datetime | None = None
     merged_at: datetime | None = None
+    updated_at: datetime | None = None
     head: PullHead
 
     def to_pull_request(self) -> PullRequest:
@@ -58,7 +61,27 @@ class GiteaPull(BaseModel):
             branch=self.head.ref,
             head=self.head.sha or None,
             closed_at=int(ended_at.timestamp() * 1000) if ended_at else None,
+            updated_at=to_milliseconds(self.updated_at) if self.updated_at else None,
         )
+
+
+class GiteaReview(BaseModel):
+    id: int
+    comments_count: int = 0
+    updated_at: datetime | None = None
+
+
+class GiteaLineComment(ListedComment):
+    """A comment on a line. `position` counts the lines of the file; 0 means that the line was removed."""
+
+    position: int = 0
+    original_position: int = 0
+
+    def to_comment(self, kind: str, since: int) -> PullComment | None:
+        comment = super().to_comment(kind, since)
+        if comment is None:
+            return None
+        return replace(comment, line=self.position or self.original_position or None, is_removed=not self.position)
 
 
 class Label(BaseModel):
@@ -97,6 +120,18 @@ class Gitea(RestForge):
         if ids := [label_ids[label] for label in labels if label in label_ids]:
             self._attach_labels(number, ids)
         return self._notes_on_missing_labels([label for label in labels if label not in label_ids])
+
+    def list_comments(self, number: int, since: int) -> list[PullComment]:
+        """Returns the comments, and the comments on lines. Webhooks send the texts of reviews, but not the latter."""
+        query: QueryParams = {"since": format_since(since)}
+        comments = self.http.request(list[ListedComment], "GET", f"{self._path}/issues/{number}/comments", query=query)
+        found = [comment.to_comment("comment", since) for comment in comments]
+        reviews = f"{self._path}/pulls/{number}/reviews"
+        for review in self.http.paginate(GiteaReview, reviews, {"limit": 50}):
+            if review.comments_count and review.updated_at and to_milliseconds(review.updated_at) >= since:
+                lines = self.http.request(list[GiteaLineComment], "GET", f"{reviews}/{review.id}/comments")
+                found += [line.to_comment("review_comment", since) for line in lines]
+        return sort_comments(found)
 
     def can_write(self, user: str) -> bool:
         """Returns whether this user can push to the repository.

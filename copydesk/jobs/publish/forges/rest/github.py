@@ -10,8 +10,9 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
-from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullRequest, PullState
+from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest, PullState
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
+from copydesk.jobs.publish.forges.rest.comments import ListedComment, format_since, sort_comments, to_milliseconds
 from copydesk.jobs.publish.forges.rest.push_rules import GitHubRule, find_broken_github_rule
 from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, Permission, PullHead, RestForge
 
@@ -41,13 +42,15 @@ class GitHubPull(BaseModel):
     draft: bool = False
     merged_at: datetime | None = None
     closed_at: datetime | None = None
+    updated_at: datetime | None = None
     head: GitHubHead
 
     def to_pull_request(self) -> PullRequest:
         state: PullState = "merged" if self.merged_at else "open" if self.state == "open" else "closed"
         closed_at = int(self.closed_at.timestamp() * 1000) if self.closed_at else None
+        updated_at = to_milliseconds(self.updated_at) if self.updated_at else None
         return PullRequest(self.number, self.html_url, state, self.title, self.body or "", self.draft, self.head.ref,
-                           self.head.sha, closed_at)  # fmt: skip
+                           self.head.sha, closed_at, updated_at)  # fmt: skip
 
 
 class Ruleset(BaseModel):
@@ -84,6 +87,19 @@ class GitHub(RestForge):
             f"{note} {TEAM_ADVICE}" if self._revoke_token is not None and "resolve to a node" in note else note
             for note in super().request_reviewers(number, names)
         ]
+
+    def list_comments(self, number: int, since: int) -> list[PullComment]:
+        changed_since: QueryParams = {"since": format_since(since), "per_page": 100}
+        lists: list[tuple[str, str, QueryParams]] = [
+            ("issue_comment", f"{self._path}/issues/{number}/comments", changed_since),
+            ("pull_request_review_comment", f"{self._path}/pulls/{number}/comments", changed_since),
+            ("pull_request_review", f"{self._path}/pulls/{number}/reviews", {"per_page": 100}),
+        ]
+        return sort_comments(
+            comment.to_comment(kind, since)
+            for kind, path, query in lists
+            for comment in self.http.paginate(ListedComment, path, query)
+        )
 
     def can_write(self, user: str) -> bool:
         collaborator = self.http.get_or_none(

@@ -5,15 +5,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
-from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullRequest, PullState
-from copydesk.jobs.publish.forges.markers import strip_draft_marks
+from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest, PullState
+from copydesk.jobs.publish.forges.markers import GITLAB_BOT_PATTERN, strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
+from copydesk.jobs.publish.forges.rest.comments import sort_comments, to_milliseconds
 from copydesk.jobs.publish.forges.rest.push_rules import GitLabPushRules, find_broken_gitlab_rules
 from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, RestForge
 
@@ -61,6 +63,7 @@ class GitLabMergeRequest(BaseModel):
     sha: str | None = None
     closed_at: datetime | None = None
     merged_at: datetime | None = None
+    updated_at: datetime | None = None
 
     def to_pull_request(self) -> PullRequest:
         states: dict[str, PullState] = {"merged": "merged", "closed": "closed"}
@@ -75,12 +78,47 @@ class GitLabMergeRequest(BaseModel):
             branch=self.source_branch,
             head=self.sha,
             closed_at=int(ended_at.timestamp() * 1000) if ended_at else None,
+            updated_at=to_milliseconds(self.updated_at) if self.updated_at else None,
         )
 
 
 class GitLabUser(BaseModel):
     id: int
     username: str
+
+
+class NotePosition(BaseModel):
+    new_path: str | None = None
+    old_path: str | None = None
+    new_line: int | None = None
+    old_line: int | None = None
+
+
+class GitLabNote(BaseModel):
+    id: int
+    body: str | None = None
+    author: GitLabUser | None = None
+    created_at: datetime
+    system: bool = False
+    position: NotePosition | None = None
+
+    @property
+    def is_by_machine(self) -> bool:
+        return self.system or self.author is None or GITLAB_BOT_PATTERN.match(self.author.username) is not None
+
+    def to_comment(self) -> PullComment | None:
+        if self.author is None or not self.body:
+            return None
+        position = self.position or NotePosition()
+        return PullComment(
+            id=f"note-{self.id}",
+            user=self.author.username,
+            text=self.body,
+            created_at=to_milliseconds(self.created_at),
+            path=position.new_path or position.old_path,
+            line=position.new_line or position.old_line,
+            is_removed=position.new_line is None and position.old_line is not None,
+        )
 
 
 class ReviewerList(BaseModel):
@@ -126,6 +164,15 @@ class GitLab(RestForge):
             for name in names
             if user_ids[name] not in added
         ]
+
+    def list_comments(self, number: int, since: int) -> list[PullComment]:
+        """Returns the comments. Reads the newest first, because GitLab cannot filter them by time."""
+        path = f"{self._path}/merge_requests/{number}/notes"
+        query: QueryParams = {"order_by": "created_at", "sort": "desc", "per_page": 100}
+        notes = takewhile(
+            lambda note: to_milliseconds(note.created_at) >= since, self.http.paginate(GitLabNote, path, query)
+        )
+        return sort_comments(note.to_comment() for note in notes if not note.is_by_machine)
 
     def can_write(self, user: str) -> bool:
         user_id = self._find_user_id(user)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from copydesk.jobs.publish.errors import ForgeRefused
-from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullRequest
+from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest
 from copydesk.jobs.publish.forges.markers import mark_comment, set_draft_mark
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient
 
@@ -87,6 +87,9 @@ class RestForge(ABC):
         if body is not None:
             fields[self.body_field] = body
         self._change_pull(pull.number, fields)
+
+    @abstractmethod
+    def list_comments(self, number: int, since: int) -> list[PullComment]: ...
 
     def add_comment(self, number: int, text: str) -> None:
         path = self._path + self.comments_path.format(number=number)
