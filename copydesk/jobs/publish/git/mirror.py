@@ -156,7 +156,8 @@ class Mirror:
         if self.sign is None:
             commit_id = self.repository.create_commit(None, author, committer, message, tree, list(parents))
         else:
-            content = self.repository.create_commit_string(author, committer, message, tree, list(parents))
+            # The library's types say that this is an id, but it is the commit's text.
+            content = str(self.repository.create_commit_string(author, committer, message, tree, list(parents)))
             commit_id = self.repository.create_commit_with_signature(content, self.sign(content.encode()), "gpgsig")
         if commit_id not in self.repository:
             raise DiskFull  # pygit2 returns an id even if it could not write the commit

@@ -81,7 +81,8 @@ class _Gitea:
     def list_reviews(self, call: Call) -> Reply:
         own: Any = self
         pull = own.find_requested_pull(call)
-        return own.paginate_reply(call, [_review(own, pull, one) for one in pull.comments if one.file])
+        reply: Reply = own.paginate_reply(call, [_review(own, pull, one) for one in pull.comments if one.file])
+        return reply
 
     @route(
         "GET",
