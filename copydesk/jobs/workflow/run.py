@@ -17,6 +17,7 @@ from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, Phase, Reason, RepositoryFailed
+from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryUnavailable
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.git.commit import CommitResult, Publisher
 from copydesk.jobs.publish.git.commit_signature import load_commit_signer
@@ -291,7 +292,16 @@ class RunWorkflow:
         Does not retry for a repository without a forge that was never fetched before: it may not exist."""
         if self.forge is None and self.mirror.is_new:
             return action()
-        return retry_while_unavailable(action, self._pause, self.attempt.deadline)
+        return retry_while_unavailable(lambda: self._tolerate_new_token(action), self._pause, self.attempt.deadline)
+
+    def _tolerate_new_token(self, action: Callable[[], T]) -> T:
+        """Runs an action. Raises RepositoryUnavailable if the host of git does not know a new token yet."""
+        try:
+            return action()
+        except RepositoryAccessDenied as denial:
+            if self.forge is None or not self.forge.is_token_new():
+                raise
+            raise RepositoryUnavailable(str(denial)) from None
 
     def _pause(self, seconds: float, reason: str) -> None:
         self.journal.record_event(NewEvent(EventKind.WAITING, {"seconds": round(seconds), "why": reason}))

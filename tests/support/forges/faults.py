@@ -71,6 +71,10 @@ class Faults:
         """Answers with a secondary rate limit; with None, without a Retry-After time."""
         self.active.append(Fault("secondary", where, times, self.prefix, status=status, seconds=retry_after or 0))
 
+    def refuse_new_tokens(self, *, times: int = 1, where: str = "") -> None:
+        """Answers as a server that does not know a new token yet."""
+        self.active.append(Fault("unknown token", where, times, status=401))
+
     def branch_lag(self, *, calls: int = 0, seconds: float = 0) -> None:
         """Hides later pushes from the API for a number of calls on the repository, or of seconds."""
         self.branch_lag_calls, self.branch_lag_seconds = calls, seconds

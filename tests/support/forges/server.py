@@ -55,6 +55,9 @@ class ForgeHandler(GitHandler):
             self._cut_connection()
         elif fault.kind == "html":
             self._send(fault.status, [("Content-Type", "text/html; charset=utf-8")], BAD_GATEWAY_PAGE)
+        elif fault.kind == "unknown token":
+            headers = [("Content-Type", "text/plain"), ("WWW-Authenticate", f'Basic realm="{forge.kind}"')]
+            self._send(401, headers, b"Invalid username or token.\n")
         elif fault.kind == "status":
             self._send(fault.status, [("Content-Type", "text/plain")], b"upstream unavailable\n")
         else:

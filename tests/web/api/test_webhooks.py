@@ -316,6 +316,22 @@ def test_comment_that_a_webhook_brought_is_not_taken_again_by_polling(place: Web
     assert len(place.prompts()) == 1
 
 
+@pytest.mark.parametrize("place", ["github"], indirect=True)
+def test_comments_that_cannot_be_read_do_not_stop_the_poll_of_closed_pull_requests(place: WebhookProject) -> None:
+    place.fake.webhooks.hooks.clear()
+    other = place.service.desk.jobs.create(place.project, NewJob("Fix the other links")).job
+    place.fake.commit(other.branch, {"docs/other.md": b"# Other\n"})
+    author = place.fake.users["copydesk"]
+    place.fake.open(place.fake.repository, author=author, head=other.branch, base="main", title="Other", body="")
+    link = f"{place.project.repository.removesuffix('.git')}/pulls/2"
+    with place.service.desk.database.write() as tx:
+        tx.execute(update(jobs).where(jobs.c.id == other.id).values(status="completed", phase="done", pr_link=link))
+    place.fake.close(2)
+    place.fake.faults.answer(403, times=20, where="/comments")
+    place.poll()
+    assert place.service.desk.jobs.get(place.project.id, other.id).status is Status.ARCHIVED
+
+
 def test_comments_are_read_again_only_after_a_change(place: WebhookProject) -> None:
     place.fake.webhooks.hooks.clear()
     place.fake.pull(1).updated -= timedelta(minutes=1)

@@ -131,5 +131,8 @@ class Forge(Protocol):
     def git_token(self) -> str | None:
         """Returns the token that git uses as a password. Renews a minted token that is about to expire."""
 
+    def is_token_new(self) -> bool:
+        """Returns whether the token was minted so recently that some servers may not know it yet."""
+
     def close(self) -> None:
         """Revokes a minted token and closes connections. The object cannot be used afterwards."""

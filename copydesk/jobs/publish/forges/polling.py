@@ -73,7 +73,10 @@ def archive_if_closed(
         if pull.state != "open":
             _archive_if_finished(database, job_id)
         elif read_comments is not None:
-            read_comments(job_id, pull)
+            try:
+                read_comments(job_id, pull)
+            except ForgeRefused as refusal:  # a token that cannot read comments can still see what was closed
+                log.warning("cannot read the comments on pull request %d of job %s: %s", number, job_id, refusal)
 
 
 def _read_new_comments(

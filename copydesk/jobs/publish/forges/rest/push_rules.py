@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from copydesk.core.text.safe_regex import search_re2
 from copydesk.jobs.publish.forges.forge import PlannedCommit
@@ -93,7 +93,11 @@ def find_broken_gitlab_rules(rules: GitLabPushRules, branch: str, planned: Plann
 
 
 def _allows(parameters: Mapping[str, Any], text: str) -> bool:
-    return "pattern" not in parameters or PatternParameters.model_validate(parameters).allows(text)
+    """Returns whether a rule's pattern allows the text. Parameters that cannot be read count as allowing it."""
+    try:
+        return PatternParameters.model_validate(parameters).allows(text)
+    except ValidationError:
+        return True
 
 
 def _match_all_samples(patterns: object, root: str) -> bool:

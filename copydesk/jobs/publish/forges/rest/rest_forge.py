@@ -136,6 +136,9 @@ class RestForge(ABC):
     def git_token(self) -> str | None:
         return self._get_token()
 
+    def is_token_new(self) -> bool:
+        return self.http.is_token_new()
+
     def close(self) -> None:
         self.http.close()
 

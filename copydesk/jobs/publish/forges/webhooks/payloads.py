@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from copydesk.jobs.agent.review_comment import CommentPlace, format_review_comment
+from copydesk.jobs.agent.review_comment import MAX_EXCERPT_CHARS, CommentPlace, format_review_comment
 from copydesk.jobs.job import MAX_PROMPT_CHARS
 from copydesk.jobs.publish.forges.markers import COMMENT_MARKER, GITLAB_BOT_PATTERN
 
@@ -246,9 +246,8 @@ def _build_mention(
     if id is None or not user or not text:
         return None
     is_removed = is_removed and line is not None
-    return AgentMentioned(
-        repository, number, f"{kind}-{id}", user, text, path, line, excerpt or "", first_line, is_removed
-    )
+    text, excerpt = text[:MAX_MENTION_SCAN_CHARS], (excerpt or "")[-MAX_EXCERPT_CHARS:]
+    return AgentMentioned(repository, number, f"{kind}-{id}", user, text, path, line, excerpt, first_line, is_removed)
 
 
 def _is_new_note(payload: Payload, action: str | None) -> bool:
