@@ -1,12 +1,15 @@
 """The parts of the service, created from the settings for the server, the worker and the command line."""
 
-from functools import cached_property
+import logging
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from copydesk.core.accounts.api_keys import ApiKeys
 from copydesk.core.accounts.people import People
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
+from copydesk.core.errors import StoreUnavailable
+from copydesk.core.projects.project_rows import delete_rate_limits
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.core.settings import BadSettings, Settings
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from copydesk.jobs.service import Jobs
     from copydesk.jobs.workflow.executor import ModelFactory
 
+log = logging.getLogger(__name__)
+
 
 class Desk:
     """All parts of the service. Creates the parts that are slow to import at their first use.
@@ -40,6 +45,8 @@ class Desk:
         self.secrets = SealedSecrets(database, settings)
         self.keys = ApiKeys(database, settings.keys_per_hour)
         self.people = People(database, self.keys)
+        self._purged_ids: set[str] = set()
+        """The deleted projects whose page views this process has deleted, before they are settled."""
 
     @cached_property
     def jobs(self) -> "Jobs":
@@ -119,7 +126,7 @@ class Desk:
 
         settings = self.settings
         bounds = QueueLimits(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
-        executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model)
+        executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model, self.purge_deleted_projects)
         return Worker(
             Queue(self.database, bounds), executor, slots=settings.worker_slots, job_seconds=settings.job_minutes * 60
         )
@@ -129,9 +136,49 @@ class Desk:
         from copydesk.jobs.publish.git.mirror import Mirror
         from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
+        self.settings.require_data_folder()
         token = self.secrets.get(project.id, "forge_token")
         limits = RepositoryLimits.from_settings(self.settings)
         return Mirror.for_project(self.settings.mirrors_folder, project, token, limits=limits)
+
+    def delete_project(self, project: Project, *, actor: str) -> bool:
+        """Deletes a project and everything that belongs to it, permanently. Stops its running jobs.
+
+        Returns whether its page views are deleted too. If the analytics store is unavailable, a worker deletes them
+        later.
+        """
+        import copydesk.analytics.tables  # noqa: F401 - adds its tables to those that are searched for rows
+        from copydesk.jobs.projects.project_deletion import lock_project_and_stop_jobs
+        from copydesk.jobs.publish.git.mirror import delete_mirror
+
+        stop_jobs = partial(lock_project_and_stop_jobs, self.database, project_id=project.id)
+        self.projects.delete(project, actor=actor, before_write=stop_jobs)
+        delete_mirror(self.settings.mirrors_folder / f"{project.id}.git")
+        try:
+            self.purge_deleted_projects()
+        except StoreUnavailable as error:
+            log.warning("the page views of project %s are not deleted yet: %s", project.id, error)
+            return False
+        return True
+
+    def purge_deleted_projects(self) -> None:
+        """Deletes the page views and rate limits of deleted projects.
+
+        A project is purged at once, and again when it is settled, because views may arrive after the deletion; the
+        audit log records that.
+        """
+        from copydesk.jobs.projects.project_deletion import list_pending_purges, record_purge
+
+        for pending in list_pending_purges(self.database):
+            if not pending.is_settled and pending.project_id in self._purged_ids:
+                continue
+            with self.database.write() as tx:
+                delete_rate_limits(tx, pending.project_id)
+            if self.may_have_views:
+                self.store.forget_project(pending.project_id)
+            self._purged_ids.add(pending.project_id)
+            if pending.is_settled:
+                record_purge(self.database, pending.project_id)
 
     @property
     def may_have_views(self) -> bool:
@@ -163,18 +210,34 @@ class Desk:
         self.database.close()
 
 
-def open_desk_lazily(settings: Settings) -> Desk:
-    """Opens and migrates the database. The other parts are created at first use, so use the desk in one thread only."""
+def open_desk_lazily(settings: Settings, *, create: bool = True) -> Desk:
+    """Opens and migrates the database. The other parts are created at first use, so use the desk in one thread only.
+
+    Without `create`, raises DataFolderMissing if there is no data folder or no SQLite database yet.
+    """
+    check_model_names(settings)
+    if create:
+        settings.make_data_folder()
+    else:
+        settings.require_database()
+    return open_desk_on_database(settings)
+
+
+def open_desk_on_database(settings: Settings) -> Desk:
+    """Opens and migrates the database of an existing data folder, without a check of the other settings."""
+    database = Database(settings.resolved_database_url)
+    migrate(database)
+    return Desk(settings, database)
+
+
+def check_model_names(settings: Settings) -> None:
+    """Raises BadSettings if the settings name a model that does not exist."""
     for variable, name in (
         ("COPYDESK_MODEL", settings.model),
         *(("COPYDESK_MODELS", name) for name in settings.models),
     ):
         if not is_model_name(name):
             raise BadSettings(f"{variable}: unknown model {name!r}. Use one of {', '.join(NAME_FORMS)}.")
-    settings.make_data_folder()
-    database = Database(settings.resolved_database_url)
-    migrate(database)
-    return Desk(settings, database)
 
 
 def open_desk(settings: Settings) -> Desk:

@@ -17,6 +17,7 @@ from copydesk.core.clock import DAY
 from copydesk.core.db.database import Database
 from copydesk.core.errors import ErrorDetail, InvalidRequest
 from copydesk.core.ids import new_id
+from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.rate_limits.limits import RateLimit, consume
 
 MAX_COMMENT_CHARS = 4_000
@@ -64,7 +65,7 @@ class Feedback:
         entry = FeedbackEntry(new_id("fb"), page_path, helpful, comment_text or None, created_at)
         self._quota.reserve(project_id, len(page_path.encode()) + len(comment_text.encode()))
         try:
-            with self.database.write() as tx:
+            with refuse_missing_project(self.database, project_id), self.database.write() as tx:
                 consume(self.database, tx, self._daily_limit, project_id)
                 tx.execute(insert(feedback).values(project_id=project_id, **vars(entry)))
         except BaseException:

@@ -25,7 +25,7 @@ COMMANDS = {
     "restore": CommandEntry("backup", "Restores a backup, completely or not at all."),
     "migrate-stores": CommandEntry("migrate_stores", "Moves all data to other stores."),
     "doctor": CommandEntry("doctor", "Checks the settings, stores, model and repositories."),
-    "project": CommandEntry("project", "Creates, shows and changes projects."),
+    "project": CommandEntry("project", "Creates, shows, changes and deletes projects."),
     "secret": CommandEntry("secret", "Stores a project's forge token and model keys."),
     "key": CommandEntry("key", "Creates, lists and revokes a project's API keys."),
     "person": CommandEntry("person", "Manages the people who sign in to the dashboard."),

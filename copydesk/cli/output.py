@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from copydesk.cli.project_lookup import find_client_project
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ProjectOption = Annotated[
-    str, typer.Option("--project", metavar="ID", envvar="COPYDESK_PROJECT", help="The project ID.")
+    str, typer.Option("--project", metavar="PROJECT", envvar="COPYDESK_PROJECT", help="The project's ID or name.")
+]
+ProjectArgument = Annotated[
+    str, typer.Argument(metavar="PROJECT", envvar="COPYDESK_PROJECT", help="The project's ID or name.")
 ]
 
 TERMINAL_OVERRIDES = ("FORCE_COLOR", "TTY_COMPATIBLE")
@@ -87,12 +92,15 @@ def current_actor() -> str:
 
 
 @contextmanager
-def open_configured_desk() -> Iterator["Desk"]:
-    """Opens the database directly, whether or not a server runs. Creates other parts of the desk on first use."""
+def open_configured_desk(*, create: bool = False) -> Iterator["Desk"]:
+    """Opens the database directly, whether or not a server runs. Creates other parts of the desk on first use.
+
+    Without `create`, fails with the name of the data folder if there is none.
+    """
     from copydesk.core.settings import read_settings
     from copydesk.desk import open_desk_lazily
 
-    desk = open_desk_lazily(read_settings())
+    desk = open_desk_lazily(read_settings(), create=create)
     try:
         yield desk
     finally:
@@ -103,4 +111,4 @@ def open_client() -> "Client":
     """Returns an API client. Imports it here because the help of a command does not need it."""
     from copydesk.client import Client
 
-    return Client()
+    return Client(project=find_client_project(open_configured_desk))

@@ -24,6 +24,12 @@ class UserFacingError(Exception):
         super().__init__(self.message)
 
 
+class DataFolderMissing(UserFacingError):
+    """There is no Copydesk data where the settings say. The message names the place."""
+
+    message = "There is no Copydesk data folder."
+
+
 class RequestError(UserFacingError):
     """A refused request, with the status and the code of the HTTP response."""
 

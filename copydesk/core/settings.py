@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -11,11 +12,22 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from copydesk.core.errors import UserFacingError
+from copydesk.core.errors import DataFolderMissing, UserFacingError
 
 ENV_PREFIX = "COPYDESK_"
 FORMER_VARIABLES = {"COPYDESK_MOST_ATTEMPTS": "max_attempts"}
 """Variables of settings that were renamed. They are still read, with a warning."""
+
+OTHER_VARIABLES = (
+    "COPYDESK_URL",
+    "COPYDESK_API_KEY",
+    "COPYDESK_PROJECT",
+    "COPYDESK_MODEL_KEY",
+    "COPYDESK_TO_DATABASE_URL",
+    "COPYDESK_TO_ANALYTICS_URL",
+)
+"""Variables that are not settings of the service: those of the client, of a model's key and of a migration."""
+CHOOSE_FOLDER_HINT = "Change to the folder where the service runs"
 
 log = logging.getLogger(__name__)
 
@@ -216,6 +228,43 @@ class Settings(BaseSettings):
         """Creates the data folder with access for its owner only, since it holds prompts and diffs."""
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    def require_data_folder(self) -> Path:
+        """Returns the absolute path of the data folder. Raises DataFolderMissing if it does not exist."""
+        folder = self.data.absolute()
+        if not folder.is_dir():
+            raise DataFolderMissing(
+                f"There is no data folder {folder}. {CHOOSE_FOLDER_HINT}, or set COPYDESK_DATA to its data folder."
+            )
+        return folder
+
+    def require_database(self) -> None:
+        """Raises DataFolderMissing if a SQLite database does not exist, because connecting would create it."""
+        file = self.database_file
+        if file is None or file.exists():
+            return
+        if self.database_url:
+            raise DataFolderMissing(f"There is no database {file}. Check COPYDESK_DATABASE_URL.")
+        raise DataFolderMissing(
+            f"There is no Copydesk data in {self.data.absolute()}. {CHOOSE_FOLDER_HINT}, or set COPYDESK_DATA to its "
+            "data folder. 'copydesk project create' creates a new one."
+        )
+
+    @property
+    def database_file(self) -> Path | None:
+        """The file of the SQLite database; None for PostgreSQL."""
+        prefix, _, path = self.resolved_database_url.partition("sqlite:///")
+        return Path(path.partition("?")[0]) if path and not prefix else None
+
+    @property
+    def database_location(self) -> str:
+        """Where projects are stored, for messages: the data folder, the SQLite file, or the URL without its login."""
+        if not self.database_url:
+            return str(self.data.absolute())
+        if self.database_file is not None:
+            return str(self.database_file)
+        parts = urlsplit(self.database_url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
     @property
     def mirrors_folder(self) -> Path:
         return self.data.absolute() / "mirrors"
@@ -231,6 +280,24 @@ def read_settings(**overrides: Any) -> Settings:
         return Settings(**{**_read_former_variables(), **overrides})
     except ValidationError as error:
         raise BadSettings("; ".join(_describe_error(e["loc"], e["msg"], e["input"]) for e in error.errors())) from None
+
+
+def find_unknown_variables(names: Iterable[str], known: Collection[str] = ()) -> dict[str, str | None]:
+    """Returns the names that begin with COPYDESK_ and that nothing reads, each with the nearest known name, or None.
+
+    `known` are more names that something reads, such as the token variables of projects.
+    """
+    current_names = [*map(env_variable, Settings.model_fields), *OTHER_VARIABLES]
+    read_names = {*current_names, *FORMER_VARIABLES, *known}
+    unknown = sorted(name for name in names if name.startswith(ENV_PREFIX) and name not in read_names)
+    return {name: _find_nearest_variable(name, current_names) for name in unknown}
+
+
+def _find_nearest_variable(name: str, known_names: Iterable[str]) -> str | None:
+    """Returns the known name that is most similar. Compares without the prefix, which would make all names similar."""
+    known_endings = [known.removeprefix(ENV_PREFIX) for known in known_names]
+    nearest = get_close_matches(name.removeprefix(ENV_PREFIX), known_endings, n=1)
+    return f"{ENV_PREFIX}{nearest[0]}" if nearest else None
 
 
 def _read_former_variables() -> dict[str, str]:

@@ -27,6 +27,7 @@ class Phase(StrEnum):
 
 class Reason(StrEnum):
     NO_CHANGES = "no_changes"
+    NOT_UNDERSTOOD = "not_understood"
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
     BUDGET_EXCEEDED = "budget_exceeded"

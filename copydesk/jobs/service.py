@@ -13,6 +13,7 @@ from copydesk.core.db.database import Database, batch_ids
 from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import Conflict, InvalidRequest, NotFound
 from copydesk.core.ids import is_id, new_id
+from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.projects.projects import Project, validate_ref
 from copydesk.core.rate_limits.limits import RateLimit, consume
 from copydesk.jobs.execution.journal import finish_job
@@ -120,7 +121,7 @@ class Jobs:
         job = self._build_job(project, new)
         existing_job_id = None
         headers = {}
-        with self.database.write() as tx:
+        with refuse_missing_project(self.database, project.id), self.database.write() as tx:
             if idempotency_key is not None:
                 existing_job_id = self._claim_idempotency_key(tx, project.id, idempotency_key, new.digest(), job.id)
             if existing_job_id is None:

@@ -5,6 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 
 from copydesk.core.runtime.thread_pool import run_in_thread
+from copydesk.desk import Desk
+from copydesk.jobs.publish.forges.local import LocalPull
+from copydesk.jobs.publish.git.local_repository import find_work_tree
 from copydesk.web.api.dependencies import OpenDesk
 from copydesk.web.dashboard.auth.access import is_signed_in
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
@@ -31,9 +34,16 @@ async def pull_page(
         "pull.html",
         title=f"{pull.title} · pull request {pull.number}",
         pull=pull,
+        merge_command=await run_in_thread(_find_merge_command, desk, pull),
         job=await run_in_thread(desk.jobs.get, pull.project_id, pull.job_id),
         change=await run_in_thread(load_change_view, desk, pull.project_id, pull.job_id),
         layout=view,
         page_url=f"/review/{pull.token}/pulls/{pull.number}",
         dashboard=dashboard_url if await is_signed_in(request, desk) else None,
     )
+
+
+def _find_merge_command(desk: Desk, pull: LocalPull) -> str | None:
+    """Returns the git command to run where the base branch is checked out, without the path; None if it is nowhere."""
+    project = desk.projects.get(pull.project_id)
+    return f"git merge {pull.branch}" if find_work_tree(project.repository, pull.base) else None

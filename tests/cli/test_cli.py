@@ -82,6 +82,17 @@ def test_project_with_unusable_repository_is_refused(run: Run, tmp_path: Path, o
     assert parse_output(run("project", "list", "--json")) == []
 
 
+def test_creating_a_project_says_that_its_branch_is_checked_out(run: Run, tmp_path: Path) -> None:
+    bare = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    checkout = tmp_path / "handbook"
+    subprocess.run(["git", "clone", "--quiet", str(bare), str(checkout)], check=True, capture_output=True)
+    made = run("project", "create", "Docs", "--repo", str(checkout), "--json")
+    assert parse_output(made)["ref"] == "main"
+    assert f"main is checked out in {checkout}" in made.stderr
+    assert f"git -C {checkout} merge copydesk/JOB" in made.stderr
+    assert "checked out" not in run("project", "create", "Docs", "--repo", str(bare)).stderr
+
+
 def test_wrong_usage_exits_with_2(run: Run) -> None:
     assert run("project", "create").exit_code == 2
     assert run("nonsense").exit_code == 2
@@ -100,7 +111,8 @@ def test_a_refusal_is_one_line_on_standard_error_and_exit_code_1(tmp_path: Path)
     command = [sys.executable, "-m", "copydesk", "project", "show", "proj_unknown"]
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == "copydesk: Project not found, or this key has no access to it.\n"
+    assert result.stderr.startswith(f"copydesk: There is no Copydesk data in {tmp_path / 'data'}. ")
+    assert result.stderr.count("\n") == 1
     environment["COPYDESK_JOB_MINUTES"] = "soon"
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert result.returncode == 1
@@ -133,6 +145,33 @@ def test_watching_prints_plain_lines_when_piped(against: Run) -> None:
     assert not any("\x1b" in line for line in lines)
 
 
+def test_project_of_the_api_can_be_given_by_its_name(
+    against: Run, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COPYDESK_PROJECT", service.project.name)
+    assert against("job", "list").exit_code == 0
+    monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "nowhere"))
+    refused = str(against("job", "list").exception)
+    assert f"COPYDESK_PROJECT is '{service.project.name}', which is not a project ID (proj_…)" in refused
+    assert str(tmp_path / "nowhere") in refused
+
+
+def test_a_prompt_that_is_not_understood_exits_with_1(against: Run, service: Service) -> None:
+    made = against("job", "create", "Write a poem about the sea", "--watch", "--json")
+    assert made.exit_code == 1
+    job = json.loads(made.stdout)
+    assert (job["status"], job["reason"], job["prLink"], job["title"]) == ("completed", "not_understood", None, None)
+    assert "the model of this job is the built-in mechanic" in job["message"]
+    assert "set COPYDESK_MODEL" in job["message"]
+    assert set(list_branches(service.repository)) == {"main"}
+    watched = against("job", "watch", job["id"])
+    assert watched.exit_code == 1
+    assert "  not understood: “Write a poem about the sea” needs a language model" in watched.stdout
+    assert "\nsummary" not in watched.stdout, "the last event showed it"
+    nothing = against("job", "create", "Replace nonexistent with existing", "--watch", "--json")
+    assert (nothing.exit_code, json.loads(nothing.stdout)["reason"]) == (0, "no_changes")
+
+
 def test_job_can_be_messaged_canceled_and_archived(against: Run, service: Service) -> None:
     job = parse_output(against("job", "create", "Replace colour with color", "--watch", "--json"))
     again = parse_output(against("job", "message", job["id"], "Replace Hello with Welcome", "--watch", "--json"))
@@ -163,6 +202,65 @@ def test_doctor_reports_problems(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
     result = run("doctor")
     assert result.exit_code == 1
     assert "COPYDESK_MODEL_URL" in result.stdout
+
+
+def failing_checks(result: Result) -> list[str]:
+    return [check["check"] for check in json.loads(result.stdout) if not check["ok"]]
+
+
+def test_doctor_reports_one_fault_once(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    for name in ("One", "Two"):
+        parse_output(run("project", "create", name, "--repo", str(repository), "--json"))
+    monkeypatch.setenv("COPYDESK_MODEL", "gpt")
+    assert failing_checks(run("doctor", "--json")) == ["model"]
+    monkeypatch.delenv("COPYDESK_MODEL")
+    repository.rename(tmp_path / "moved.git")
+    shown = run("doctor").stdout
+    assert shown.count("does not appear to be a git repository") == 1
+    assert "✗ repositories: One, Two: " in shown
+    (tmp_path / "data" / "copydesk.db").write_bytes(b"no database")
+    assert failing_checks(run("doctor", "--json")) == ["database"]
+    assert "– repositories: not checked, because the check 'database' failed" in run("doctor").stdout
+
+
+def test_doctor_reports_undecryptable_secrets_once_and_as_secrets(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    made = parse_output(run("project", "create", "Docs", "--repo", str(repository), "--json"))
+    assert run("secret", "set", "forge_token", "--project", made["projectId"], input="token").exit_code == 0
+    assert "✓ secrets: 1 can be decrypted" in run("doctor").stdout
+    monkeypatch.setenv("COPYDESK_SECRET_KEY", "A" * 43 + "=")
+    assert failing_checks(run("doctor", "--json")) == ["secrets"]
+
+
+def test_doctor_names_unknown_variables_with_the_nearest_known_one(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COPYDESK_MODLE", "openai:x")
+    monkeypatch.setenv("COPYDESK_SOMETHING_ELSE_ENTIRELY", "1")
+    monkeypatch.setenv("COPYDESK_ZZZ", "1")
+    monkeypatch.setenv("COPYDESK_PROJECT", "proj_x")
+    shown = run("doctor")
+    assert shown.exit_code == 0
+    [line] = [line for line in shown.stdout.splitlines() if line.startswith("! variables: ")]
+    assert "COPYDESK_MODLE is not a setting, so it has no effect. Did you mean COPYDESK_MODEL?" in line
+    assert "COPYDESK_SOMETHING_ELSE_ENTIRELY is not a setting, so it has no effect. COPYDESK_ZZZ" in line
+    assert line.endswith("COPYDESK_ZZZ is not a setting, so it has no effect.")
+    assert "COPYDESK_PROJECT" not in line
+    monkeypatch.setenv("COPYDESK_JOB_MINUTES", "soon")
+    shown = run("doctor")
+    assert shown.exit_code == 1
+    assert "Did you mean COPYDESK_MODEL?" in shown.stdout
+
+
+def test_token_variable_of_a_project_is_not_unknown(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COPYDESK_DOCS_TOKEN", "token")
+    repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    options = ("--repo", str(repository), "--token-env", "COPYDESK_DOCS_TOKEN")
+    assert run("project", "create", "Docs", *options).exit_code == 0
+    assert "COPYDESK_DOCS_TOKEN" not in run("doctor").stdout
 
 
 def test_the_demo_works(tmp_path: Path) -> None:

@@ -40,6 +40,58 @@ def test_a_projects_settings_are_changed_and_shown(run: Run, project: str) -> No
     assert shown.count("sign_off") == 1
 
 
+def test_project_is_found_by_id_by_name_and_by_the_variable(
+    run: Run, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (project, "Docs", "docs"):
+        assert run("project", "show", name, "--quiet").stdout == f"{project}\n"
+    assert run("key", "create", "--project", "Docs", "--quiet").stdout.startswith("desk_")
+    assert len(json.loads(run("key", "list", "--project", "docs", "--json").stdout)) == 1
+    assert run("project", "show").exit_code == 2
+    assert run("project", "set", "draft=true").exit_code == 2
+    assert run("project", "set", project).exit_code == 2
+    for value in (project, "Docs"):
+        monkeypatch.setenv("COPYDESK_PROJECT", value)
+        assert json.loads(run("project", "show", "--json").stdout)["projectId"] == project
+        assert json.loads(run("project", "set", "draft=false", "labels=a", "--json").stdout)["policy"]["labels"] == [
+            "a"
+        ]
+        assert "project.changed" in run("project", "audit").stdout
+        assert run("pull", "list").exit_code == 0
+    again = run("project", "create", "Docs", "--repo", str(tmp_path / "docs.git"), "--quiet").stdout.strip()
+    refused = run("project", "show", "Docs")
+    assert str(refused.exception) == f"2 projects are named 'Docs': {project}, {again}. Use the ID."
+    named = run("project", "create", "proj_docs", "--repo", str(tmp_path / "docs.git"), "--quiet").stdout
+    assert run("project", "show", "proj_docs", "--quiet").stdout == named
+    assert "There is no project 'Dogs' in" in str(run("project", "show", "Dogs").exception)
+
+
+def test_missing_branch_or_folder_is_stored_with_a_note(run: Run, project: str, tmp_path: Path) -> None:
+    for value, note in (
+        ("root=handbook", "There is no folder handbook on the branch main"),
+        ("ref=nowhere", "The repository has no branch nowhere; it has main."),
+    ):
+        assert "Note:" not in run("project", "set", project, value, "--no-check").stderr
+        done = run("project", "set", project, value, "--json")
+        assert done.exit_code == 0, done.output
+        assert note in done.stderr
+    assert "Note:" not in run("project", "set", project, "ref=main", "root=docs").stderr
+    assert "Note:" not in run("project", "set", project, "draft=false").stderr
+    made = run("project", "create", "Docs", "--repo", str(tmp_path / "docs.git"), "--root", "handbook", "--json")
+    assert json.loads(made.stdout)["root"] == "handbook"
+    assert "There is no folder handbook on the branch main" in made.stderr
+
+
+def test_repository_of_a_project_is_checked(run: Run, project: str) -> None:
+    assert run("project", "check", project).stdout == "Access works. Jobs start from main.\n"
+    assert json.loads(run("project", "check", "Docs", "--json").stdout) == {"ok": True, "problems": [], "note": None}
+    run("project", "set", project, "root=handbook", "--no-check")
+    wrong = run("project", "check", project)
+    assert (wrong.exit_code, wrong.stdout) == (1, "")
+    assert "There is no folder handbook on the branch main" in wrong.stderr
+    assert json.loads(run("project", "check", project, "--json").stdout)["ok"] is False
+
+
 @pytest.mark.parametrize("value", ["labels", "colour=red", "ignored_checks=lnk", "model=gpt", "on_check_failure=maybe"])
 def test_a_wrong_setting_is_refused_with_a_sentence(run: Run, project: str, value: str) -> None:
     refused = run("project", "set", project, value)

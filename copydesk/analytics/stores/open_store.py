@@ -9,7 +9,7 @@ from copydesk.core.settings import BadSettings, Settings
 def open_store(settings: Settings, database: Database) -> Store:
     """Returns the store without connecting; its first call connects. Raises BadSettings for an invalid URL."""
     if not settings.analytics_url:
-        return SharedStore(settings.data.absolute())
+        return SharedStore(settings.require_data_folder())
     try:
         from copydesk.analytics.stores.clickhouse import (
             ClickHouseStore,

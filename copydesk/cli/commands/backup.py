@@ -97,8 +97,10 @@ def _create_backup(settings: "Settings", target: Path, progress_bar: "Progress",
     from copydesk.transfer.exclusive_access import is_database_missing
 
     if is_database_missing(settings.resolved_database_url):
-        raise BackupFailed("There is no database to back up. Check COPYDESK_DATA and COPYDESK_DATABASE_URL.")
-    settings.make_data_folder()
+        raise BackupFailed(
+            f"There is no database to back up in {settings.database_location}. "
+            "Check COPYDESK_DATA and COPYDESK_DATABASE_URL."
+        )
     database = Database(settings.resolved_database_url)
     store = open_store(settings, database)
     try:

@@ -44,7 +44,7 @@ def create(
 
 @app.command()
 def watch(job: JobArgument, json: JsonOption = False) -> None:
-    """Shows a job's progress until it ends. The exit code is 1 if it fails."""
+    """Shows a job's progress until it ends. The exit code is 1 if it fails or the prompt was not understood."""
     with open_client() as client:
         _watch_and_print(client, client.get_job(job), True, json)
 
@@ -119,21 +119,23 @@ def _watch_and_print(client: "Client", job: "Job", watch: bool, json: bool) -> N
         from copydesk.cli.job_watcher import watch_job
 
         job = watch_job(client, job["id"], quiet=json)
-    _print_job(job, json)
-    if watch and job["status"] == "failed":
+    _print_job(job, json, is_watched=watch)
+    if watch and (job["status"] == "failed" or job["reason"] == "not_understood"):
         raise typer.Exit(1)
 
 
-def _print_job(job: "Job", json: bool) -> None:
+def _print_job(job: "Job", json: bool, *, is_watched: bool = False) -> None:
+    """Prints a job. Leaves out the summary of a job that was watched if its last event showed the same text."""
     if json:
         print_json(job)
         return
+    is_repeated = is_watched and job["summary"] == job["message"]
     facts = {
         "job": job["id"],
         "status": job["status"] + (f" ({job['reason']})" if job["reason"] else ""),
         "title": job["title"],
         "pull request": job["prLink"],
-        "summary": job["summary"],
+        "summary": None if is_repeated else job["summary"],
         "message": job["message"] if job["message"] != job["summary"] else None,
         "files": ", ".join(f"{f['path']} (+{f['additions']} −{f['deletions']})" for f in job["filesChanged"]),
     }

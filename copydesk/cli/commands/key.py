@@ -13,6 +13,7 @@ from copydesk.cli.output import (
     print_json,
     print_table,
 )
+from copydesk.cli.project_lookup import find_project
 from copydesk.core.clock import format_iso, format_iso_or_none, now
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def create(
             help="An IP address or CIDR network that may use the key; can be repeated [default: all].",
         ),
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the key.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Creates an API key and shows it once."""
@@ -52,7 +54,7 @@ def create(
 
     with open_configured_desk() as desk:
         key, secret = desk.keys.create(
-            project,
+            find_project(desk, project).id,
             name=name,
             scopes=scope or (),
             expires_in=parse_lifetime(expires) if expires else None,
@@ -60,7 +62,9 @@ def create(
             actor=current_actor(),
         )
     facts = {"id": key.id, "key": secret, **_key_to_dict(key)}
-    if json:
+    if quiet:
+        typer.echo(secret)
+    elif json:
         print_json(facts)
     else:
         print_facts(facts)
@@ -71,8 +75,7 @@ def create(
 def list_keys(project: ProjectOption, json: JsonOption = False) -> None:
     """Lists a project's keys, newest first."""
     with open_configured_desk() as desk:
-        desk.projects.get(project)
-        keys = desk.keys.list_for_project(project)
+        keys = desk.keys.list_for_project(find_project(desk, project).id)
     if json:
         print_json([_key_to_dict(key) for key in keys])
     else:

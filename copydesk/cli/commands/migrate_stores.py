@@ -92,7 +92,7 @@ def _migrate_views(
     from copydesk.core.db.migrate import migrate
     from copydesk.transfer.migrate.analytics import check_views, move_views
 
-    data = settings.data.absolute()
+    data = settings.require_data_folder()
     if check:
         return list(check_views(data, url).items())
     database = Database(target)

@@ -32,7 +32,7 @@ def invite(
     json: JsonOption = False,
 ) -> None:
     """Creates an invitation link. The person opens it to create their account. It works once, within 7 days."""
-    with open_configured_desk() as desk:
+    with open_configured_desk(create=True) as desk:
         secret = desk.people.invite(email, role, actor=current_actor())
         _print_link(desk, secret, {"email": email.strip().lower(), "role": role}, json)
 
@@ -43,12 +43,13 @@ def list_people(json: JsonOption = False) -> None:
     with open_configured_desk() as desk:
         people = desk.people.all()
         key_counts = desk.people.count_keys_by_creator()
+        location = desk.settings.database_location
     facts = [_person_to_dict(person, key_counts.get(person.email, 0)) for person in people]
     if json:
         print_json(facts)
     else:
         rows = [tuple(fact.values())[1:] for fact in facts]
-        print_table(("email", "name", "role", "since", "keys"), rows, "There are no accounts yet.")
+        print_table(("email", "name", "role", "since", "keys"), rows, f"There are no accounts yet in {location}.")
 
 
 @app.command("role")
@@ -107,7 +108,7 @@ def reset(email: EmailArgument, json: JsonOption = False) -> None:
 @app.command("link", hidden=True, deprecated=True)
 def create_first_link(json: JsonOption = False) -> None:
     """Creates a new link for the first administrator. The first start prints such a link, too."""
-    with open_configured_desk() as desk:
+    with open_configured_desk(create=True) as desk:
         secret = desk.people.create_first_admin_link()
         if secret is None:
             fail("There is an administrator already. Use 'copydesk person invite' or 'copydesk person reset'.")

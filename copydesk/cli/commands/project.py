@@ -1,20 +1,35 @@
-"""The commands `copydesk project create|list|show|set|audit`."""
+"""The commands `copydesk project create|list|show|set|check|delete|audit`."""
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from copydesk.cli.output import JsonOption, current_actor, open_configured_desk, print_facts, print_json, print_table
+from copydesk.cli.output import (
+    JsonOption,
+    ProjectArgument,
+    current_actor,
+    make_printable,
+    open_configured_desk,
+    print_facts,
+    print_json,
+    print_table,
+)
+from copydesk.cli.project_lookup import find_project
 from copydesk.core.clock import format_iso
-from copydesk.core.errors import InvalidRequest
+from copydesk.core.errors import InvalidRequest, ProjectNotFound
 
 if TYPE_CHECKING:
     from copydesk.core.projects.projects import Project
+    from copydesk.desk import Desk
+
+ADDRESS_FIELDS = ("repository", "forge")
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print only the project ID.")]
 
 app = typer.Typer(
     rich_markup_mode=None,
-    help="Creates, shows and changes projects. Each project has one documentation repository.",
+    help="Creates, shows, changes and deletes projects. Each project has one documentation repository.",
     no_args_is_help=True,
 )
 
@@ -70,6 +85,7 @@ def create(
             "--set", metavar="NAME=VALUE", help="A project setting; can be repeated. See `copydesk project set --help`."
         ),
     ] = None,
+    quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Creates a project. First checks that Copydesk can use its repository."""
@@ -89,11 +105,13 @@ def create(
         allow_private=not forbid_private,
         options=_parse_assignments(policy or []),
     )
-    with open_configured_desk() as desk:
+    with open_configured_desk(create=True) as desk:
         project = create_project(
             desk.projects, desk.secrets, new_project, verify_repository=check, actor=current_actor()
         )
-    _print_project(project, json)
+        warnings = _find_warnings(desk, project, is_new=True) if check else []
+    _print_project(project, json, quiet)
+    _print_warnings(warnings)
 
 
 @app.command("list")
@@ -101,6 +119,7 @@ def list_projects(json: JsonOption = False) -> None:
     """Lists all projects."""
     with open_configured_desk() as desk:
         projects = desk.projects.all()
+        location = desk.settings.database_location
     if json:
         print_json([_project_to_dict(project) for project in projects])
     else:
@@ -108,53 +127,125 @@ def list_projects(json: JsonOption = False) -> None:
         print_table(
             ("project", "name", "repository", "branch"),
             rows,
-            "There are no projects yet. Create one with: copydesk project create",
+            f"There are no projects yet in {location}. Create one with: copydesk project create",
         )
 
 
 @app.command()
-def show(project: Annotated[str, typer.Argument(help="The project ID.")], json: JsonOption = False) -> None:
+def show(project: ProjectArgument, quiet: QuietOption = False, json: JsonOption = False) -> None:
     """Shows one project."""
     with open_configured_desk() as desk:
-        _print_project(desk.projects.get(project), json)
+        _print_project(find_project(desk, project), json, quiet)
 
 
 @app.command("set")
 def set_options(
-    project: Annotated[str, typer.Argument(help="The project ID.")],
+    project: ProjectArgument,
     values: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="NAME=VALUE", help="Can be repeated. Separate the items of a list with commas."),
-    ],
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check/--no-check", help="Check that a new branch or documentation folder exists, and warn."),
+    ] = True,
+    token_stdin: Annotated[
+        bool, typer.Option("--token-stdin", help="With repository=: read its token from standard input.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Changes a project's settings.
 
-    The settings are name, ref, root, model, token_env, and those for pull requests and analytics.
+    The settings are name, ref, root, model, token_env, and those for pull requests and analytics. repository=ADDRESS,
+    with forge=FORGE where it is not detected, moves the project to another address of the same repository.
     For example: draft=true, labels=docs,agent, reviewers=ada, required_fields=title,description,
     check_command="mkdocs build --strict", on_check_failure=fail, sign_off=true, origins=https://docs.example.com,
     base_path=/docs, ai_classes=assistant,search, privacy=monthly. `show` lists all settings and their values.
     """
+    from copydesk.core.projects.projects import FIELDS_IN_REPOSITORY
     from copydesk.jobs.projects.option_checks import validate_options
 
+    if "=" in project:  # the project is left out, because COPYDESK_PROJECT names it
+        values = [project, *(values or [])]
+        project = os.environ.get("COPYDESK_PROJECT", "")
+    if not project or not values:
+        raise typer.BadParameter("Name a project, or set COPYDESK_PROJECT, and at least one NAME=VALUE.")
     assignments = _parse_assignments(values)
+    address: dict[str, str] = {name: assignments.pop(name) for name in ADDRESS_FIELDS if name in assignments}
+    if (token_stdin or "forge" in address) and "repository" not in address:
+        raise InvalidRequest("forge=… and --token-stdin need repository=….")
     validate_options(assignments)
     with open_configured_desk() as desk:
-        _print_project(desk.projects.change(project, assignments, actor=current_actor()), json)
+        changed = find_project(desk, project)
+        if address:
+            changed = _move_project(desk, changed, address, sys.stdin.read().strip() if token_stdin else None)
+        if assignments:
+            changed = desk.projects.change(changed.id, assignments, actor=current_actor())
+        changes_place = bool(address or assignments.keys() & FIELDS_IN_REPOSITORY)
+        warnings = _find_warnings(desk, changed) if check and changes_place else []
+    _print_project(changed, json)
+    _print_warnings(warnings)
+
+
+@app.command()
+def check(project: ProjectArgument, json: JsonOption = False) -> None:
+    """Checks that jobs can use the project's repository, branch and documentation folder.
+
+    The exit code is 1 if they cannot.
+    """
+    from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch, find_repository_warnings
+
+    with open_configured_desk() as desk:
+        loaded_project = find_project(desk, project)
+        problems = find_repository_warnings(loaded_project, desk.secrets.all(loaded_project.id))
+    note = describe_checked_out_branch(loaded_project)
+    if json:
+        print_json({"ok": not problems, "problems": problems, "note": note})
+    elif not problems:
+        typer.echo(f"Access works. Jobs start from {loaded_project.ref}.")
+    if not json:
+        _print_warnings([*problems, note] if note else problems)
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def delete(
+    project: ProjectArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Deletes a project with its jobs, keys, secrets, page views and feedback, permanently.
+
+    Stops running jobs. Branches and pull requests in the repository stay.
+    """
+    with open_configured_desk() as desk:
+        loaded_project = find_project(desk, project)
+        if not yes:
+            typer.confirm(
+                f"Permanently delete {loaded_project.name} ({loaded_project.id}) with its jobs, keys, secrets, page "
+                "views and feedback?",
+                abort=True,
+                err=True,
+            )
+        has_deleted_views = desk.delete_project(loaded_project, actor=current_actor())
+    if json:
+        print_json({"projectId": loaded_project.id, "viewsDeleted": has_deleted_views})
+    else:
+        typer.echo(f"Deleted {make_printable(loaded_project.name)} ({loaded_project.id}).")
+    if not has_deleted_views:
+        typer.echo("The analytics store is unavailable. A worker deletes the page views once it is back.", err=True)
 
 
 @app.command("audit")
 def show_audit_log(
-    project: Annotated[str, typer.Argument(help="The project ID.")],
+    project: ProjectArgument,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The number of entries.")] = 100,
     json: JsonOption = False,
 ) -> None:
     """Shows who changed the project or its keys, and when. Newest first."""
-    from copydesk.core import audit_log
-
     with open_configured_desk() as desk:
-        desk.projects.get(project)
-        entries = audit_log.list_entries(desk.database, project, limit)
+        entries = _list_audit_entries(desk, project, limit)
     for entry in entries:
         entry["at"] = format_iso(entry["at"])
     if json:
@@ -162,6 +253,45 @@ def show_audit_log(
     else:
         rows = [(e["at"], e["actor"], e["action"], e["subject"]) for e in entries]
         print_table(("time", "actor", "action", "subject"), rows, "There are no entries yet.")
+
+
+def _move_project(desk: "Desk", project: "Project", address: dict[str, str], token: str | None) -> "Project":
+    from copydesk.jobs.projects.repository_move import NewAddress, move_repository
+
+    new = NewAddress(address["repository"], address.get("forge"), token)
+    return move_repository(desk.projects, desk.secrets, project, new, actor=current_actor())
+
+
+def _list_audit_entries(desk: "Desk", id_or_name: str, limit: int) -> list[dict[str, Any]]:
+    """Returns the entries of a project, which may be deleted if it is given by its ID."""
+    from copydesk.core import audit_log
+
+    try:
+        project_id = find_project(desk, id_or_name).id
+    except ProjectNotFound:
+        entries = audit_log.list_entries(desk.database, id_or_name, limit) if id_or_name else []
+        if not entries:
+            raise
+        return entries
+    return audit_log.list_entries(desk.database, project_id, limit)
+
+
+def _find_warnings(desk: "Desk", project: "Project", *, is_new: bool = False) -> list[str]:
+    """Returns what is unusual about the project's repository, branch and documentation folder.
+
+    The branch of a new project was checked already.
+    """
+    from copydesk.jobs.projects import repository_warnings
+
+    find = repository_warnings.find_folder_warnings if is_new else repository_warnings.find_repository_warnings
+    warnings = find(project, desk.secrets.all(project.id))
+    checked_out = repository_warnings.describe_checked_out_branch(project)
+    return [*warnings, checked_out] if checked_out else warnings
+
+
+def _print_warnings(warnings: list[str]) -> None:
+    for warning in warnings:
+        typer.echo(f"\nNote: {make_printable(warning)}", err=True)
 
 
 def _parse_assignments(values: list[str]) -> dict[str, str]:
@@ -183,7 +313,10 @@ def _warn_of_former_names(assignments: dict[str, str]) -> None:
             typer.echo(f"The setting {former} is now called {current}.", err=True)
 
 
-def _print_project(project: "Project", json: bool) -> None:
+def _print_project(project: "Project", json: bool, quiet: bool = False) -> None:
+    if quiet:
+        typer.echo(project.id)
+        return
     facts = _project_to_dict(project)
     if json:
         print_json(facts)

@@ -14,6 +14,7 @@ from copydesk.cli.output import (
     print_json,
     print_table,
 )
+from copydesk.cli.project_lookup import find_project
 from copydesk.core.clock import format_iso
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ NumberArgument = Annotated[int, typer.Argument(metavar="N", help="The number of 
 def list_pulls(project: ProjectOption, json: JsonOption = False) -> None:
     """Lists a project's pull requests, newest first."""
     with open_configured_desk() as desk:
-        desk.projects.get(project)
-        pulls = [_pull_to_dict(desk, pull) for pull in desk.pulls.list_for_project(project)]
+        project_id = find_project(desk, project).id
+        pulls = [_pull_to_dict(desk, pull) for pull in desk.pulls.list_for_project(project_id)]
     if json:
         print_json(pulls)
     else:
@@ -46,26 +47,29 @@ def list_pulls(project: ProjectOption, json: JsonOption = False) -> None:
 def show(number: NumberArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Shows a pull request and its diff."""
     with open_configured_desk() as desk:
-        pull = desk.pulls.get_pull(project, number)
+        project_id = find_project(desk, project).id
+        pull = desk.pulls.get_pull(project_id, number)
         _print_pull(desk, pull, json)
         if not json:
             sys.stdout.flush()
-            sys.stdout.buffer.write(b"\n" + desk.jobs.diff(project, pull.job_id))
+            sys.stdout.buffer.write(b"\n" + desk.jobs.diff(project_id, pull.job_id))
 
 
 @app.command()
 def merge(number: NumberArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Merges a pull request into its base branch and archives its job."""
     with open_configured_desk() as desk:
-        mirror = desk.open_mirror(desk.projects.get(project))
-        _print_pull(desk, desk.pulls.merge(desk.pulls.get_pull(project, number), mirror, current_actor()), json)
+        loaded_project = find_project(desk, project)
+        pull = desk.pulls.get_pull(loaded_project.id, number)
+        _print_pull(desk, desk.pulls.merge(pull, desk.open_mirror(loaded_project), current_actor()), json)
 
 
 @app.command()
 def close(number: NumberArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Closes a pull request without merging it and archives its job."""
     with open_configured_desk() as desk:
-        _print_pull(desk, desk.pulls.close(desk.pulls.get_pull(project, number), current_actor()), json)
+        pull = desk.pulls.get_pull(find_project(desk, project).id, number)
+        _print_pull(desk, desk.pulls.close(pull, current_actor()), json)
 
 
 def _print_pull(desk: "Desk", pull: "LocalPull", json: bool) -> None:

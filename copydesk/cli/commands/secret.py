@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from copydesk.cli.output import JsonOption, ProjectOption, current_actor, open_configured_desk, print_json, print_table
+from copydesk.cli.project_lookup import find_project
 from copydesk.core.clock import format_iso
 
 app = typer.Typer(
@@ -26,10 +27,10 @@ def set_secret(name: NameArgument, project: ProjectOption) -> None:
     Reads the value from standard input or a hidden prompt, because other users can see the command line.
     """
     with open_configured_desk() as desk:
-        desk.projects.get(project)
+        project_id = find_project(desk, project).id
         desk.secrets.validate_name(name)
         value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
-        desk.secrets.set(project, name, value, actor=current_actor())
+        desk.secrets.set(project_id, name, value, actor=current_actor())
     typer.echo(f"Stored {name}.")
 
 
@@ -37,8 +38,8 @@ def set_secret(name: NameArgument, project: ProjectOption) -> None:
 def list_secrets(project: ProjectOption, json: JsonOption = False) -> None:
     """Lists the names of the secrets, and when each was set."""
     with open_configured_desk() as desk:
-        desk.projects.get(project)
-        secrets = desk.secrets.read_update_times(project)
+        project_id = find_project(desk, project).id
+        secrets = desk.secrets.read_update_times(project_id)
     if json:
         print_json([{"name": name, "updatedAt": format_iso(at)} for name, at in secrets.items()])
     else:
@@ -51,6 +52,6 @@ def list_secrets(project: ProjectOption, json: JsonOption = False) -> None:
 def remove(name: NameArgument, project: ProjectOption) -> None:
     """Deletes a secret."""
     with open_configured_desk() as desk:
-        desk.projects.get(project)
-        desk.secrets.remove(project, name, actor=current_actor())
+        project_id = find_project(desk, project).id
+        desk.secrets.remove(project_id, name, actor=current_actor())
     typer.echo(f"Removed {name}.")

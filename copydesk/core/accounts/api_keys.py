@@ -23,6 +23,7 @@ from copydesk.core.errors import (
     ScopeMissing,
 )
 from copydesk.core.ids import is_id, is_wellformed_key, new_id, new_key, sha256_hex
+from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.projects.projects import Project, project_from_values
 from copydesk.core.rate_limits.limits import RateLimit, consume
 from copydesk.core.text.display_names import validate_display_name
@@ -138,7 +139,7 @@ class ApiKeys:
         )
         row = {**key.__dict__, "scopes": list(key.scopes), "allow": list(key.allow), "digest": sha256_hex(secret)}
         try:
-            with self.database.write() as tx:
+            with refuse_missing_project(self.database, project_id), self.database.write() as tx:
                 if tx.execute(select(projects.c.id).where(projects.c.id == project_id)).first() is None:
                     raise ProjectNotFound
                 consume(self.database, tx, self.limit, project_id)

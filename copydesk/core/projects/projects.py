@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import Row, bindparam, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from copydesk.core import audit_log, clock
 from copydesk.core.db.database import Database
@@ -16,6 +16,7 @@ from copydesk.core.errors import ErrorDetail, InvalidRequest, NotFound, ProjectN
 from copydesk.core.ids import new_id
 from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
+from copydesk.core.projects.project_rows import delete_project_rows
 from copydesk.core.text.display_names import validate_display_name
 
 FORGES = ("local", "github", "gitlab", "gitea", "forgejo")
@@ -87,6 +88,44 @@ class Projects:
             tx.execute(update(projects).where(projects.c.id == project_id).values(new_values))
             audit_log.record(tx, project_id, actor, "project.changed", project_id, fields=sorted(values))
         return replace(old, **own_values, policy=policy, collecting=collecting)
+
+    def move(self, moved: Project, *, actor: str, before_write: Callable[[Connection], None]) -> None:
+        """Stores the repository, forge and token variable of a moved project.
+
+        `before_write` runs in the same transaction, after the project was locked. If it raises, nothing is written.
+        """
+        new_values = _validate_fields(
+            {
+                "repository": validate_repository,
+                "forge": lambda forge: _validate_forge(forge, moved.repository),
+                "token_env": CHANGEABLE_FIELDS["token_env"],
+            },
+            {"repository": moved.repository, "forge": moved.forge, "token_env": moved.token_env or ""},
+        )
+        with self.database.write() as tx:
+            row = tx.execute(
+                SELECT_BY_ID if self.database.is_sqlite else SELECT_BY_ID.with_for_update(), {"id": moved.id}
+            ).first()
+            if row is None:
+                raise ProjectNotFound
+            before_write(tx)
+            tx.execute(update(projects).where(projects.c.id == moved.id).values(new_values))
+            addresses = {"before": row.repository, "after": moved.repository}
+            audit_log.record(tx, moved.id, actor, "project.moved", moved.id, **addresses)
+
+    def delete(self, project: Project, *, actor: str, before_write: Callable[[Connection], None]) -> None:
+        """Deletes a project with every row that belongs to it, permanently.
+
+        `before_write` runs in the same transaction first. The audit entry is written to the project's log, which is
+        kept, and to the service's, which administrators see on the dashboard.
+        """
+        details = {"name": project.name, "repository": project.repository}
+        with self.database.write() as tx, self.database.without_statement_timeout(tx):
+            before_write(tx)
+            if not delete_project_rows(tx, project.id):
+                raise ProjectNotFound
+            for log_id in (project.id, audit_log.NO_PROJECT):
+                audit_log.record(tx, log_id, actor, "project.deleted", project.id, **details)
 
     def get(self, project_id: str) -> Project:
         if "\0" in project_id:  # PostgreSQL rejects queries with a null character
@@ -208,8 +247,12 @@ CHANGEABLE_FIELDS: dict[str, Callable[[str], str | None]] = {
     "model": lambda name: name or None,
     "token_env": lambda name: _validate_token_variable(name or None),
 }
-"""Validators of the fields that can change after a project was created. Its repository and forge cannot,
-since its jobs refer to them."""
+"""Validators of the fields that can change after a project was created. Its repository and forge change together,
+after a check of the new repository: see `move`."""
+
+
+FIELDS_IN_REPOSITORY = frozenset({"ref", "root"})
+"""The fields that name a place in the repository. When one changes, check that the place exists."""
 
 
 def _validate_fields(

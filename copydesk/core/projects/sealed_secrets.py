@@ -15,6 +15,7 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.db.tables import secrets
 from copydesk.core.errors import InvalidRequest, NotFound, RequestError
+from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.settings import BadSettings, Settings
 
 KNOWN_SECRETS = {
@@ -78,7 +79,7 @@ class SealedSecrets:
             "sealed": self._encrypt(project_id, name, value.strip()),
             "updated_at": clock.now(),
         }
-        with self.database.write() as tx:
+        with refuse_missing_project(self.database, project_id), self.database.write() as tx:
             tx.execute(delete(secrets).where(secrets.c.project_id == project_id, secrets.c.name == name))
             tx.execute(insert(secrets).values(row))
             audit_log.record(tx, project_id, actor, "secret.set", name)
@@ -89,7 +90,7 @@ class SealedSecrets:
         if value is None:
             sealed = self._encrypt(project_id, name, randomness.token_hex(32))
             row = {"project_id": project_id, "name": name, "sealed": sealed, "updated_at": clock.now()}
-            with self.database.write() as tx:
+            with refuse_missing_project(self.database, project_id), self.database.write() as tx:
                 insert_if_absent(tx, secrets, row)
             value = self.get(project_id, name)  # another process may have been first
             assert value is not None
@@ -129,7 +130,7 @@ class SealedSecrets:
         """Returns the keys. The first one encrypts; the others only decrypt secrets from before a key rotation."""
         if self.settings.secret_key:
             return [_decode_key(part) for part in self.settings.secret_key]
-        return [_decode_key(_read_or_create_key(self.settings.data.absolute() / "secret.key"))]
+        return [_decode_key(_read_or_create_key(self.settings.require_data_folder() / "secret.key"))]
 
 
 def select_model_keys(secret_values: Mapping[str, str]) -> dict[str, str]:
@@ -158,7 +159,6 @@ def _read_or_create_key(path: Path) -> str:
     The key is written to a temporary file, which is then linked, so that two processes never create two keys.
     """
     if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}-{randomness.token_hex(8)}")
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(base64.b64encode(randomness.token_bytes(32)).decode() + "\n")

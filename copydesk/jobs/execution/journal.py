@@ -38,6 +38,7 @@ SELECT_OWN_LEASE = text(
 )
 FINISH_RUN = text("update runs set state = 'done', finished_at = :now, reason = :reason where id = :run")
 SELECT_PROMPTS = text("select prompt from messages where run_id = :run order by created_at, id")
+SELECT_ALL_PROMPTS = text("select prompt from messages where job_id = :job order by created_at, id")
 SELECT_UNREAD_MESSAGE = text(
     "select 1 from messages where job_id = :job and run_id is null and created_at > :since limit 1"
 )
@@ -176,6 +177,11 @@ class Journal:
             if lease_until is None or lease_until <= tx.execute(select(self.database.now)).scalar_one():
                 raise LeaseLost
 
+    def holds_lease(self) -> bool:
+        """Returns False if another attempt owns the run, or if the run ended or was deleted."""
+        with self.database.read() as tx:
+            return tx.execute(SELECT_OWN_LEASE, self._attempt_params()).first() is not None
+
     def record_event(self, event: NewEvent) -> None:
         """Stores an event that belongs to no step."""
         with self.transaction() as tx:
@@ -206,6 +212,10 @@ class Journal:
     def read_prompts(self, tx: Connection) -> Sequence[str]:
         """Returns the prompts of this run, oldest first."""
         return tx.execute(SELECT_PROMPTS, {"run": self.claim.run_id}).scalars().all()
+
+    def read_all_prompts(self, tx: Connection) -> Sequence[str]:
+        """Returns all prompts of the job, also those that the agent has not read yet."""
+        return tx.execute(SELECT_ALL_PROMPTS, {"job": self.claim.job_id}).scalars().all()
 
     def list_earlier_runs(self) -> list[EarlierRun]:
         """Returns the job's earlier runs that have stored results, oldest first; results are in the order of steps."""

@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.agent.models.model_names import API_KEY_VARIABLES as MODEL_KEYS
@@ -14,7 +16,7 @@ from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.forges.forge import Forge, PlannedCommit
 from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, open_forge
 from copydesk.jobs.publish.git.commit_signature import load_commit_signer
-from copydesk.jobs.publish.git.mirror import create_git
+from copydesk.jobs.publish.git.mirror import Mirror, create_git
 
 ACCESS_TIMEOUT_SECONDS = 120.0
 MAX_BRANCHES_NAMED = 6
@@ -69,6 +71,18 @@ def plan_commit(project: Project, secrets: Mapping[str, str]) -> PlannedCommit:
     policy = project.policy
     is_signed = load_commit_signer(secrets) is not None
     return PlannedCommit(policy.author_email, project.root, is_signed, policy.sign_off)
+
+
+def has_folder(
+    project: Project, secrets: Mapping[str, str], folder: str, seconds: float = ACCESS_TIMEOUT_SECONDS
+) -> bool:
+    """Returns whether the newest commit of the project's branch has this folder. Raises RepositoryFailed."""
+    with (
+        TemporaryDirectory(prefix="copydesk-folders-") as temporary_folder,
+        open_forge_if_remote(project, secrets, time.monotonic() + seconds) as forge,
+    ):
+        git = create_git(project, forge.git_token if forge else secrets.get("forge_token"))
+        return Mirror(Path(temporary_folder, "folders.git"), git).has_folder(project.ref, folder, seconds)
 
 
 def _choose_branch(heads: Mapping[str, str], ref: str | None) -> str:

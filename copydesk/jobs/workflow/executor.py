@@ -25,7 +25,12 @@ from copydesk.jobs.publish.repository_access import open_forge_if_remote
 from copydesk.jobs.sandbox.probe import probe
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool
-from copydesk.jobs.workflow.maintenance import archive_and_expire, detect_merges, pack_mirrors
+from copydesk.jobs.workflow.maintenance import (
+    archive_and_expire,
+    delete_orphaned_mirrors,
+    detect_merges,
+    pack_mirrors,
+)
 from copydesk.jobs.workflow.run import RunWorkflow
 from copydesk.jobs.workspace.repository_limits import MIB
 
@@ -43,7 +48,9 @@ class RunExecutor:
         secrets: SealedSecrets,
         pulls: LocalPulls,
         model_factory: ModelFactory | None = None,
+        more_maintenance: Callable[[], None] = lambda: None,
     ) -> None:
+        """`more_maintenance` runs with the other maintenance tasks. It is for tasks that need more than the jobs."""
         self.database = database
         self.settings = settings
         self.secrets = secrets
@@ -51,6 +58,7 @@ class RunExecutor:
         self.projects = Projects(database)
         self.receiver = WebhookReceiver(database, self.projects, pulls.jobs, secrets)
         self.model_factory = model_factory
+        self.more_maintenance = more_maintenance
         limits = ChildLimits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)
         self.children = ChildPool(limits, settings.worker_slots)
         self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
@@ -96,6 +104,9 @@ class RunExecutor:
         except Exception as failure:
             if is_disk_full(failure):
                 raise DiskFull from failure
+            if not journal.holds_lease():  # for example because the project was deleted with its clone
+                span.mark_failed("lost")
+                return None
             log.exception("job %s failed", attempt.claim.job_id)
             outcome = JobOutcome(
                 FAILED, Reason.INTERNAL_ERROR, "An internal error stopped the job. See the Copydesk log for details."
@@ -109,14 +120,17 @@ class RunExecutor:
         return outcome
 
     def run_maintenance(self) -> None:
-        """Runs the maintenance tasks. Called about once a minute; tasks that contact repositories run less often."""
+        """Runs the maintenance tasks. Called about once a minute; tasks that use the network run less often."""
         archive_and_expire(self.database, self.settings)
         self.receiver.process_due_events()
-        if time.monotonic() >= self._next_remote_maintenance:
+        is_remote_due = time.monotonic() >= self._next_remote_maintenance
+        detect_merges(self.database, self.settings, self.pulls, self.secrets, only_on_this_machine=not is_remote_due)
+        if is_remote_due:
             self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
-            detect_merges(self.database, self.settings, self.pulls, self.secrets)
             archive_closed_pulls(self.database, self.projects.all(), self.secrets, self.receiver)
+            delete_orphaned_mirrors(self.database, self.settings)
             pack_mirrors(self.settings)
+        self.more_maintenance()
 
     def close(self) -> None:
         """Ends the child processes."""

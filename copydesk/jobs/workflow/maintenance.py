@@ -1,6 +1,7 @@
-"""Background maintenance: archives old jobs, deletes expired idempotency keys, detects merges and packs mirrors."""
+"""Background maintenance: archives old jobs, deletes expired rows, detects merges, and packs and deletes mirrors."""
 
 import logging
+from functools import cache
 
 from sqlalchemy import delete, select
 
@@ -13,7 +14,7 @@ from copydesk.jobs.job import COMPLETED, FAILED, RepositoryFailed
 from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import log_polling_failure
 from copydesk.jobs.publish.forges.webhooks.receiver import delete_old_comments
-from copydesk.jobs.publish.git.mirror import Mirror, pack_mirror
+from copydesk.jobs.publish.git.mirror import Mirror, delete_mirror, pack_mirror
 from copydesk.jobs.service import IDEMPOTENCY_KEY_TTL_MS, archive_job
 from copydesk.jobs.storage.records import get_job_for_update
 from copydesk.jobs.storage.tables import idempotency, jobs
@@ -23,22 +24,41 @@ MAX_JOBS_PER_ROUND = 100
 log = logging.getLogger(__name__)
 
 
-def detect_merges(database: Database, settings: Settings, pulls: LocalPulls, secrets: SealedSecrets) -> None:
+def detect_merges(
+    database: Database,
+    settings: Settings,
+    pulls: LocalPulls,
+    secrets: SealedSecrets,
+    *,
+    only_on_this_machine: bool = False,
+) -> None:
     """Marks local pull requests as merged if the base branch contains their head.
 
-    A person may merge with git and never use the dashboard."""
+    A person may merge with git and never use the dashboard. `only_on_this_machine` leaves out repositories that must be
+    reached over the network."""
     for project_id, open_pulls in pulls.list_idle_by_project().items():
         try:
+            project = Projects(database).get(project_id)
+            if only_on_this_machine and project.repository.startswith(("http://", "https://")):
+                continue
             token = secrets.get(project_id, "forge_token")
             limits = RepositoryLimits.from_settings(settings)
-            mirror = Mirror.for_project(
-                settings.mirrors_folder, Projects(database).get(project_id), token, limits=limits
-            )
+            mirror = Mirror.for_project(settings.mirrors_folder, project, token, limits=limits)
+            fetch_head = cache(mirror.fetch_head)  # most pull requests of a project have the same base
             for pull in open_pulls:
-                if mirror.has_commit(pull.head) and mirror.contains(mirror.fetch_head(pull.base), pull.head):
+                if mirror.has_commit(pull.head) and mirror.contains(fetch_head(pull.base), pull.head):
                     pulls.mark_merged(pull)
         except Exception as failure:  # an error in one mirror must not stop the others
-            log_polling_failure(project_id, failure)
+            if not only_on_this_machine:  # the less frequent round over all repositories reports it
+                log_polling_failure(project_id, failure)
+
+
+def delete_orphaned_mirrors(database: Database, settings: Settings) -> None:
+    """Deletes the mirrors of projects that no longer exist. Another process may have deleted the project."""
+    # Before the query, so that a new project is never missed. A lock file stays if a deletion is killed.
+    ids = {path.stem for path in settings.mirrors_folder.glob("proj_*") if path.suffix in (".git", ".lock")}
+    for project_id in ids - {project.id for project in Projects(database).all()} if ids else ():
+        delete_mirror(settings.mirrors_folder / f"{project_id}.git")
 
 
 def pack_mirrors(settings: Settings) -> None:

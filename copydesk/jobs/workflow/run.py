@@ -12,11 +12,12 @@ from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
-from copydesk.jobs.agent.mechanic import Mechanic
+from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, Phase, Reason, RepositoryFailed
+from copydesk.jobs.projects.repository_warnings import describe_missing_folder
 from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryUnavailable
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.git.commit import CommitResult, Publisher
@@ -29,11 +30,13 @@ from copydesk.jobs.publish.repository_access import list_known_secrets, plan_com
 from copydesk.jobs.publish.retry import retry_while_unavailable
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
+from copydesk.jobs.workflow.folder_requests import asks_for_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
 from copydesk.jobs.workflow.pull_request import OpenedPullRequest, PullRequestOpener
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
+from copydesk.jobs.workflow.work_description import describe_published_work
 from copydesk.jobs.workspace.git_tree import write_changed_tree
 from copydesk.jobs.workspace.patches import diff_trees
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
@@ -64,6 +67,7 @@ class RunWorkflow:
             lambda: self.mirror.ensure_commit(pinned.start, self.job.branch if pinned.head else self.job.ref)
         )
         workspace = Workspace(self.mirror.tree(pinned.start), self._refuse_protected_path, self.project.root)
+        self._refuse_missing_folder(workspace)
         reviewer = Reviewer(
             self.project,
             self.mirror.tree(pinned.base),
@@ -76,8 +80,11 @@ class RunWorkflow:
         with traces.start_span("edit"):
             finished = self._run_agent(workspace, reviewer)
         if not workspace.changes() and not self._has_unproposed_work(pinned):
-            self.journal.save_job_values(title=self.job.title or finished.title, summary=finished.summary)
-            return JobOutcome(COMPLETED, Reason.NO_CHANGES, finished.summary or "No changes were needed.")
+            # Keeps the title for a follow-up that changes something: this one says that nothing changed.
+            self.journal.save_job_values(summary=finished.summary)
+            reason = Reason.NOT_UNDERSTOOD if finished.title == NOT_UNDERSTOOD_TITLE else Reason.NO_CHANGES
+            return JobOutcome(COMPLETED, reason, finished.summary or "No changes were needed.")
+        finished = describe_published_work(self.journal, finished)
         review = self._run_checks(workspace, reviewer)
 
         with _publish_span():
@@ -203,6 +210,18 @@ class RunWorkflow:
                 f"The checks found {count} in the change. The first one: {review.findings[0]}", Reason.CHECKS_FAILED
             )
         return review
+
+    def _refuse_missing_folder(self, workspace: Workspace) -> None:
+        """Raises RepositoryFailed if the documentation folder does not exist, unless a prompt asks to create it.
+
+        Otherwise the agent would find no pages, change nothing, and the job would look successful."""
+        folder = self.project.root
+        if not folder or workspace.tree.has_folder(folder):
+            return
+        with self.journal.database.read() as tx:
+            prompts = self.journal.read_all_prompts(tx)
+        if not any(asks_for_folder(prompt, folder) for prompt in prompts):
+            raise RepositoryFailed(describe_missing_folder(folder, self.job.ref))
 
     def _refuse_protected_path(self, path: str) -> None:
         publish_guard.refuse_protected(path, self.project.policy.unprotected_paths, self.project.root)

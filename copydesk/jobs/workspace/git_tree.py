@@ -47,6 +47,10 @@ class Tree:
             folder = child.oid
         return list_folder(self.repository, folder, self.limits).get(name)
 
+    def has_folder(self, path: str) -> bool:
+        entry = self.find_entry(path)
+        return entry is not None and entry.mode == FileMode.TREE
+
     def size(self, entry: TreeEntry) -> int:
         """Returns the file's size in bytes without reading the file."""
         return self.repository.odb.read_header(entry.oid)[1]

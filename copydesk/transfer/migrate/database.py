@@ -100,7 +100,10 @@ def move_database(source_url: str, target_url: str, progress: Progress, *, start
 def _open_both(stack: ExitStack, source_url: str, target_url: str) -> tuple[Connection, Connection]:
     if source_url == target_url:
         raise MigrationFailed("The source and the target are the same database.")
-    no_database = MigrationFailed("There is no database to move. Check COPYDESK_DATA and COPYDESK_DATABASE_URL.")
+    location = make_url(source_url).render_as_string(hide_password=True)
+    no_database = MigrationFailed(
+        f"There is no database to move at {location}. Check COPYDESK_DATA and COPYDESK_DATABASE_URL."
+    )
     if is_database_missing(source_url):
         raise no_database
     source = stack.enter_context(exclusive_connection(source_url))

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from copydesk.web.dashboard.admin import account, audit_log, people, system
 from copydesk.web.dashboard.auth import oidc, sign_in
 from copydesk.web.dashboard.jobs import detail, job_list, review
-from copydesk.web.dashboard.projects import api_keys, onboarding, project_list, settings
+from copydesk.web.dashboard.projects import api_keys, deletion, onboarding, project_list, settings
 from copydesk.web.dashboard.readership import pages as readership_pages
 
 router = APIRouter(include_in_schema=False)
@@ -17,6 +17,7 @@ for module in (
     project_list,
     api_keys,
     settings,
+    deletion,
     onboarding,
     job_list,
     detail,

@@ -116,7 +116,25 @@ def test_feedback_is_listed_and_summed(site: Service, run: Run) -> None:
     ]
     assert output_lines(run("feedback", "--by-page")) == ["/a\t1\t1\t1\t2"]
     assert len(parse_output(run("feedback", "--limit", "1", "--json"))) == 1
-    assert parse_output(run("feedback", "--to", "2026-03-01", "--json")) == []
+    assert parse_output(run("feedback", "--to", "2026-02-28", "--json")) == []
+    assert len(parse_output(run("feedback", "--to", "2026-03-01", "--json"))) == 2
+
+
+@pytest.mark.parametrize("report", ["visitors", "views", "agents", "timeseries", "feedback"])
+def test_both_days_of_a_range_are_included(site: Service, run: Run, report: str) -> None:
+    site.desk.feedback.add(site.project.id, "/a", True, None, FIRST * DAY)
+    for days in (("--from", "2026-03-01", "--to", "2026-03-01"), ("--to", "2026-03-01T23:59Z"), ("--to", "9999-12-31")):
+        assert output_lines(run(report, *days)), days
+    for days in (("--to", "2026-02-28"), ("--from", "2026-03-02"), ("--from", "", "--to", "0001-01-01")):
+        assert output_lines(run(report, *days)) == [], days
+
+
+@pytest.mark.parametrize("report", ["visitors", "timeseries", "feedback"])
+def test_a_range_without_a_day_is_an_error(site: Service, run: Run, report: str) -> None:
+    refused = run(report, "--from", "2026-03-02", "--to", "2026-03-01")
+    assert refused.exit_code == 1
+    assert "--from 2026-03-02 is after --to 2026-03-01" in str(refused.exception)
+    assert "--to must be a date" in str(run(report, "--to", "soon").exception)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +164,7 @@ def test_deleting_analytics_of_a_project_asks_for_confirmation(site: Service, ru
 def test_feedback_is_deleted_for_a_range_of_days(site: Service, run: Run) -> None:
     for number in range(3):
         site.desk.feedback.add(site.project.id, f"/{number}", True, None, (FIRST + number) * DAY)
-    some = ("--from", format_day(FIRST + 1), "--to", format_day(FIRST + 2))
+    some = ("--from", format_day(FIRST + 1), "--to", format_day(FIRST + 1))
     assert run("delete", *some, "--yes").exit_code == 1, "which days of what?"
     assert run("delete", "--feedback", "--from", "soon", "--yes").exit_code == 1
     assert "Deleted 1 feedback entries" in run("delete", "--feedback", *some, "--yes").stdout

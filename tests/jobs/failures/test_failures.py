@@ -12,8 +12,10 @@ import pygit2
 import pytest
 
 from copydesk.desk import Desk
+from copydesk.jobs.agent.conversation import Conversation, ModelFailed, Reply
 from copydesk.jobs.job import ARCHIVED, COMPLETED, FAILED, Job, Reason, RepositoryFailed
 from copydesk.jobs.publish.repository_access import find_usable_branch
+from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.bench import JobBench, act_during_turn, start_bench
 from tests.jobs.publish.forges.conftest import TOKEN
 from tests.jobs.publish.forges.stage import FILES, create_project, fake_forge, read_file_on_branch, watch_calls
@@ -209,6 +211,55 @@ def test_webhook_of_a_closed_pull_request_ends_the_run(desk: Desk, github: Any) 
         assert bench.raised_errors.wait(60)
         assert bench.pull.state == "closed"
     assert read_file_on_branch(github, job.branch, "docs/other.md") == FILES["docs/other.md"]
+
+
+# The title, when the work of one run is published by another.
+
+NOTHING_DONE = finish("No change", "Nothing was changed.")
+
+
+def test_follow_up_after_a_run_without_changes_has_its_own_title(desk: Desk, github: Any) -> None:
+    with start_failure_bench(desk, github, NOTHING_DONE, SPELL, DONE) as bench:
+        job = bench.run_job()
+        assert (job.reason, job.title) == (Reason.NO_CHANGES, None)
+        again = bench.run_follow_up(job)
+        assert (again.title, bench.pull.title) == ("Spell color so", "Spell color so"), again.message
+
+
+def test_requested_title_survives_a_run_without_changes(desk: Desk, github: Any) -> None:
+    with start_failure_bench(desk, github, NOTHING_DONE, SPELL, DONE) as bench:
+        again = bench.run_follow_up(bench.run_job(title="American spelling"))
+        assert (again.title, bench.pull.title) == ("American spelling", "American spelling"), again.message
+
+
+def test_follow_up_that_only_publishes_earlier_edits_has_their_title(desk: Desk, github: Any) -> None:
+    protect = partial(github.faults.protect, "copydesk/*")
+    done = finish("Spell color so", "One word was changed.")
+    with start_failure_bench(desk, github, act_during_turn(protect, SPELL), done, NOTHING_DONE) as bench:
+        job = bench.run_job()
+        assert_failed_with(job, Reason.REPOSITORY_ERROR, "git push failed.*declined")
+        github.faults.clear()
+        again = bench.run_follow_up(job, "Try again.")
+        assert (again.title, bench.pull.title) == ("Spell color so", "Spell color so"), again.message
+        assert "One word was changed." in bench.pull.body
+        assert "Nothing was changed." not in bench.pull.body
+    head = list_branches(github.repository.folder)[job.branch]
+    pushed = pygit2.Repository(str(github.repository.folder))[head].peel(pygit2.Commit)
+    assert pushed.message.startswith("Spell color so\n")
+
+
+def test_edits_of_a_run_without_a_title_are_published_under_its_prompt(desk: Desk, github: Any) -> None:
+    """The first run ends by an error of the model, after its edit and before it named its work."""
+
+    def fail(_conversation: Conversation, _workspace: Workspace) -> Reply:
+        raise ModelFailed("The provider is unavailable.")
+
+    with start_failure_bench(desk, github, SPELL, fail) as bench:
+        job = bench.run_job("Spell color as Americans do.")
+        assert_failed_with(job, Reason.MODEL_ERROR, "provider is unavailable")
+        bench.model.script = [SPELL, NOTHING_DONE]
+        again = bench.run_follow_up(job, "Try again.")
+        assert (again.title, bench.pull.title) == ("Spell color as Americans do.",) * 2, again.message
 
 
 # Repositories that cannot be used, at the creation of a project and during a job.

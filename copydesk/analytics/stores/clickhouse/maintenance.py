@@ -82,6 +82,7 @@ class Maintenance:
         with self._lease_all_shards() as leased_shards:
             plan: ShardPlan = {"project": project, "upto": self._batches.read_last_number()}
             self._commit_and_apply(leased_shards, plan, lambda tx: clear_ai_mask(tx, project))
+        self._drop_leftovers()
 
     def forget_visitor(self, project: str, visitor: int) -> None:
         with self._lease_all_shards() as leased_shards:

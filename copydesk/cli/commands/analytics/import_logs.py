@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from copydesk.cli.output import JsonOption, ProjectOption, find_terminal, open_configured_desk, print_json, print_table
+from copydesk.cli.project_lookup import find_project
 from copydesk.core.errors import UserFacingError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def import_logs(
     began = time.monotonic()
     interrupted = False
     with open_configured_desk() as desk:
-        loaded_project = desk.projects.get(project)
+        loaded_project = find_project(desk, project)
         hosts = frozenset(map(normalize_host, site_host or ()))
         import_job = ImportRequest(
             files, desk.sites.for_project(loaded_project), now(), format, hosts, desk.settings.trusted_proxies

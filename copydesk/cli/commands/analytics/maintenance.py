@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from copydesk.cli.day_range import DayBounds, parse_day_bounds
 from copydesk.cli.output import JsonOption, ProjectOption, current_actor, open_configured_desk, print_json, print_table
+from copydesk.cli.project_lookup import find_project
 from copydesk.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -48,11 +50,13 @@ def delete(
     feedback: Annotated[bool, typer.Option("--feedback", help="Delete only feedback from readers.")] = False,
     date_from: Annotated[
         str | None,
-        typer.Option("--from", metavar="DATE", help="With --feedback: the first day [default: the earliest]."),
+        typer.Option(
+            "--from", metavar="DATE", help="With --feedback: the first day, included [default: the earliest]."
+        ),
     ] = None,
     date_to: Annotated[
         str | None,
-        typer.Option("--to", metavar="DATE", help="With --feedback: the day after the last [default: no limit]."),
+        typer.Option("--to", metavar="DATE", help="With --feedback: the last day, included [default: no limit]."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
 ) -> None:
@@ -62,14 +66,15 @@ def delete(
 
     if (feedback and visitor_id) or ((date_from or date_to) and not feedback):
         raise InvalidRequest("Use --visitor-id, or --feedback with --from and --to, or none of them.")
+    days = parse_day_bounds(date_from, date_to)
     with open_configured_desk() as desk:
-        loaded_project = desk.projects.get(project)
+        loaded_project = find_project(desk, project)
         subject = "the visitor's data" if visitor_id else "all views, numbers and feedback"
         subject = "the feedback of these days" if date_from or date_to else "all feedback" if feedback else subject
         if not yes:
             typer.confirm(f"Permanently delete {subject} of {loaded_project.name} ({loaded_project.id})?", abort=True)
         if feedback:
-            _forget_feedback(desk, loaded_project, date_from, date_to)
+            _forget_feedback(desk, loaded_project, days)
             return
         if visitor_id:
             for visitor in _find_visitor_hashes(desk, loaded_project, visitor_id):
@@ -86,17 +91,11 @@ def delete(
     typer.echo(f"Deleted {subject}.")
 
 
-def _forget_feedback(desk: "Desk", project: "Project", date_from: str | None, date_to: str | None) -> None:
-    from copydesk.analytics.date_ranges import InvalidDate, clamp_day_range, parse_day
+def _forget_feedback(desk: "Desk", project: "Project", days: DayBounds) -> None:
+    from copydesk.analytics.date_ranges import clamp_day_range
     from copydesk.core import audit_log
 
-    try:
-        day_range = clamp_day_range(
-            parse_day(date_from) if date_from else None, parse_day(date_to) if date_to else None
-        )
-    except InvalidDate as error:
-        raise InvalidRequest(f"--from and --to: {error}.") from None
-    deleted = desk.feedback.delete_entries(project.id, day_range)
+    deleted = desk.feedback.delete_entries(project.id, clamp_day_range(days.first, days.end))
     with desk.database.write() as tx:
         audit_log.record(tx, project.id, current_actor(), "analytics.feedback_forgotten", project.id, entries=deleted)
     typer.echo(f"Deleted {deleted} feedback entries.")
@@ -136,9 +135,7 @@ def refresh_ranges(json: JsonOption = False) -> None:
     from copydesk.analytics.ingest.site_registry import ranges_file
     from copydesk.core.settings import read_settings
 
-    settings = read_settings()
-    settings.make_data_folder()
-    file = ranges_file(settings.data)
+    file = ranges_file(read_settings().require_data_folder())
     outcomes = [(listed, None) if listed.page else _fetch_list(listed) for listed in ip_ranges.load_current_lists(file)]
     new_file = file.with_suffix(".new")
     new_file.write_text(ip_ranges.format_range_lists(listed for listed, _ in outcomes), "utf-8")

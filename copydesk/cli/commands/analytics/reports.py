@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from copydesk.cli.commands.analytics import import_logs, maintenance
+from copydesk.cli.day_range import parse_day_bounds
 from copydesk.cli.output import JsonOption, open_client, print_json, print_table
 
 MAX_ROWS = 250
@@ -25,10 +26,10 @@ app = typer.Typer(
 )
 
 FromOption = Annotated[
-    str | None, typer.Option("--from", metavar="DATE", help="The first day [default: the earliest].")
+    str | None, typer.Option("--from", metavar="DATE", help="The first day, included [default: the earliest].")
 ]
 ToOption = Annotated[
-    str | None, typer.Option("--to", metavar="DATE", help="The day after the last [default: no limit].")
+    str | None, typer.Option("--to", metavar="DATE", help="The last day, included [default: no limit].")
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Print all rows.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
@@ -52,8 +53,9 @@ def _create_report_command(name: str) -> Callable[..., None]:
         json: JsonOption = False,
         csv: CsvOption = False,
     ) -> None:
+        days = parse_day_bounds(date_from, date_to)
         with open_client() as client:
-            fetch = partial(getattr(client, name), date_from, date_to)
+            fetch = partial(getattr(client, name), days.date_from, days.date_to)
             report: dict[str, Any] = fetch(limit=MAX_ROWS if all else limit, offset=offset)
             while all and report["hasMore"]:
                 next_page = fetch(limit=MAX_ROWS, offset=offset + len(report[name]))
@@ -84,8 +86,9 @@ def timeseries(
     csv: CsvOption = False,
 ) -> None:
     """Prints unique visitors and views of the whole site by day, week or month."""
+    days = parse_day_bounds(date_from, date_to)
     with open_client() as client:
-        report = client.timeseries(date_from, date_to, interval=interval.value)
+        report = client.timeseries(days.date_from, days.date_to, interval=interval.value)
     _print_report("timeseries", {**report}, json, csv)
 
 
@@ -99,8 +102,9 @@ def feedback(
     json: JsonOption = False,
 ) -> None:
     """Prints feedback from readers, newest first."""
+    days = parse_day_bounds(date_from, date_to)
     with open_client() as client:
-        rows = client.rows("feedback/by-page" if by_page else "feedback", date_from, date_to)
+        rows = client.rows("feedback/by-page" if by_page else "feedback", days.date_from, days.date_to)
         entries = list(islice(rows, None if all else limit))
     if json:
         print_json(entries)

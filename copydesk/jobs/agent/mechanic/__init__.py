@@ -3,6 +3,6 @@
 It does work that needs no language model, and says when a prompt needs one.
 """
 
-from copydesk.jobs.agent.mechanic.model import Mechanic
+from copydesk.jobs.agent.mechanic.model import NOT_UNDERSTOOD_TITLE, Mechanic
 
-__all__ = ["Mechanic"]
+__all__ = ["NOT_UNDERSTOOD_TITLE", "Mechanic"]

@@ -27,14 +27,16 @@ from copydesk.jobs.agent.mechanic.prompt_parser import parse_prompt
 from copydesk.jobs.workspace.workspace import Workspace
 
 NO_CHANGE_TITLE = "No change"
+NOT_UNDERSTOOD_TITLE = "Not understood"
+"""The title of a reply to a prompt that needs a language model. The workflow recognizes such a reply by it."""
 MAX_TITLE_CHARS, MAX_SUMMARY_CHARS = 120, 20_000
 ABILITIES = (
     "The built-in mechanic can replace a word or phrase, rename or move a page with its links, fix broken internal "
     "links, add missing front-matter fields, remove trailing whitespace and fix heading levels."
 )
 MODEL_SETUP_HINT = (
-    "To set one up, set COPYDESK_MODEL, for example to openai:…, anthropic:…, google:…, or openai-compatible:… with "
-    "COPYDESK_MODEL_URL, and restart Copydesk."
+    "To use one, set COPYDESK_MODEL, for example to openai:…, anthropic:…, google:…, or openai-compatible:… with "
+    "COPYDESK_MODEL_URL, and restart Copydesk; or choose a model in the project's settings."
 )
 
 
@@ -60,7 +62,7 @@ def build_reply(conversation: Conversation, workspace: Workspace) -> Reply:
         return Reply()
     instructions = parse_prompt(prompt.text)
     if isinstance(instructions, NotUnderstood):
-        return _build_finish(prompt_number, 0, NO_CHANGE_TITLE, _not_understood_message(instructions))
+        return _build_finish(prompt_number, 0, NOT_UNDERSTOOD_TITLE, _not_understood_message(instructions))
     texts: list[str] = []
     for number in range(_last_instruction_number(replies) + 1, len(instructions) + 1):
         plan = _build_plan(workspace, instructions[number - 1])
@@ -164,4 +166,5 @@ def _describe_target(call: ToolCall) -> str:
 def _not_understood_message(instructions: NotUnderstood) -> str:
     part = truncate(instructions.text, 200)
     subject = f"“{part}”" if part else "An empty prompt"
-    return f"{subject} needs a language model, and none is set. Nothing was changed. {MODEL_SETUP_HINT}\n\n{ABILITIES}"
+    problem = f"{subject} needs a language model, and the model of this job is the built-in mechanic."
+    return f"{problem} Nothing was changed. {MODEL_SETUP_HINT}\n\n{ABILITIES}"

@@ -10,7 +10,8 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.tables import projects
 from copydesk.core.errors import Conflict, NotFound
 from copydesk.core.ids import random_text
-from copydesk.jobs.job import ACTIVE, Job
+from copydesk.jobs.job import ACTIVE, Job, RepositoryFailed
+from copydesk.jobs.publish.git.local_repository import build_merge_command, find_work_tree
 from copydesk.jobs.service import Jobs, archive_job
 from copydesk.jobs.storage.records import get_job_for_update
 from copydesk.jobs.storage.tables import jobs, pulls
@@ -109,7 +110,11 @@ class LocalPulls:
         return self._get_one((pulls.c.token == token) & (pulls.c.number == number))
 
     def merge(self, pull: LocalPull, mirror: "Mirror", actor: str = "") -> LocalPull:
-        """Merges the current branch into its base, pushes the base, and archives the job."""
+        """Merges the current branch into its base, pushes the base, and archives the job.
+
+        Returns a pull request that is merged already, because the service may have noticed a merge with git first."""
+        if pull.state == MERGED:
+            return pull
         if pull.state != OPEN:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
         if self.jobs.get(pull.project_id, pull.job_id).status is ACTIVE:
@@ -117,6 +122,7 @@ class LocalPulls:
         base = mirror.fetch_head(pull.base)
         head = mirror.fetch_head(pull.branch)
         if not mirror.contains(base, head):
+            _refuse_checked_out_base(pull, mirror)
             import pygit2  # slow to import, and only a merge needs it
 
             author = pygit2.Signature("Copydesk", "copydesk@localhost")
@@ -162,6 +168,17 @@ class LocalPulls:
         if row is None:
             raise PullNotFound
         return _pull_from_row(row)
+
+
+def _refuse_checked_out_base(pull: LocalPull, mirror: "Mirror") -> None:
+    """Raises RepositoryFailed, with the command to run, if the base branch is checked out in a work tree."""
+    work_tree = find_work_tree(mirror.git.url, pull.base)
+    if work_tree is not None:
+        raise RepositoryFailed(
+            f"The branch {pull.base} is checked out in {work_tree}, so Copydesk does not move it. Merge it there with "
+            "git, or check out another branch there and try again. To merge it, run: "
+            f"{build_merge_command(work_tree, pull.branch)}"
+        )
 
 
 def _same_pull_condition(pull: LocalPull) -> ColumnElement[bool]:

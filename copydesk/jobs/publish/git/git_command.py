@@ -151,13 +151,25 @@ class Git:
         return out.decode("utf-8", "surrogateescape")
 
     def fetch(
-        self, folder: Path, refspecs: Sequence[str], lock_fds: Sequence[int] = (), watch: Watch = lambda: None
+        self,
+        folder: Path,
+        refspecs: Sequence[str],
+        lock_fds: Sequence[int] = (),
+        watch: Watch = lambda: None,
+        *,
+        only_folders: bool = False,
+        seconds: float = 600,
     ) -> None:
+        """Fetches branches. With `only_folders`, fetches the newest commits alone, without the contents of files.
+
+        A host that cannot leave out the contents sends them too.
+        """
         remote_program = f"--upload-pack=git {REMOTE_GIT_OPTIONS} upload-pack"
+        filters = ["--depth=1", "--filter=blob:none"] if only_folders else []
         with self._open_remote() as address:
             self.run(folder, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
-                     remote_program,
-                     "--", address, *refspecs, lock_fds=lock_fds, watch=watch)  # fmt: skip
+                     *filters, remote_program,
+                     "--", address, *refspecs, seconds=seconds, lock_fds=lock_fds, watch=watch)  # fmt: skip
 
     def push(self, folder: Path, commit: str, branch: str, expected: str | None) -> None:
         """Moves the branch to the commit if its head is `expected`; None means that the branch must not exist yet.

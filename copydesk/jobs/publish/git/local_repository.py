@@ -7,6 +7,7 @@ and symbolic links to the repository's objects and branches.
 
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,15 +62,30 @@ class LocalRepository:
             (folder / "config").write_text(self._build_config())
             yield folder
 
+    def find_work_tree(self, branch: str) -> Path | None:
+        """Returns the work tree in which the branch is checked out, or None."""
+        git_dirs = [self.common_dir] if not self._is_bare() else []
+        git_dirs += (head.parent for head in sorted((self.common_dir / "worktrees").glob("*/HEAD")))
+        for git_dir in git_dirs:
+            if _read_head(git_dir).strip() == f"ref: refs/heads/{branch}":
+                return self._locate_work_tree(git_dir)
+        return None
+
     def refuse_checked_out(self, branch: str) -> None:
         """Raises RepositoryFailed if the branch is checked out in a work tree, whose files would no longer match it."""
-        heads = [self.common_dir / "HEAD"] if not self._is_bare() else []
-        heads += (self.common_dir / "worktrees").glob("*/HEAD")
-        if f"ref: refs/heads/{branch}" in [_read_head(head.parent).strip() for head in heads]:
+        work_tree = self.find_work_tree(branch)
+        if work_tree is not None:
             raise RepositoryFailed(
-                f"The branch {branch} is checked out in {self.path}, so Copydesk does not move it. Merge it there with "
+                f"The branch {branch} is checked out in {work_tree}, so Copydesk does not move it. Merge it there with "
                 "git, or check out another branch there and try again."
             )
+
+    def _locate_work_tree(self, git_dir: Path) -> Path:
+        """Returns the folder with the files of a git directory. A linked work tree's `gitdir` names its .git file."""
+        if git_dir == self.common_dir:
+            return git_dir.parent if git_dir.name == ".git" else Path(self.path)
+        link = _read_small(git_dir / "gitdir").strip()
+        return Path(os.path.normpath(git_dir / link)).parent if link else Path(self.path)
 
     def _build_config(self) -> str:
         extensions = self._read_settings("extensions", COPIED_EXTENSIONS)
@@ -107,6 +123,24 @@ class LocalRepository:
                     f"{self.path} belongs to another user than the one that Copydesk runs as. Run Copydesk as its "
                     "owner, or change its owner."
                 )
+
+
+def find_work_tree(address: str, branch: str) -> Path | None:
+    """Returns the work tree in which a branch of this repository is checked out.
+
+    Returns None for a repository on another machine and for one that cannot be found.
+    """
+    if address.startswith(("http://", "https://")):
+        return None
+    try:
+        return LocalRepository.find(address).find_work_tree(branch)
+    except (RepositoryFailed, OSError):
+        return None
+
+
+def build_merge_command(work_tree: Path, branch: str) -> str:
+    """Returns the shell command that merges the branch into the branch that is checked out in the work tree."""
+    return shlex.join(["git", "-C", str(work_tree), "merge", branch])
 
 
 def _find_git_dir(path: Path) -> Path | None:

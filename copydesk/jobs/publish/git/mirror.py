@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -96,6 +97,24 @@ class Mirror:
         self.tree(commit)  # raises if it is not a commit
         return commit
 
+    def has_folder(self, branch: str, folder: str, seconds: float) -> bool:
+        """Fetches only the folders of the branch's newest commit, and returns whether this folder is one of them.
+
+        Use it on an empty mirror that is deleted afterwards: the files and the history are missing.
+        """
+        validate_ref(branch)
+        local_ref = "refs/copydesk/folders"
+        with _lock_mirror(self.folder, self.git.stoppable) as lock_fd:
+            self.git.fetch(
+                self.folder,
+                [f"+refs/heads/{branch}:{local_ref}"],
+                lock_fds=[lock_fd],
+                watch=self._refuse_oversize,
+                only_folders=True,
+                seconds=seconds,
+            )
+        return self.tree(str(self.repository.lookup_reference(local_ref).target)).has_folder(folder)
+
     def ensure_commit(self, commit: str, branch: str) -> None:
         """Fetches the branch if the commit is missing, as it may be when the job ran on another machine before.
 
@@ -170,6 +189,19 @@ def pack_mirror(folder: Path, limits: RepositoryLimits = DEFAULT_LIMITS) -> None
     if sample_folder.is_dir() and len(os.listdir(sample_folder)) > MAX_LOOSE_IN_SAMPLE:
         with _lock_mirror(folder, unstoppable) as lock_fd:
             Git("", limits=limits).run(folder, "gc", "--quiet", "--prune=2.weeks.ago", lock_fds=[lock_fd])
+
+
+def delete_mirror(folder: Path) -> bool:
+    """Deletes a mirror and its lock file. Returns False, without a change, if a git command uses the mirror."""
+    lock_path = folder.with_suffix(".lock")
+    if not folder.exists() and not lock_path.exists():
+        return True
+    with open(lock_path, "a") as lock:
+        if not _try_lock(lock):
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        lock_path.unlink(missing_ok=True)
+    return True
 
 
 def create_git(

@@ -6,6 +6,9 @@ from typing import Any
 
 ACTION_SENTENCES = {
     "project.created": "created the project {name}",
+    "project.moved": "moved the project from {before} to {after}",
+    "project.deleted": "deleted the project {name}",
+    "project.purged": "deleted the last page views of the deleted project {subject}",
     "project.changed": "changed the project’s {fields}",
     "key.created": "created the key {name}",
     "key.revoked": "revoked the key {name}",

@@ -13,6 +13,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.job import Job, Reason, Status
 from copydesk.jobs.service import NewJob, WrongState
+from copydesk.jobs.storage.records import EventKind
 from copydesk.web.api.job_events import CurrentStreams, EventStreamResponse
 from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.schemas import JobMessageRequest
@@ -124,6 +125,7 @@ def _load_page_data(desk: Desk, project: Project, job_id: str) -> dict[str, Any]
         "job": job,
         "turns": group_by_prompt(events),
         "last_event": events[-1].seq if events else 0,
+        "is_pushed": job.head is not None or any(event.kind == EventKind.PUSHED for event in events),
         "change": load_change_view(desk, project.id, job_id),
         "page_url": row.path,
     }

@@ -38,6 +38,12 @@ class JobRow:
         return describe_outcome(self.job)
 
     @property
+    def tone(self) -> str:
+        """The CSS class of the status. A prompt that was not understood has a color of its own: it is no success."""
+        is_completed = self.job.status is Status.COMPLETED
+        return "warn" if is_completed and self.job.reason is Reason.NOT_UNDERSTOOD else self.job.status
+
+    @property
     def is_active(self) -> bool:
         return self.job.status is Status.ACTIVE
 

@@ -22,6 +22,7 @@ PHASE_LABELS = {
 }
 REASON_LABELS = {
     Reason.NO_CHANGES: "No changes",
+    Reason.NOT_UNDERSTOOD: "Not understood",
     Reason.CANCELLED: "Cancelled",
     Reason.TIMED_OUT: "Timed out",
     Reason.BUDGET_EXCEEDED: "Out of budget",
@@ -117,6 +118,8 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
             return TimelineStep(f"Pushed commit {data['commit'][:10]} to {data['branch']}")
         case "pull_request":
             return TimelineStep("Opened or updated the pull request")
+        case "finished" if data.get("reason") == Reason.NOT_UNDERSTOOD:
+            return TimelineStep(f"{REASON_LABELS[Reason.NOT_UNDERSTOOD]}: {data['message']}", "warn")
         case "finished" if data["status"] == Status.COMPLETED:
             return TimelineStep("Completed" + (f": {data['message']}" if data.get("message") else ""), "good")
         case "finished":

@@ -2,13 +2,15 @@
 
 from dataclasses import asdict, dataclass
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
+from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch
 from copydesk.web.dashboard.auth.access import ViewerRequest
+from copydesk.web.dashboard.flash_messages import delete_message, read_message
 from copydesk.web.dashboard.projects.snippets import build_snippets
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
@@ -38,16 +40,28 @@ async def project_home(project_id: str, signed_in: ViewerRequest) -> Response:
 
 
 @router.get("/projects/{project_id}/start")
-async def start_page(project_id: str, signed_in: ViewerRequest, stay: bool = False) -> Response:
+async def start_page(request: Request, project_id: str, signed_in: ViewerRequest, stay: bool = False) -> Response:
     """Shows the steps. With `stay`, shows them even if there are page views already."""
     project = await signed_in.get_project(project_id)
     steps = await run_in_thread(_load_steps, signed_in.desk, project)
     if steps.has_views and not stay:
         return redirect(_readership_path(project))
-    snippets = build_snippets(project, signed_in.desk.settings.base_url)
-    return render_page(
-        "start.html", signed_in=signed_in, project=project, title="Start", steps=steps, snippets=snippets
+    settings = signed_in.desk.settings
+    snippets = build_snippets(project, settings.base_url)
+    warning = read_message(request, settings)
+    response = render_page(
+        "start.html",
+        signed_in=signed_in,
+        project=project,
+        title="Start",
+        steps=steps,
+        snippets=snippets,
+        warning=warning,
+        checked_out=await run_in_thread(describe_checked_out_branch, project),
     )
+    if warning:
+        delete_message(response, settings)
+    return response
 
 
 @router.get("/projects/{project_id}/start.json")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from copydesk.analytics.date_ranges import clamp_day_range
 from copydesk.analytics.stores.base import Counts
@@ -16,10 +16,11 @@ from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.projects.project_setup import NewProject, create_project
+from copydesk.jobs.projects.repository_warnings import find_folder_warnings
 from copydesk.jobs.storage.stats import ProjectJobCounts, count_jobs_by_project
 from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest, ViewerRequest
+from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.responses.html import render_page
-from copydesk.web.responses.redirects import redirect
 
 router = APIRouter()
 REPOSITORY_TIMEOUT_SECONDS = 20.0
@@ -36,8 +37,9 @@ class ProjectRow:
 
 
 @router.get("/projects")
-async def projects_page(signed_in: ViewerRequest) -> Response:
+async def projects_page(request: Request, signed_in: ViewerRequest) -> Response:
     desk = signed_in.desk
+    notice = read_message(request, desk.settings)
     all_projects, job_counts = await asyncio.gather(
         run_in_thread(desk.projects.all), run_in_thread(count_jobs_by_project, desk.database)
     )
@@ -46,7 +48,12 @@ async def projects_page(signed_in: ViewerRequest) -> Response:
         ProjectRow(project, job_counts.get(project.id, ProjectJobCounts()), count)
         for project, count in zip(all_projects, visitors, strict=True)
     ]
-    return render_page("projects.html", signed_in=signed_in, tab="projects", title="Projects", rows=rows)
+    response = render_page(
+        "projects.html", signed_in=signed_in, tab="projects", title="Projects", rows=rows, notice=notice
+    )
+    if notice:
+        delete_message(response, desk.settings)
+    return response
 
 
 @router.get("/projects/new")
@@ -83,7 +90,10 @@ async def submit_new_project(post: AdminPost) -> Response:
         return _render_form(post, typed, error.status, faults, "" if faults else error.message)
     except JobFailed as failure:
         return _render_form(post, typed, 422, {"repository": str(failure)})
-    return redirect(f"/projects/{project.id}/start")
+    # A missing folder does not prevent the project: a job can create the folder.
+    project_secrets = {"forge_token": requested.token} if requested.token else {}
+    warnings = await asyncio.to_thread(find_folder_warnings, project, project_secrets, REPOSITORY_TIMEOUT_SECONDS)
+    return redirect_with_message(desk.settings, f"/projects/{project.id}/start", " ".join(warnings))
 
 
 def _render_form(

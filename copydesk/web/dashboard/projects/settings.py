@@ -4,31 +4,36 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from copydesk.core.errors import ErrorDetail, InvalidRequest, NotFound, RequestError
-from copydesk.core.projects.projects import Project
+from copydesk.core.projects.projects import FIELDS_IN_REPOSITORY, Project
 from copydesk.core.projects.sealed_secrets import select_model_keys
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
-from copydesk.jobs.job import JobFailed
 from copydesk.jobs.projects.option_checks import validate_options
-from copydesk.jobs.publish.repository_access import find_usable_branch
+from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch, find_repository_warnings
 from copydesk.web.dashboard.auth.access import AdminPost, SignedInRequest, ViewerRequest
+from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.dashboard.projects.project_list import REPOSITORY_TIMEOUT_SECONDS
 from copydesk.web.dashboard.projects.secret_fields import list_secret_fields
 from copydesk.web.dashboard.projects.setting_fields import SETTING_GROUPS, SettingGroup, format_values
 from copydesk.web.dashboard.projects.webhook_setup import build_webhook_instructions
 from copydesk.web.responses.html import render_page
-from copydesk.web.responses.redirects import redirect
 
 router = APIRouter()
 
 
 @router.get("/projects/{project_id}/settings")
-async def settings_page(project_id: str, signed_in: ViewerRequest, saved: str = "") -> Response:
-    return await _render_settings_page(signed_in, await signed_in.get_project(project_id), saved=saved)
+async def settings_page(request: Request, project_id: str, signed_in: ViewerRequest, saved: str = "") -> Response:
+    settings = signed_in.desk.settings
+    warning = read_message(request, settings)
+    project = await signed_in.get_project(project_id)
+    response = await _render_settings_page(signed_in, project, saved=saved, warning=warning)
+    if warning:
+        delete_message(response, settings)
+    return response
 
 
 @router.post("/projects/{project_id}/settings")
@@ -44,27 +49,22 @@ async def change_settings(project_id: str, post: AdminPost) -> Response:
         _reject_token_variable(changes)
         validate_options(changes)
         if changes:
-            await run_in_thread(post.desk.projects.change, project.id, changes, actor=post.person.email)
+            project = await run_in_thread(post.desk.projects.change, project.id, changes, actor=post.person.email)
     except RequestError as request_error:
         faults = {detail.field: detail.message for detail in request_error.details}
         error = "Not saved. Fix the errors below." if faults else request_error.message
         return await _render_settings_page(post, project, request_error.status, typed=typed, faults=faults, error=error)
-    return _redirect_to_section(project, group.id)
+    warning = await _find_warning(post.desk, project) if changes.keys() & FIELDS_IN_REPOSITORY else ""
+    return _redirect_to_section(post.desk, project, group.id, warning)
 
 
 @router.post("/projects/{project_id}/check")
 async def check_access(project_id: str, post: AdminPost) -> Response:
     """Checks the repository in the same way as the start of a job does."""
     project = await post.get_project(project_id)
-    desk = post.desk
-    try:
-        project_secrets = await run_in_thread(desk.secrets.all, project.id)
-        branch = await asyncio.to_thread(
-            find_usable_branch, project, project_secrets, project.ref, REPOSITORY_TIMEOUT_SECONDS
-        )
-    except (JobFailed, RequestError) as failure:
-        return await _render_settings_page(post, project, error=str(failure))
-    return await _render_settings_page(post, project, notice=f"Access works. Jobs start from {branch}.")
+    warning = await _find_warning(post.desk, project)
+    notice = "" if warning else f"Access works. Jobs start from {project.ref}."
+    return await _render_settings_page(post, project, error=warning, notice=notice)
 
 
 @router.post("/projects/{project_id}/secrets")
@@ -76,7 +76,7 @@ async def set_secret(project_id: str, post: AdminPost) -> Response:
         await run_in_thread(post.desk.secrets.set, project.id, name, value, actor=post.person.email)
     except RequestError as error:
         return await _render_settings_page(post, project, error.status, error=error.message)
-    return _redirect_to_section(project, "secrets")
+    return _redirect_to_section(post.desk, project, "secrets")
 
 
 @router.post("/projects/{project_id}/secrets/remove")
@@ -86,7 +86,7 @@ async def remove_secret(project_id: str, post: AdminPost) -> Response:
         await run_in_thread(post.desk.secrets.remove, project.id, post.form.get("name"), actor=post.person.email)
     except RequestError as error:
         return await _render_settings_page(post, project, error.status, error=error.message)
-    return _redirect_to_section(project, "secrets")
+    return _redirect_to_section(post.desk, project, "secrets")
 
 
 @router.post("/projects/{project_id}/webhook-secret")
@@ -113,6 +113,7 @@ async def _render_settings_page(
     saved: str = "",
     error: str = "",
     notice: str = "",
+    warning: str = "",
 ) -> Response:
     desk, sealed_at = signed_in.desk, await run_in_thread(signed_in.desk.secrets.read_update_times, project.id)
     return render_page(
@@ -126,16 +127,31 @@ async def _render_settings_page(
         saved=saved,
         error=error,
         notice=notice,
+        warning=warning,
         secrets=list_secret_fields(project, sealed_at),
         hook=build_webhook_instructions(project, desk.settings.base_url),
         models=desk.jobs.allowed_models(project),
         default_model=desk.settings.model,
         lacking=_find_model_problem(desk, project, sealed_at),
+        checked_out=await run_in_thread(describe_checked_out_branch, project),
     )
 
 
-def _redirect_to_section(project: Project, section: str) -> Response:
-    return redirect(f"/projects/{project.id}/settings?saved={section}#{section}")
+def _redirect_to_section(desk: Desk, project: Project, section: str, warning: str = "") -> Response:
+    location = f"/projects/{project.id}/settings?saved={section}#{section}"
+    return redirect_with_message(desk.settings, location, warning)
+
+
+async def _find_warning(desk: Desk, project: Project) -> str:
+    """Returns what is wrong with the project's repository, branch or documentation folder, or ""."""
+    try:
+        project_secrets = await run_in_thread(desk.secrets.all, project.id)
+    except RequestError as error:
+        return error.message
+    # The host may be slow, so this does not use the small thread pool that the other pages share.
+    return " ".join(
+        await asyncio.to_thread(find_repository_warnings, project, project_secrets, REPOSITORY_TIMEOUT_SECONDS)
+    )
 
 
 def _find_model_problem(desk: Desk, project: Project, sealed_at: Mapping[str, int]) -> str | None:

@@ -267,8 +267,8 @@ def test_later_message_is_handled_separately(workspace: Make) -> None:
 def test_unsupported_instruction_changes_nothing_and_is_reported(workspace: Make) -> None:
     space = workspace({"a.md": b"colour\n"})
     done = run_mechanic(space, "replace colour with color and rewrite the intro")
-    assert (done.title, space.changes()) == ("No change", {})
-    assert "needs a language model" in done.summary
+    assert (done.title, space.changes()) == ("Not understood", {})
+    assert "needs a language model, and the model of this job is the built-in mechanic" in done.summary
     assert "COPYDESK_MODEL" in done.summary
 
 

@@ -13,7 +13,9 @@ from copydesk.client import Client, Job
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.git.git_command import Git
+from copydesk.jobs.publish.git.local_repository import find_work_tree
 from copydesk.jobs.publish.git.mirror import Mirror
+from copydesk.jobs.workflow.maintenance import detect_merges
 from tests.support.repositories import AUTHOR, commit, list_branches, make_repository, read_file
 from tests.support.service import Service, serve
 
@@ -87,12 +89,56 @@ def test_a_merge_into_a_checked_out_branch_is_refused_and_runs_nothing(service: 
     before = list_branches(checkout)["main"]
     project, job = run_job(service, checkout)
     assert job["status"] == "completed", job["message"]
-    with pytest.raises(RepositoryFailed, match=r"main is checked out in .*Merge it there with git, or check out"):
+    with pytest.raises(RepositoryFailed, match=r"main is checked out in .*Merge it there with git, or check out") as no:
         merge_pull(service, project)
+    assert str(no.value).endswith(f"run: git -C {checkout} merge {job['branch']}")
     assert service.desk.pulls.get_pull(project.id, 1).state == "open"
     assert list_branches(checkout)["main"] == before
     assert (checkout / "docs" / "index.md").read_bytes() == PAGE
     assert list_sprung_traps(trap) == []
+
+
+def make_checkout(path: Path) -> Path:
+    """Makes a repository as the quickstart does: with a work tree of main."""
+    run_git("init", "--quiet", "-b", "main", str(path))
+    (path / "docs").mkdir()
+    (path / "docs" / "index.md").write_bytes(PAGE)
+    run_git("-C", str(path), "add", ".")
+    run_git(
+        "-C", str(path), "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "--quiet", "-m", "First"
+    )
+    return path
+
+
+def test_command_in_the_refusal_merges_and_the_merge_is_noticed_without_the_network(
+    service: Service, tmp_path: Path
+) -> None:
+    checkout = make_checkout(tmp_path / "my handbook")
+    project, job = run_job(service, checkout)
+    with pytest.raises(RepositoryFailed) as refusal:
+        merge_pull(service, project)
+    command = str(refusal.value).partition("run: ")[2]
+    subprocess.run(command, shell=True, check=True, capture_output=True)
+    assert (checkout / "docs" / "index.md").read_bytes() == CHANGED
+    desk = service.desk
+    detect_merges(desk.database, desk.settings, desk.pulls, desk.secrets, only_on_this_machine=True)
+    assert desk.pulls.get_pull(project.id, 1).state == "merged"
+    assert desk.jobs.get(project.id, job["id"]).status == "archived"
+    merge_pull(service, project)  # a person may tell what the service has noticed already
+
+
+def test_work_tree_of_a_branch_is_found_in_the_main_and_in_a_linked_one(tmp_path: Path) -> None:
+    checkout = make_checkout(tmp_path / "checkout")
+    linked = tmp_path / "linked tree"
+    run_git("-C", str(checkout), "worktree", "add", "--quiet", "-b", "next", str(linked))
+    bare = make_repository(tmp_path / "bare.git", {"docs/index.md": PAGE})
+    for address in (str(checkout), f"file://{checkout}", str(linked)):
+        assert find_work_tree(address, "main") == checkout
+        assert find_work_tree(address, "next") == linked
+        assert find_work_tree(address, "elsewhere") is None
+    assert find_work_tree(str(bare), "main") is None
+    assert find_work_tree(str(tmp_path / "nowhere"), "main") is None
+    assert find_work_tree("https://example.org/docs.git", "main") is None
 
 
 def test_control_plain_git_push_triggers_the_trap(tmp_path: Path) -> None:

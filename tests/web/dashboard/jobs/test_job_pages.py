@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import subprocess
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -160,21 +161,67 @@ def test_pull_request_that_cannot_be_merged_is_explained(docs: Service) -> None:
     editor, job = editor_client(docs), wait_for_job(docs, create_job(docs).id)
     other = PAGE.replace(b"colour", b"tint")
     commit(pygit2.Repository(str(docs.repository)), {"docs/index.md": other})
-    refused = post_form(editor, project_path(docs, "/pulls/1/merge"))
-    assert (refused.status_code, f"{job.branch} conflicts with main" in refused.text) == (409, True)
-    assert post_form(editor, project_path(docs, "/pulls/1/close")).status_code == 303
+    review = project_path(docs, "/pulls/1")
+    refused = post_form(editor, f"{review}/merge")
+    assert (refused.status_code, refused.headers["location"]) == (303, review)
+    assert f"{job.branch} conflicts with main" in editor.get(review).text
+    assert "conflicts with main" not in editor.get(review).text, "it is shown once"
+    assert post_form(editor, f"{review}/close").status_code == 303
     assert read_file(docs.repository, "main", "docs/index.md") == other
-    again = post_form(editor, project_path(docs, "/pulls/1/merge"))
-    assert (again.status_code, "Pull request 1 is closed." in again.text) == (409, True)
+    post_form(editor, f"{review}/merge")
+    assert "Pull request 1 is closed." in editor.get(review).text
+
+
+def make_checkout(repository: Path) -> Path:
+    """Clones the repository, with a work tree of main."""
+    checkout = repository.with_name("checkout")
+    pygit2.clone_repository(str(repository), str(checkout), checkout_branch="main")
+    return checkout
+
+
+def test_checked_out_branch_is_merged_with_the_command_on_the_page(docs: Service) -> None:
+    checkout = make_checkout(docs.repository)
+    project = docs.desk.projects.create("Checkout", repository=str(checkout), ref="main", actor="test")
+    here = Service(docs.url, docs.desk, project, docs.key, checkout)
+    editor, job = editor_client(here), wait_for_job(here, create_job(here).id)
+    for path in ("/start", "/settings"):
+        assert "The branch main is checked out in" in editor.get(project_path(here, path)).text
+    review = project_path(here, "/pulls/1")
+    command = f"git -C {checkout} merge {job.branch}"
+    shown = editor.get(review).text
+    assert command in shown
+    assert "Mark as merged" in shown
+    refused = post_form(editor, f"{review}/merge")
+    assert (refused.status_code, refused.headers["location"]) == (303, review)
+    assert f"To merge it, run: {command}" in editor.get(review).text
+    public = httpx.get(
+        docs.desk.pulls.get_pull(project.id, 1).link(docs.url), headers={"Accept": "text/html"}, timeout=60
+    )
+    assert f"git merge {job.branch}" in public.text
+    assert str(checkout) not in public.text
+    subprocess.run(command.split(), check=True, capture_output=True)
+    assert ">merged<" in editor.get(review).text
+    assert docs.desk.jobs.get(project.id, job.id).status is Status.ARCHIVED
+
+
+def test_message_of_one_page_is_not_shown_on_another(docs: Service) -> None:
+    editor = editor_client(docs)
+    wait_for_job(docs, create_job(docs).id)
+    wait_for_job(docs, create_job(docs).id)
+    post_form(editor, project_path(docs, "/pulls/1/close"))
+    post_form(editor, project_path(docs, "/pulls/1/close"))
+    assert "Pull request 1 is closed." not in editor.get(project_path(docs, "/pulls/2")).text
+    assert "Pull request 1 is closed." in editor.get(project_path(docs, "/pulls/1")).text
 
 
 def test_review_page_reports_an_unavailable_repository(docs: Service) -> None:
     editor = editor_client(docs)
     wait_for_job(docs, create_job(docs).id)
     docs.repository.rename(docs.repository.with_name("away.git"))
-    refused = post_form(editor, project_path(docs, "/pulls/1/merge"))
-    assert (refused.status_code, 'role="alert"' in refused.text) == (502, True)
-    assert ">open<" in refused.text
+    assert post_form(editor, project_path(docs, "/pulls/1/merge")).status_code == 303
+    shown = editor.get(project_path(docs, "/pulls/1")).text
+    assert 'role="alert"' in shown
+    assert ">open<" in shown
 
 
 def test_follow_up_continues_the_job(docs: Service) -> None:
@@ -471,14 +518,38 @@ def test_binary_file_rename_and_missing_newline_are_described(quiet: Service) ->
         assert words in shown, words
 
 
+def test_prompt_that_was_not_understood_does_not_look_like_a_success(quiet: Service) -> None:
+    viewer, job = viewer_client(quiet), create_job(quiet, "Write a poem")
+    with quiet.desk.database.write() as tx:
+        finished = {"status": "completed", "reason": "not_understood", "message": "It needs a language model."}
+        update_job(quiet.desk.database, tx, job.id, [NewEvent(EventKind.FINISHED, finished)])
+    set_job_columns(quiet, job, status="completed", phase="done", reason="not_understood", message=finished["message"])
+    shown = viewer.get(project_path(quiet, f"/jobs/{job.id}")).text
+    assert '<span class="state warn">completed</span> <strong>Not understood</strong>' in shown
+    assert '<p class="notice warn">It needs a language model.</p>' in shown
+    assert '<li class="warn"' in shown
+    assert "Not understood: It needs a language model." in shown
+    assert '<span class="state warn">completed</span>' in viewer.get(project_path(quiet, "/jobs?text=poem")).text
+
+
+def test_branch_is_shown_once_it_was_pushed(quiet: Service) -> None:
+    viewer, job = viewer_client(quiet), create_job(quiet)
+    page = project_path(quiet, f"/jobs/{job.id}")
+    assert job.branch not in viewer.get(page).text
+    with quiet.desk.database.write() as tx:
+        pushed = NewEvent(EventKind.PUSHED, {"branch": job.branch, "commit": "0" * 40})
+        update_job(quiet.desk.database, tx, job.id, [pushed])
+    assert f"<dt>Branch</dt><dd><code>{job.branch}</code>" in viewer.get(page).text
+
+
 def test_review_page_waits_for_a_running_job(quiet: Service) -> None:
     editor, job = editor_client(quiet), create_job(quiet)
     number = add_pull(quiet, job)
     set_job_columns(quiet, job, status="active")
     review = project_path(quiet, f"/pulls/{number}")
     assert offered_actions(editor, review) == {"close"}
-    refused = post_form(editor, f"{review}/merge")
-    assert (refused.status_code, "still running" in refused.text) == (409, True)
+    assert post_form(editor, f"{review}/merge").status_code == 303
+    assert "The job is still running. Wait for it" in editor.get(review).text
 
 
 def test_public_review_page_links_to_the_dashboard_when_signed_in(quiet: Service) -> None:

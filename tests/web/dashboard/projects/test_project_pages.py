@@ -217,9 +217,7 @@ def test_every_setting_has_one_field_with_help(admin: httpx.Client, project: Pro
 
 def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, project: Project) -> None:
     path = f"/projects/{project.id}/settings"
-    response = post_form(
-        admin, path, path, group="project", name="Guide", ref="next", root="site/docs", model="mechanic"
-    )
+    response = post_form(admin, path, path, group="project", name="Guide", ref="main", root="", model="mechanic")
     assert response.headers["location"] == f"{path}?saved=project#project"
     post_form(admin, path, path, group="pulls", branch_prefix="docs/", draft="true", labels="docs, agent",
            on_check_failure="fail", mention="@copydesk")  # fmt: skip
@@ -227,7 +225,7 @@ def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, 
                                       "base_path": "/docs", "ai_classes": ["search", "assistant"]})  # fmt: skip
     assert response.status_code == 303
     changed = service.desk.projects.get(project.id)
-    assert (changed.name, changed.ref, changed.root, changed.model) == ("Guide", "next", "site/docs", "mechanic")
+    assert (changed.name, changed.ref, changed.root, changed.model) == ("Guide", "main", "", "mechanic")
     assert (changed.policy.draft, changed.policy.labels) == (True, ("docs", "agent"))
     assert changed.policy.branch_prefix == "docs/"
     assert changed.collecting.ai_classes == ("assistant", "search")
@@ -238,6 +236,36 @@ def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, 
     newest, before = audit_log.list_entries(service.desk.database, project.id, 2)
     assert (newest["actor"], newest["details"]) == ("admin@example.org", {"fields": ["draft"]})
     assert before["details"] == {"fields": ["ai_classes", "base_path"]}
+
+
+def test_missing_folder_is_reported_once_after_the_project_was_created(service: Service, admin: httpx.Client) -> None:
+    response = post_form(admin, "/projects/new", name="New", repository=str(service.repository), root="handbook")
+    project = get_created_project(service, response)
+    assert project.root == "handbook"
+    start = f"/projects/{project.id}/start"
+    assert "There is no folder handbook on the branch main" in admin.get(start).text
+    assert "There is no folder handbook" not in admin.get(start).text
+    good = post_form(admin, "/projects/new", name="New", repository=str(service.repository), root="docs")
+    assert "There is no folder" not in admin.get(good.headers["location"]).text
+
+
+def test_missing_branch_or_folder_is_saved_with_a_warning(service: Service, admin: httpx.Client) -> None:
+    project = service.desk.projects.create("Docs", repository=str(service.repository), ref="main", actor="test")
+    path = f"/projects/{project.id}/settings"
+    fields = {"group": "project", "name": "Docs", "ref": "main", "root": "", "model": ""}
+    for change, words in (
+        ({"ref": "nowhere"}, "The repository has no branch nowhere; it has main."),
+        ({"root": "site/docs"}, "There is no folder site/docs on the branch main"),
+    ):
+        response = post_form(admin, path, path, **{**fields, **change})
+        assert response.headers["location"] == f"{path}?saved=project#project"
+        shown = admin.get(response.headers["location"]).text
+        assert f"Saved, but: {words}" in shown
+        assert words not in admin.get(path).text, "it is shown once"
+        assert words in post_form(admin, f"/projects/{project.id}/check", path).text
+    assert service.desk.projects.get(project.id).root == "site/docs"
+    post_form(admin, path, path, **{**fields, "root": "docs"})
+    assert "Saved, but" not in admin.get(path).text
 
 
 def test_stale_form_does_not_undo_changes_by_others(service: Service, admin: httpx.Client, project: Project) -> None:

@@ -1,0 +1,56 @@
+"""Finds the project that a command or COPYDESK_PROJECT names: by its ID, or by its name."""
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from copydesk.core.errors import DataFolderMissing, InvalidRequest, ProjectNotFound
+from copydesk.core.ids import is_id
+
+if TYPE_CHECKING:
+    from copydesk.core.projects.projects import Project
+    from copydesk.desk import Desk
+
+
+def find_project(desk: "Desk", id_or_name: str) -> "Project":
+    """Returns the project. Raises ProjectNotFound, which says where it looked, or InvalidRequest for a shared name."""
+    if is_id(id_or_name, "proj"):
+        try:
+            return desk.projects.get(id_or_name)
+        except ProjectNotFound:
+            raise _describe_missing(desk, id_or_name) from None
+    projects = desk.projects.all()
+    matches = [project for project in projects if project.name == id_or_name]
+    matches = matches or [project for project in projects if project.name.casefold() == id_or_name.casefold()]
+    if not matches:
+        raise _describe_missing(desk, id_or_name)
+    if len(matches) > 1:
+        ids = ", ".join(project.id for project in matches)
+        raise InvalidRequest(f"{len(matches)} projects are named '{id_or_name[:80]}': {ids}. Use the ID.")
+    return matches[0]
+
+
+def find_client_project(open_desk: "Callable[[], AbstractContextManager[Desk]]") -> str | None:
+    """Returns the ID of the project that COPYDESK_PROJECT names; None if the variable is an ID already, or not set.
+
+    The API knows projects by their IDs only, so a name is looked up in the data folder.
+    """
+    id_or_name = os.environ.get("COPYDESK_PROJECT", "")
+    if not id_or_name or is_id(id_or_name, "proj"):
+        return None
+    try:
+        with open_desk() as desk:
+            return find_project(desk, id_or_name).id
+    except DataFolderMissing as error:
+        raise InvalidRequest(
+            f"COPYDESK_PROJECT is '{id_or_name[:80]}', which is not a project ID (proj_…), and it cannot be looked up "
+            f"by name: {error}"
+        ) from None
+
+
+def _describe_missing(desk: "Desk", id_or_name: str) -> ProjectNotFound:
+    return ProjectNotFound(
+        f"There is no project '{id_or_name[:80]}' in {desk.settings.database_location}. "
+        "'copydesk project list' lists the projects."
+    )

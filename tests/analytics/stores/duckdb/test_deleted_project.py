@@ -1,0 +1,50 @@
+"""Nothing of a deleted project is left in any table of the file, including tables that are added later."""
+
+from pathlib import Path
+
+import duckdb
+
+from copydesk.analytics.stores.duckdb import DuckStore
+from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
+
+SELECT_TABLES = (
+    "select table_name from information_schema.columns where column_name = $column and table_schema = 'main'"
+)
+
+
+def count_rows(file: Path, project: str) -> dict[str, int]:
+    """Returns how many rows of each table belong to the project: by its number, its name, or a scope of its own."""
+    with duckdb.connect(str(file), read_only=True) as connection:
+        numbers = connection.execute("select id from projects where name = $name", {"name": project}).fetchall()
+        counts = {"projects": len(numbers)}
+        for column, condition in (
+            ("project", "project not in (select id from projects where name <> $name)"),
+            (
+                "scope",
+                "scope not in (select s.id from scopes s join projects p on p.id = s.project where name <> $name)",
+            ),
+        ):
+            for (table,) in connection.execute(SELECT_TABLES, {"column": column}).fetchall():
+                query = f"select count(*) from {table} where {condition}"
+                [(rows,)] = connection.execute(query, {"name": project}).fetchall()
+                counts[table] = counts.get(table, 0) + rows
+    return counts
+
+
+def test_deleted_project_leaves_no_row_in_any_table(tmp_path: Path) -> None:
+    file = tmp_path / "a.duckdb"
+    store = DuckStore(file)
+    log_and_fold(store, make_view("/a", event=1, agent="Browser"), make_view("/b", project="other", event=2))
+    store.log_views([make_view("/late", event=3)])
+    store.close()
+    filled = count_rows(file, "docs")
+    assert len(filled) >= 8
+    assert [table for table, rows in filled.items() if not rows] == [], "log something for a new table"
+    others = count_rows(file, "other")
+
+    store = DuckStore(file)
+    store.forget_project("docs")
+    store.fold()
+    store.close()
+    assert set(count_rows(file, "docs").values()) == {0}
+    assert count_rows(file, "other") == others
