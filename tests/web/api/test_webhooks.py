@@ -345,6 +345,13 @@ def test_comments_are_read_again_only_after_a_change(place: WebhookProject) -> N
     assert len(place.prompts()) == 1
 
 
+def test_polled_comment_with_characters_that_no_database_can_store_is_taken(place: WebhookProject) -> None:
+    place.fake.webhooks.hooks.clear()
+    place.fake.comment(1, "@copydesk shorten\0 this part")
+    place.poll()
+    assert place.prompts() == ["shorten this part"]
+
+
 @pytest.mark.parametrize("has_webhook", [True, False])
 def test_comment_on_a_line_has_its_file_and_line(place: WebhookProject, has_webhook: bool) -> None:
     if not has_webhook:

@@ -259,13 +259,15 @@ def _is_new_note(payload: Payload, action: str | None) -> bool:
 
 
 def _get_value(payload: Payload, path: str, expected_type: type[T]) -> T | None:
-    """Returns the value at the path `a.b.c`, or None if it is missing or of another type.
-
-    Removes NUL characters and lone surrogates from text, which databases and files cannot store.
-    """
+    """Returns the value at the path `a.b.c`, storable in a database, or None if it is missing or of another type."""
     value: Any = payload
     for key in path.split("."):
         value = value.get(key) if isinstance(value, dict) else None
     if isinstance(value, str):
-        value = value.replace("\0", "").encode("utf-8", "replace").decode()
+        value = remove_unstorable(value)
     return value if isinstance(value, expected_type) else None
+
+
+def remove_unstorable(text: str) -> str:
+    """Removes NUL characters and lone surrogates, which databases and files cannot store."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()

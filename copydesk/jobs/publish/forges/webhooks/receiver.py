@@ -34,6 +34,7 @@ from copydesk.jobs.publish.forges.webhooks.payloads import (
     has_mention,
     parse_event,
     read_event_name,
+    remove_unstorable,
 )
 from copydesk.jobs.publish.forges.webhooks.signatures import has_signature, is_signature_valid
 from copydesk.jobs.service import Jobs
@@ -119,6 +120,7 @@ class WebhookReceiver:
             result = self._process_event(pending)
         except JobFailed as failure:
             log.warning("event %s of project %s waits: %s", pending.id, pending.project_id, failure)
+            self.inbox.keep(pending.project_id, pending.event)  # a delivery of the same event may have removed it
             return DeliveryResult("kept", f"{KEPT_REASON} {failure}")
         self.inbox.remove(pending)
         return result
@@ -256,7 +258,8 @@ def _is_own_repository(project: Project, event: PullEvent) -> bool:
 
 def _mention_from_comment(comment: PullComment, repository: str, number: int) -> AgentMentioned:
     fields = {name: value for name, value in vars(comment).items() if name != "created_at"}
-    return AgentMentioned(repository=repository, number=number, **fields)
+    texts = {name: remove_unstorable(value) for name, value in fields.items() if isinstance(value, str)}
+    return AgentMentioned(repository=repository, number=number, **{**fields, **texts})
 
 
 def _record_comment(tx: Connection, project_id: str, comment_id: str) -> None:
