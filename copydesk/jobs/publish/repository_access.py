@@ -1,7 +1,6 @@
 """Checks that a project's repository can be read and pushed to, and accepts pull requests."""
 
 import os
-import re
 import time
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -13,6 +12,7 @@ from tempfile import TemporaryDirectory
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.agent.models.model_names import API_KEY_VARIABLES as MODEL_KEYS
 from copydesk.jobs.job import RepositoryFailed
+from copydesk.jobs.publish.errors import RepositoryRedirected
 from copydesk.jobs.publish.forges.forge import Forge, PlannedCommit
 from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, open_forge
 from copydesk.jobs.publish.git.commit_signature import load_commit_signer
@@ -20,7 +20,6 @@ from copydesk.jobs.publish.git.mirror import Mirror, create_git
 
 ACCESS_TIMEOUT_SECONDS = 120.0
 MAX_BRANCHES_NAMED = 6
-REDIRECT_PATTERN = re.compile(r"requested URL returned error: 30[1278]")
 
 
 def open_forge_if_remote(
@@ -58,9 +57,8 @@ def find_usable_repository(
         project = replace(project, repository=f"{project.repository}.git")
     try:
         return replace(project, ref=find_usable_branch(project, secrets, ref, seconds))
-    except RepositoryFailed as failure:
-        is_web_url = project.repository.startswith(("http://", "https://"))
-        if project.repository.endswith(".git") or not is_web_url or not REDIRECT_PATTERN.search(str(failure)):
+    except RepositoryRedirected:
+        if project.repository.endswith(".git"):
             raise
         project = replace(project, repository=f"{project.repository}.git")
         return replace(project, ref=find_usable_branch(project, secrets, ref, seconds))

@@ -15,7 +15,7 @@ from copydesk.core.text.redaction import redact, redact_tokens
 from copydesk.core.text.truncation import truncate
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
 from copydesk.jobs.job import RepositoryFailed
-from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryUnavailable
+from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryRedirected, RepositoryUnavailable
 from copydesk.jobs.publish.git.local_repository import LocalRepository
 from copydesk.jobs.publish.git.program_output import read_output
 from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS, RepositoryLimits, git_out_of_memory
@@ -58,6 +58,7 @@ ACCESS_DENIED_PATTERN = re.compile(
 REMOTE_LINE_PATTERN = re.compile(r"^remote:[ \t]?(.*?)[ \t]*$", re.MULTILINE)
 REJECTED_PATTERN = re.compile(r"^ ! \[remote rejected\] .*\((.+)\)$", re.MULTILINE)
 MAX_REMOTE_CHARS = 8000
+REDIRECT_PATTERN = re.compile(r"requested URL returned error: 30[1278]")
 BRANCH_MOVED_PATTERN = re.compile(r"\(stale info\)|incorrect old value provided")
 IGNORED_LINE_PREFIXES = (
     "hint:",
@@ -223,7 +224,9 @@ def _error_from_stderr(command: str, stderr: str, token: str | None) -> Reposito
             "Someone else changed the branch in the meantime, so nothing was pushed. Send another message to continue "
             "from the current state of the branch."
         )
-    error_type = RepositoryUnavailable if UNAVAILABLE_PATTERN.search(stderr) else RepositoryFailed
+    error_type: type[RepositoryFailed] = (
+        RepositoryUnavailable if UNAVAILABLE_PATTERN.search(stderr) else RepositoryFailed
+    )
     if rejection := REJECTED_PATTERN.search(stderr):
         return error_type(f"git {command} failed: {_describe_rejection(rejection[1], stderr, token)}")
     lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith(IGNORED_LINE_PREFIXES)]
@@ -232,6 +235,8 @@ def _error_from_stderr(command: str, stderr: str, token: str | None) -> Reposito
     if ACCESS_DENIED_PATTERN.search(stderr):
         problem = "refused the token: it may have expired or lack a permission" if token else "requires a token"
         return RepositoryAccessDenied(f"git {command} failed: the repository's host {problem} ({message}).")
+    if REDIRECT_PATTERN.search(stderr):
+        error_type = RepositoryRedirected
     return error_type(f"git {command} failed: {message or 'no reason given'}.")
 
 
