@@ -15,7 +15,9 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-NameArgument = Annotated[str, typer.Argument(help="forge_token, app_key, webhook_secret or model_key_PROVIDER.")]
+NameArgument = Annotated[
+    str, typer.Argument(help="forge_token, app_key, signing_key, webhook_secret or model_key_PROVIDER.")
+]
 
 
 @app.command("set")

@@ -9,6 +9,7 @@ from copydesk.core.projects.options import CommaSeparated, ProjectOptions
 
 BRANCH_PREFIX_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(/[A-Za-z0-9][A-Za-z0-9_-]*)*[/-]")
 EMAIL_PATTERN = re.compile(r"[^\s<>@]+@[^\s<>@]+")
+API_URL_PATTERN = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?(?:/[\w.~%-]+)*/?")
 CO_AUTHOR_PATTERN = re.compile(r"[^<>\x00-\x1f]+ <[^\s<>@]+@[^\s<>@]+>")
 
 
@@ -45,6 +46,8 @@ class Policy(ProjectOptions):
     """Additional authors of the commits, each as `Name <address>`."""
     mention: Annotated[str, Field(min_length=2, max_length=60, pattern=r"^@[\w-]+$")] = "@copydesk"
     """The name with which a comment on a pull request addresses the agent."""
+    api_url: Annotated[str, Field(max_length=300)] | None = None
+    """The URL of the forge's API, if it does not follow from the repository's URL, such as https://host/git/api/v4."""
     app_id: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[\w.-]+$")] | None = None
     """The ID of the GitHub App that works for this project. Its private key is the secret `app_key`."""
 
@@ -69,6 +72,13 @@ class Policy(ProjectOptions):
             raise ValueError("must be an email address such as docs@example.org")
         return value
 
+    @field_validator("api_url")
+    @classmethod
+    def _validate_api_url(cls, value: str | None) -> str | None:
+        if value is not None and not API_URL_PATTERN.fullmatch(value):
+            raise ValueError("must be a URL such as https://example.org/api/v4, without credentials, query or fragment")
+        return value.rstrip("/") if value else None
+
     @field_validator("co_authors")
     @classmethod
     def _validate_co_authors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -77,7 +87,7 @@ class Policy(ProjectOptions):
                 raise ValueError("must be people as `Name <address>`, separated by commas")
         return value
 
-    @field_validator("check_command", "app_id", mode="before")
+    @field_validator("check_command", "app_id", "api_url", mode="before")
     @classmethod
     def _empty_to_none(cls, value: Any) -> Any:
         return None if value == "" else value

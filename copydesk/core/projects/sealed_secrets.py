@@ -21,6 +21,7 @@ from copydesk.core.settings import BadSettings, Settings
 KNOWN_SECRETS = {
     "forge_token": "the token that reads and pushes the repository and opens pull requests",
     "app_key": "the private key (PEM) of the GitHub App",
+    "signing_key": "the SSH private key that signs the commits, for repositories that require signed commits",
     "webhook_secret": "the secret with which the forge signs its webhooks",
     "model_key_openai": "the OpenAI key for this project's jobs",
     "model_key_anthropic": "the Anthropic key for this project's jobs",

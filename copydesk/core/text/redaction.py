@@ -1,11 +1,16 @@
 """Redaction of secrets: messages from git, a forge or a model provider may repeat the credentials that we sent."""
 
 import base64
+import re
 from functools import lru_cache
 from urllib.parse import quote, quote_plus
 
 MIN_ENCODED_SECRET_CHARS = 8
 MASK = "•••"
+TOKEN_PATTERN = re.compile(
+    r"\b(?:gh[a-z]_|github_pat_|gl(?:pat|dt|rt|ft|cbt|ptt|soat)-|Bearer\s+|whsec_)[A-Za-z0-9_.=/+-]{8,}", re.IGNORECASE
+)
+"""Matches tokens of forges by their prefixes."""
 
 
 def redact(text: str, *secrets: str | None) -> str:
@@ -20,6 +25,11 @@ def redact(text: str, *secrets: str | None) -> str:
         elif secret and secret.strip():
             text = text.replace(secret.strip(), MASK)
     return text
+
+
+def redact_tokens(text: str, *secrets: str | None) -> str:
+    """Replaces these secrets, and all text that looks like a forge's token, with a mask."""
+    return TOKEN_PATTERN.sub(MASK, redact(text, *secrets))
 
 
 @lru_cache(256)

@@ -1,7 +1,7 @@
 """Creates projects. All values and the repository are checked before anything is stored; the token is sealed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
@@ -9,7 +9,7 @@ from copydesk.core.projects.projects import Project, Projects, build_project, sp
 from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.jobs.projects.option_checks import validate_options
 from copydesk.jobs.publish.forges.registry import detect_forge
-from copydesk.jobs.publish.repository_access import ACCESS_TIMEOUT_SECONDS, find_usable_branch
+from copydesk.jobs.publish.repository_access import ACCESS_TIMEOUT_SECONDS, find_usable_repository
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def create_project(
     )
     if verify_repository:
         project_secrets = {"forge_token": new.token} if new.token else {}
-        project = replace(project, ref=find_usable_branch(project, project_secrets, new.ref, seconds))
+        project = find_usable_repository(project, project_secrets, new.ref, seconds)
     projects.add(project, actor=actor)
     if new.token is not None:
         secrets.set(project.id, "forge_token", new.token, actor=actor)

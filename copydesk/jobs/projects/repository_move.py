@@ -18,7 +18,7 @@ from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.jobs.job import ACTIVE, JobFailed, RepositoryFailed
 from copydesk.jobs.publish.forges.registry import detect_forge
 from copydesk.jobs.publish.git.mirror import Mirror, create_git
-from copydesk.jobs.publish.repository_access import find_usable_branch, open_forge_if_remote
+from copydesk.jobs.publish.repository_access import find_usable_repository, open_forge_if_remote
 from copydesk.jobs.storage.tables import jobs
 
 HOST_SECRETS = ("forge_token", "app_key", "webhook_secret")
@@ -54,7 +54,7 @@ def move_repository(
     new_secrets = dict(old_secrets) if keeps_host else {}
     if new.token is not None:
         new_secrets["forge_token"] = new.token
-    find_usable_branch(moved, new_secrets, moved.ref)
+    moved = find_usable_repository(moved, new_secrets, moved.ref)
     _require_same_history(projects.database, project, old_secrets, moved, new_secrets)
 
     def prepare_move(tx: Connection) -> None:

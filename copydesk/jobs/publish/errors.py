@@ -10,6 +10,14 @@ class RepositoryUnavailable(RepositoryFailed):
     """Seconds that the other side asked to wait; None when it named no time."""
 
 
+class RepositoryAccessDenied(RepositoryFailed):
+    """The repository's host refused the token, or requires one."""
+
+
+class RepositoryRedirected(RepositoryFailed):
+    """The repository's host redirects git to another address, which git does not follow."""
+
+
 class ForgeRefused(JobFailed):
     """The forge refused a request permanently. The message is the forge's own, with secrets redacted."""
 

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,8 +12,10 @@ from tempfile import TemporaryDirectory
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.agent.models.model_names import API_KEY_VARIABLES as MODEL_KEYS
 from copydesk.jobs.job import RepositoryFailed
-from copydesk.jobs.publish.forges.forge import Forge
+from copydesk.jobs.publish.errors import RepositoryRedirected
+from copydesk.jobs.publish.forges.forge import Forge, PlannedCommit
 from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, open_forge
+from copydesk.jobs.publish.git.commit_signature import load_commit_signer
 from copydesk.jobs.publish.git.mirror import Mirror, create_git
 
 ACCESS_TIMEOUT_SECONDS = 120.0
@@ -36,10 +39,36 @@ def find_usable_branch(
     with open_forge_if_remote(project, secrets, time.monotonic() + seconds) as forge:
         git = create_git(project, forge.git_token if forge else secrets.get("forge_token"))
         branch = _choose_branch(git.list_heads("HEAD", "refs/heads/*", seconds=seconds), ref)
-        problems = forge.find_access_problems(f"{project.policy.branch_prefix}job") if forge else []
+        planned = plan_commit(project, secrets)
+        problems = forge.find_access_problems(f"{project.policy.branch_prefix}job", planned) if forge else []
     if problems:
         raise RepositoryFailed(" ".join(problems))
     return branch
+
+
+def find_usable_repository(
+    project: Project, secrets: Mapping[str, str], ref: str | None, seconds: float = ACCESS_TIMEOUT_SECONDS
+) -> Project:
+    """Returns the project with the branch that jobs would start from, and with the URL that the host itself uses.
+
+    GitLab redirects `…/name` to `…/name.git`. Git follows no redirects, so the URL with `.git` is tried in its place.
+    """
+    if project.forge == "gitlab" and not project.repository.endswith(".git"):
+        project = replace(project, repository=f"{project.repository}.git")
+    try:
+        return replace(project, ref=find_usable_branch(project, secrets, ref, seconds))
+    except RepositoryRedirected:
+        if project.repository.endswith(".git"):
+            raise
+        project = replace(project, repository=f"{project.repository}.git")
+        return replace(project, ref=find_usable_branch(project, secrets, ref, seconds))
+
+
+def plan_commit(project: Project, secrets: Mapping[str, str]) -> PlannedCommit:
+    """Returns what is known about the commits of the project's jobs. Raises RepositoryFailed for a bad signing key."""
+    policy = project.policy
+    is_signed = load_commit_signer(secrets) is not None
+    return PlannedCommit(policy.author_email, project.root, is_signed, policy.sign_off)
 
 
 def has_folder(

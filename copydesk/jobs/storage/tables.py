@@ -156,3 +156,24 @@ webhook_deliveries = Table(
     Index(None, "at"),
     sqlite_with_rowid=False,
 )
+
+pending_events = Table(
+    "pending_events",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("id", String(200), primary_key=True),
+    Column("event", JSON, nullable=False),
+    Column("received_at", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", BigInteger, nullable=False),
+    Index(None, "next_attempt_at"),
+    sqlite_with_rowid=False,
+)
+
+comment_marks = Table(
+    "comment_marks",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id"), primary_key=True),
+    Column("seen_until", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)

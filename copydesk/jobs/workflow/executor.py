@@ -20,6 +20,7 @@ from copydesk.jobs.execution.tracing import attempt_span
 from copydesk.jobs.job import FAILED, Job, JobFailed, JobOutcome, Reason
 from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls
+from copydesk.jobs.publish.forges.webhooks.receiver import WebhookReceiver
 from copydesk.jobs.publish.repository_access import open_forge_if_remote
 from copydesk.jobs.sandbox.probe import probe
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
@@ -55,6 +56,7 @@ class RunExecutor:
         self.secrets = secrets
         self.pulls = pulls
         self.projects = Projects(database)
+        self.receiver = WebhookReceiver(database, self.projects, pulls.jobs, secrets)
         self.model_factory = model_factory
         self.more_maintenance = more_maintenance
         limits = ChildLimits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)
@@ -120,11 +122,12 @@ class RunExecutor:
     def run_maintenance(self) -> None:
         """Runs the maintenance tasks. Called about once a minute; tasks that use the network run less often."""
         archive_and_expire(self.database, self.settings)
+        self.receiver.process_due_events()
         is_remote_due = time.monotonic() >= self._next_remote_maintenance
         detect_merges(self.database, self.settings, self.pulls, self.secrets, only_on_this_machine=not is_remote_due)
         if is_remote_due:
             self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
-            archive_closed_pulls(self.database, self.projects.all(), self.secrets)
+            archive_closed_pulls(self.database, self.projects.all(), self.secrets, self.receiver)
             delete_orphaned_mirrors(self.database, self.settings)
             pack_mirrors(self.settings)
         self.more_maintenance()

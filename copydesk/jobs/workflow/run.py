@@ -18,15 +18,17 @@ from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, Phase, Reason, RepositoryFailed
 from copydesk.jobs.projects.repository_warnings import describe_missing_folder
+from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryUnavailable
 from copydesk.jobs.publish.forge_retry import retry_while_unavailable
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.pull_requests import reopen_before_push
 from copydesk.jobs.publish.git.commit import CommitResult, Publisher
+from copydesk.jobs.publish.git.commit_signature import load_commit_signer
 from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.publish.guard import publish_guard
 from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
 from copydesk.jobs.publish.messages import PullRequestReport, build_commit_message, render_pull_body
-from copydesk.jobs.publish.repository_access import list_known_secrets
+from copydesk.jobs.publish.repository_access import list_known_secrets, plan_commit
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.workflow.folder_requests import asks_for_folder
@@ -110,7 +112,14 @@ class RunWorkflow:
     def mirror(self) -> Mirror:
         token = self.forge.git_token if self.forge else self.secrets.get("forge_token")
         limits = RepositoryLimits.from_settings(self.settings)
-        return Mirror.for_project(self.settings.mirrors_folder, self.project, token, self.attempt.stoppable, limits)
+        return Mirror.for_project(
+            self.settings.mirrors_folder,
+            self.project,
+            token,
+            self.attempt.stoppable,
+            limits,
+            load_commit_signer(self.secrets),
+        )
 
     @cached_property
     def isolated(self) -> IsolatedWork:
@@ -131,8 +140,9 @@ class RunWorkflow:
 
     def _find_start(self) -> StartingCommits:
         """Returns the commits to start from. A follow-up continues on the branch, with the commits of other people."""
-        if self.forge is not None and (missing := self.forge.find_access_problems(self.job.branch)):
-            raise RepositoryFailed(" ".join(missing))  # before a model is paid for work that cannot be published
+        planned = plan_commit(self.project, self.secrets)
+        if self.forge is not None and (problems := self.forge.find_access_problems(self.job.branch, planned)):
+            raise RepositoryFailed(" ".join(problems))  # before a model is paid for work that cannot be published
         newest = self.mirror.fetch_head(self.job.ref)
         base = self.job.base
         head = self.mirror.find_head(self.job.branch) if self.attempt.claim.run_number > 1 else None
@@ -309,7 +319,16 @@ class RunWorkflow:
         Does not retry for a repository without a forge that was never fetched before: it may not exist."""
         if self.forge is None and self.mirror.is_new:
             return action()
-        return retry_while_unavailable(action, self._pause, self.attempt.deadline)
+        return retry_while_unavailable(lambda: self._tolerate_new_token(action), self._pause, self.attempt.deadline)
+
+    def _tolerate_new_token(self, action: Callable[[], T]) -> T:
+        """Runs an action. Raises RepositoryUnavailable if the host of git does not know a new token yet."""
+        try:
+            return action()
+        except RepositoryAccessDenied as denial:
+            if self.forge is None or not self.forge.is_token_new():
+                raise
+            raise RepositoryUnavailable(str(denial)) from None
 
     def _pause(self, seconds: float, reason: str) -> None:
         self.journal.record_event(NewEvent(EventKind.WAITING, {"seconds": round(seconds), "why": reason}))

@@ -33,6 +33,10 @@ class FakeForge(ForgeWorld):
     kind: ClassVar[str]
     read_scopes: ClassVar[tuple[str, ...]]
     push_scopes: ClassVar[tuple[str, ...]]
+    redirects_without_suffix: ClassVar[bool] = False
+    """Whether a git URL without `.git` is redirected to the one with it."""
+    hook_failures_allowed: ClassVar[int | None] = None
+    """After so many failures in a row the forge disables a webhook; None if it never does."""
     new_id_again: ClassVar[bool] = False
     """Whether a redelivered webhook gets a new delivery id."""
     routes: ClassVar[list[Route]] = []
@@ -43,12 +47,13 @@ class FakeForge(ForgeWorld):
         self.requests: list[Request] = []
         self.violations: list[str] = []
         self.broken: list[str] = []
-        self.webhooks = Webhooks(self.sign, new_id_again=self.new_id_again)
+        self.webhooks = Webhooks(self.sign, new_id_again=self.new_id_again, failures_allowed=self.hook_failures_allowed)
         super().__init__(folder, repository, **about)
 
     def __init_subclass__(cls) -> None:
         members = [member for base in reversed(cls.__mro__) for member in vars(base).values() if callable(member)]
-        cls.routes = [one for member in members for one in getattr(member, "routes", [])]
+        routes = [one for member in members for one in getattr(member, "routes", [])]
+        cls.routes = sorted(routes, key=lambda one: ":rest}" in one.path)  # the ones that match any rest come last
 
     def __enter__(self) -> Self:
         self._server = ForgeServer(("127.0.0.1", 0), ForgeHandler)
@@ -112,7 +117,7 @@ class FakeForge(ForgeWorld):
         """Returns the caller's token. Returns None for an anonymous caller if the forge answers anonymous calls."""
         value = self.read_token(call)
         token = self.tokens.get(value) if value is not None else None
-        if token is None or not token.alive:
+        if token is None or not token.alive or token.is_unknown():
             raise self.refusal(401)
         return token
 
@@ -231,7 +236,7 @@ class FakeForge(ForgeWorld):
         if path in self.renamed:
             return 301, self.renamed[path]
         token, repository = self.tokens.get(password or ""), self.repositories.get(path)
-        if token is None or not token.alive:
+        if token is None or not token.alive or token.is_unknown():
             anonymous = password is None and repository is not None and not repository.private and not pushing
             return (0, "") if anonymous else (401, "Invalid username or token.\n")
         if repository is None or not token.reaches(repository):

@@ -4,6 +4,7 @@ import re
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -33,6 +34,8 @@ class Faults:
     branch_lag_seconds: float = 0
     pull_lag_calls: int = 0
     protected: set[str] = field(default_factory=set)
+    rules: dict[str, Any] = field(default_factory=dict)
+    """Rules for pushes, in the forge's own words: of a ruleset on GitHub, push rules on GitLab."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def down(self, seconds: float, *, status: int = 503, where: str = "") -> None:
@@ -62,9 +65,15 @@ class Faults:
         """Answers that the hourly rate limit is used up."""
         self.active.append(Fault("primary", where, times, self.prefix, status=status, seconds=reset_in))
 
-    def secondary_limit(self, *, times: float = 1, retry_after: int = 1, status: int = 403, where: str = "") -> None:
-        """Answers with a secondary rate limit and a Retry-After time."""
-        self.active.append(Fault("secondary", where, times, self.prefix, status=status, seconds=retry_after))
+    def secondary_limit(
+        self, *, times: float = 1, retry_after: int | None = 1, status: int = 403, where: str = ""
+    ) -> None:
+        """Answers with a secondary rate limit; with None, without a Retry-After time."""
+        self.active.append(Fault("secondary", where, times, self.prefix, status=status, seconds=retry_after or 0))
+
+    def refuse_new_tokens(self, *, times: int = 1, where: str = "") -> None:
+        """Answers as a server that does not know a new token yet."""
+        self.active.append(Fault("unknown token", where, times, status=401))
 
     def branch_lag(self, *, calls: int = 0, seconds: float = 0) -> None:
         """Hides later pushes from the API for a number of calls on the repository, or of seconds."""
@@ -78,9 +87,14 @@ class Faults:
         """Declines pushes to this branch (a shell pattern)."""
         self.protected.add(branch)
 
+    def require_rule(self, name: str, value: Any = None) -> None:
+        """Adds a rule for pushes: its name, and its parameters or value."""
+        self.rules[name] = value
+
     def clear(self) -> None:
         self.active.clear()
         self.protected.clear()
+        self.rules.clear()
         self.branch_lag_calls = self.pull_lag_calls = 0
         self.branch_lag_seconds = 0
 

@@ -47,7 +47,7 @@ class Gitea(FakeForge):
         self.version_text = version or self.newest_version
         """As `/version` returns it; a server built from source may return a text without numbers."""
         self.version = versions.parse_version(self.version_text if self.version_text[0].isdigit() else "1.24")
-        self.pre_receive_refusal = versions.build_refusal_script(self.kind, self.version)
+        self.rejection_text = versions.format_refusal(self.kind, self.version)
         self.organizations: dict[str, list[str]] = {}
         """The teams of each organization. The other owners of repositories are people, who have no teams."""
         self.requested_teams: dict[int, list[str]] = {}
@@ -279,6 +279,7 @@ class Gitea(FakeForge):
         reviews = [self.shapes.review_request(pull, user) for user in pull.reviewers]
         teams = self.requested_teams.get(pull.number, [])
         reviews += [self.shapes.team_review_request(pull, team) for team in teams]
+        reviews += [self.shapes.line_review(pull, comment) for comment in pull.comments if comment.file]
         return self.paginate_reply(call, reviews, with_links=False)
 
     @route("GET", PULL + "/{index:int}/commits", "repository.repo_get_pull_request_commits", needs=READ)
@@ -362,7 +363,7 @@ class Gitea(FakeForge):
                 **self._check_options,
             )
             return
-        review = {"type": COMMENT_EVENT_TYPES["review_comment"], "content": comment.body} if comment else None
+        review = {"type": COMMENT_EVENT_TYPES["review_comment"], "content": ""} if comment else None
         action = "reviewed" if comment else "closed" if event == "merged" else event
         rest = {"requested_reviewer": about["sender"] if comment else None, "commit_id": "", "review": review}
         payload = {"action": action, "number": pull.number, **about, **rest}

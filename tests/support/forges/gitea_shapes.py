@@ -181,6 +181,12 @@ class GiteaShapes:
             "pull_request_url": page,
         }
 
+    def line_review(self, pull: Pull, comment: Comment) -> Json:
+        """Returns the review that a comment on a line belongs to. Its own text is empty."""
+        at = format_time(comment.created)
+        about: Json = {"id": comment.id + 1, "state": "COMMENT", "comments_count": 1}
+        return {**self.review_request(pull, comment.author), **about, "updated_at": at, "submitted_at": at}
+
     def team_review_request(self, pull: Pull, team: str) -> Json:
         about = {"id": 1, "name": team, "permission": "write", "description": "", "includes_all_repositories": False}
         details: Json = {"can_create_org_repo": False, "organization": None, "units": [], "units_map": {}}

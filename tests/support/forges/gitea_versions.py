@@ -63,11 +63,9 @@ def redirect_status(version: Version) -> int:
     return 301 if (1, 23) <= version < (2, 0) else 307
 
 
-def build_refusal_script(kind: str, version: Version) -> str:
-    """Returns the lines of a hook that print a refused push to `$branch`, as this version prints it."""
-    reason = "Not allowed to push to protected branch $branch"
+def format_refusal(kind: str, version: Version) -> str:
+    """Returns what this version prints about a refused push to BRANCH."""
+    reason = "Not allowed to push to protected branch BRANCH"
     if kind == "Gitea" and version >= (1, 24):
-        lines = ["error:", f"error: {reason}", "error:"]
-    else:
-        lines = [f"{kind}: {reason}"]
-    return "\n".join(["echo", *(f'echo "{line}" >&2' for line in lines)])
+        return f"error:\nerror: {reason}\nerror:\n"
+    return f"\n{kind}: {reason}\n"

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from secrets import token_urlsafe
 from typing import Any
 
@@ -20,6 +21,8 @@ UNKNOWN_REVIEWER_MESSAGE = (
     "Reviews may only be requested from collaborators. One or more of the users or teams you specified is not a "
     "collaborator of the {} repository."
 )
+UNKNOWN_NODE_MESSAGE = "Could not resolve to a node with the global id of 'T_kwDOAGhwUs4BIPhU'."
+MAX_CHARS = {"title": 256, "body": 65536}
 REPOSITORY_NOT_ACCESSIBLE_MESSAGE = (
     "There is at least one repository that does not exist or is not accessible to the parent installation."
 )
@@ -86,6 +89,9 @@ class GitHub(GitHubBase):
             raise self.invalid(field="base", code="invalid")
         if not body.get("title"):
             raise self.invalid(field="title", code="missing_field")
+        self._refuse_long_texts(body)
+        if body.get("draft") and not repository.has_drafts:
+            raise self.error(422, "Draft pull requests are not supported in this repository.")
         if repository.open_pull(head, base):
             message = f"A pull request already exists for {repository.owner}:{head}."
             raise self.invalid(code="custom", message=message)
@@ -103,6 +109,7 @@ class GitHub(GitHubBase):
     @route("PATCH", PULL + "/{pull_number:int}", "pulls.update", needs=WRITE_PULLS, level="write")
     def update_pull(self, call: Call) -> Reply:
         pull, body = self.find_requested_pull(call), call.body or {}
+        self._refuse_long_texts(body)
         to = body.get("state", pull.state)
         if to == "open" and pull.state == "closed":
             self._refuse_reopening(pull)
@@ -113,6 +120,12 @@ class GitHub(GitHubBase):
         if to != pull.state:
             self.set_pull_state(pull, to, call.user, "reopened" if to == "open" else "closed")
         return self.get_pull(call)
+
+    def _refuse_long_texts(self, body: Mapping[str, Any]) -> None:
+        for name, limit in MAX_CHARS.items():
+            if len(body.get(name) or "") > limit:
+                message = f"{name} is too long (maximum is {limit} characters)"
+                raise self.invalid(field=name, code="custom", message=message)
 
     def _refuse_reopening(self, pull: Pull) -> None:
         message = "state cannot be changed. "
@@ -143,6 +156,12 @@ class GitHub(GitHubBase):
                 raise self.error(422, "Review cannot be requested from pull request author.")
             if user not in pull.reviewers:
                 pull.reviewers.append(user)
+        for slug in (call.body or {}).get("team_reviewers", []):
+            if call.user.kind == "Bot" and call.token and "members=read" not in call.token.scopes:
+                raise self.error(422, f"Validation Failed: {UNKNOWN_NODE_MESSAGE}")
+            if slug not in pull.repository.teams:
+                raise self.error(422, UNKNOWN_REVIEWER_MESSAGE.format(pull.repository.path))
+            pull.team_reviewers.append(slug)
         return Reply(201, self.shapes.simple_pull(pull))
 
     # Issue features of a pull request.
@@ -150,7 +169,20 @@ class GitHub(GitHubBase):
     @route("GET", ISSUE + "/{issue_number:int}/comments", "issues.list_comments", needs=READ_ISSUES)
     def list_comments(self, call: Call) -> Reply:
         pull = self.find_requested_pull(call)
-        return self.paginate_reply(call, [self.shapes.comment(pull, one) for one in pull.comments if one.file is None])
+        comments = [one for one in _since(call, pull.comments) if one.file is None]
+        return self.paginate_reply(call, [self.shapes.comment(pull, one) for one in comments])
+
+    @route("GET", PULL + "/{pull_number:int}/comments", "pulls.list_review_comments", needs=READ_PULLS)
+    def list_review_comments(self, call: Call) -> Reply:
+        pull = self.find_requested_pull(call)
+        comments = [one for one in _since(call, pull.comments) if one.file is not None]
+        return self.paginate_reply(call, [self.shapes.review_comment(pull, one) for one in comments])
+
+    @route("GET", PULL + "/{pull_number:int}/reviews", "pulls.list_reviews", needs=READ_PULLS)
+    def list_reviews(self, call: Call) -> Reply:
+        """Returns a review for each comment on a line; its own text is empty."""
+        pull = self.find_requested_pull(call)
+        return self.paginate_reply(call, [self.shapes.review(pull, one) for one in pull.comments if one.file])
 
     @route("POST", ISSUE + "/{issue_number:int}/comments", "issues.create_comment", needs=WRITE_ISSUES)
     def create_comment(self, call: Call) -> Reply:
@@ -193,11 +225,12 @@ class GitHub(GitHubBase):
         permissions = {"metadata": "read", **body["permissions"]} if "permissions" in body else app.permissions
         if not app.grants(permissions):
             raise self.error(422, "The permissions requested are not granted to this installation.")
-        ends, value = time.time() + app.lasts, f"ghs_{token_urlsafe(27)}"
+        ends, value = time.time() + app.lasts, f"ghs_{token_urlsafe(485)}"
         repository_paths = frozenset(one.path for one in repositories)
         self.tokens[value] = Token(
             value, app.user, expand_permissions(permissions), ends, repositories=repository_paths
         )
+        self.tokens[value].unknown_calls = app.unknown_calls
         about: dict[str, Any] = {"permissions": permissions, "repository_selection": "selected"}
         if requested:
             about["repositories"] = [self.shapes.repository(one) for one in repositories]
@@ -214,3 +247,8 @@ class GitHub(GitHubBase):
             return next((pull for pull in pulls if f"PR_{pull.id}" == node), None)
 
         return Reply(200, execute(call.user.login, find, self.url, call.body))
+
+
+def _since(call: Call, comments: list[Comment]) -> list[Comment]:
+    since = call.query.get("since")
+    return [one for one in comments if since is None or one.created >= datetime.fromisoformat(since)]

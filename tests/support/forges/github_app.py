@@ -3,6 +3,7 @@
 import base64
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,9 @@ class App:
     user: User
     lasts: float = 3600
     suspended: bool = False
+    now: Callable[[], float] = time.time
+    unknown_calls: int = 0
+    """The number of calls that a new token is refused for."""
 
     @staticmethod
     def read_key(public_key: bytes) -> rsa.RSAPublicKey:
@@ -59,7 +63,7 @@ class App:
             return UNDECODABLE_MESSAGE
         if str(payload.get("iss")) != str(self.id):
             return INVALID_ISSUER_MESSAGE
-        now, issued, expires = time.time(), payload.get("iat"), payload.get("exp")
+        now, issued, expires = self.now(), payload.get("iat"), payload.get("exp")
         if not isinstance(issued, int) or issued > now + 5:
             return INVALID_ISSUED_AT_MESSAGE
         if not isinstance(expires, int | float) or expires <= now:

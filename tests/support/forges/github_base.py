@@ -27,6 +27,13 @@ EVENT_MODEL_SUFFIXES = {"opened": "Opened", "closed": "Closed", "merged": "Close
 class GitHubBase(FakeForge):
     kind, prefix = "GitHub", "/api/v3"
     all_scopes = expand_permissions(dict.fromkeys(("contents", "pull_requests", "issues"), "write"))
+    rejection_text = (
+        "error: GH013: Repository rule violations found for REF.\n"
+        "Review all repository rules at https://github.com/acme/docs/rules?ref=REF\n\n"
+        "- Cannot create ref due to creations being restricted.\n"
+        "  Found 1 violation:\n\n  027faa7121ee9df79db623e1a2848d2cc88a8dba\n\n"
+    )
+    signature_rules = ("required_signatures",)
     read_scopes, push_scopes = ("contents=read", "contents=write"), ("contents=write",)
 
     def __init__(self, folder: Path, repository: str = "acme/docs", **about: Any) -> None:
@@ -101,7 +108,8 @@ class GitHubBase(FakeForge):
         used = len(self.requests) % 5000
         classic = call is not None and call.token is not None and "repo" in call.token.scopes
         return {
-            **({"X-OAuth-Scopes": "repo", "X-Accepted-OAuth-Scopes": "repo"} if classic else {}),
+            "X-OAuth-Scopes": "repo" if classic else "",
+            "X-Accepted-OAuth-Scopes": "repo" if classic else "",
             "X-GitHub-Request-Id": str(uuid4()).upper(),
             "X-GitHub-Media-Type": "github.v3; format=json",
             **_rate_limit_headers(5000 - used, used, int(time.time()) + 3600),
@@ -113,7 +121,7 @@ class GitHubBase(FakeForge):
             headers = _rate_limit_headers(0, 5000, int(time.time()) + seconds)
             message = "API rate limit exceeded for user ID 1."
         else:
-            headers = {"Retry-After": str(seconds)}
+            headers = {"Retry-After": str(seconds)} if seconds else {}
             message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
         data = self.error(fault.status, message).reply.data
         return fault.status, [("Content-Type", "application/json"), *headers.items()], json.dumps(data).encode()

@@ -233,6 +233,25 @@ class GitHubShapes:
             "reactions": self.reactions(api_url),
         }
 
+    def review(self, pull: Pull, comment: Comment) -> Json:
+        """Returns the review that a comment on a line belongs to."""
+        page = f"{self.web}/{pull.repository.path}/pull/{pull.number}"
+        pull_url = f"{self.api}/repos/{pull.repository.path}/pulls/{pull.number}"
+        html_url = f"{page}#pullrequestreview-{comment.id + 1}"
+        return {
+            "id": comment.id + 1,
+            "node_id": f"PRR_{comment.id + 1}",
+            "user": self.user(comment.author),
+            "body": "",
+            "state": "COMMENTED",
+            "html_url": html_url,
+            "pull_request_url": pull_url,
+            "_links": {"html": {"href": html_url}, "pull_request": {"href": pull_url}},
+            "submitted_at": format_time(comment.created),
+            "commit_id": pull.sha,
+            "author_association": "MEMBER",
+        }
+
     def issue(self, pull: Pull) -> Json:
         """Returns a pull request in its form as an issue."""
         pull_data, address = self.simple_pull(pull), f"{self.api}/repos/{pull.repository.path}"

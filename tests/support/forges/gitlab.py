@@ -17,6 +17,7 @@ PROJECT, REQUESTS = "/projects/{id}", "/projects/{id}/merge_requests"
 REQUEST = REQUESTS + "/{merge_request_iid:int}"
 READ, WRITE = ("api", "read_api"), ("api",)
 INSUFFICIENT_SCOPE_MESSAGE = "The request requires higher privileges than provided by the access token."
+MAX_TITLE_CHARS = 255
 REVOKED_TOKEN_MESSAGE = "Token was revoked. You have to re-authorize from the user."
 EXPIRED_TOKEN_MESSAGE = "Token is expired. You can either do re-authorization or token refresh."
 MOVED_PROJECT_MESSAGE = "405 Method Not Allowed - Non GET methods are not allowed for moved projects"
@@ -28,6 +29,19 @@ class GitLab(FakeForge):
     read_scopes = ("api", "read_repository", "write_repository")
     push_scopes = ("api", "write_repository")
     closes_on_delete = False
+    redirects_without_suffix = True
+    hook_failures_allowed = 4
+    rejection_text = (
+        "\n========================================================================\n\n"
+        "GitLab: You are not allowed to create protected branches on this project.\n"
+        "- REF\n"
+        "\n========================================================================\n\n"
+    )
+    signature_rules = ("reject_unsigned_commits",)
+    shown_scopes: set[str] | None = None
+    """The scopes that every token shows, if not its own."""
+    max_reviewers = 1
+    """The free tier keeps one reviewer of a merge request, and drops the others."""
 
     @property
     def shapes(self) -> GitLabShapes:
@@ -41,9 +55,15 @@ class GitLab(FakeForge):
         bearer = value if scheme.lower() == "bearer" else None
         return call.headers.get("private-token") or bearer or call.query.pop("private_token", None)
 
+    def effective_scopes(self, token: Token) -> frozenset[str]:
+        """Expands a fine-grained token, whose only scope is `granular`, to all scopes."""
+        return self.all_scopes if token.scopes == {"granular"} else super().effective_scopes(token)
+
     def authenticate(self, call: Call) -> Token | None:
         token = self.tokens.get(self.read_token(call) or "")
         if token is None:
+            raise self.refusal(401)
+        if token.is_unknown():
             raise self.refusal(401)
         if not token.alive:
             message = REVOKED_TOKEN_MESSAGE if token.revoked else EXPIRED_TOKEN_MESSAGE
@@ -131,7 +151,8 @@ class GitLab(FakeForge):
     @route("GET", "/personal_access_tokens/self", "GET /personal_access_tokens/self")
     def get_token(self, call: Call) -> Reply:
         assert call.token is not None
-        return Reply(200, self.shapes.token(call.token, self.repository.created))
+        shape = self.shapes.token(call.token, self.repository.created)
+        return Reply(200, shape if self.shown_scopes is None else {**shape, "scopes": sorted(self.shown_scopes)})
 
     # Merge requests.
 
@@ -151,6 +172,7 @@ class GitLab(FakeForge):
     def create_request(self, call: Call) -> Reply:
         body, repository, heads = call.body, call.repository, call.repository.heads()
         head, base = body["source_branch"], body["target_branch"]
+        self._refuse_long_title(body)
         if head == base:
             raise CallRefused(422, {"message": ["You can't use same project/branch for source and target"]})
         if head not in heads:
@@ -163,6 +185,11 @@ class GitLab(FakeForge):
         pull = self.open(repository, author=call.user, head=head, base=base, title=body["title"], body=text)
         self._apply_changes(pull, body)
         return Reply(201, self.shapes.merge_request(pull, call.user))
+
+    def _refuse_long_title(self, body: Json) -> None:
+        if len(body.get("title") or "") > MAX_TITLE_CHARS:
+            message = f"is too long (maximum is {MAX_TITLE_CHARS} characters)"
+            raise CallRefused(400, {"message": {"title": [message]}})
 
     def _refuse_duplicate(self, existing: Pull) -> CallRefused:
         message = f"Another open merge request already exists for this source branch: !{existing.number}"
@@ -178,6 +205,7 @@ class GitLab(FakeForge):
         pull, body = self.find_requested_pull(call), call.body or {}
         if not body:
             raise self.refusal(400, "request", ["title: at least one parameter must be provided"])
+        self._refuse_long_title(body)
         event = body.get("state_event")
         if event == "reopen" and pull.state == "closed" and not pull.merged and pull.head in pull.repository.heads():
             if existing := pull.repository.open_pull(pull.head, pull.base):
@@ -197,7 +225,8 @@ class GitLab(FakeForge):
         labels = [name for name in pull.labels if name not in _split_names(body.get("remove_labels", ""))]
         pull.labels = labels + [name for name in _split_names(body.get("add_labels", "")) if name not in labels]
         if "reviewer_ids" in body:
-            pull.reviewers = [user for user in self.users.values() if user.id in body["reviewer_ids"]]
+            readers = [user for user in self.users.values() if user.id in body["reviewer_ids"] and user.may("read")]
+            pull.reviewers = readers[: self.max_reviewers]
 
     @route("GET", REQUEST + "/notes", "GET /projects/{id}/merge_requests/{merge_request_iid}/notes", needs=READ)
     def list_notes(self, call: Call) -> Reply:

@@ -210,6 +210,8 @@ class Note(GitLabEntity):
     imported: bool
     imported_from: str
     commands_changes: dict[str, Any]
+    position: dict[str, Any] | None = None
+    """Only a comment on a line has it."""
 
 
 class PersonalToken(GitLabEntity):

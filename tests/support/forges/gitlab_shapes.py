@@ -15,6 +15,13 @@ def format_time(time: datetime | None) -> str | None:
     return time.strftime("%Y-%m-%dT%H:%M:%S.000Z") if time else None
 
 
+def build_position(pull: Pull, comment: Comment) -> Json:
+    """Builds the place of a comment on a line of the new version."""
+    commits = {"base_sha": pull.base_sha, "start_sha": pull.base_sha, "head_sha": pull.sha}
+    places = {"old_path": comment.file, "new_path": comment.file, "old_line": None, "new_line": comment.line}
+    return {**commits, **places, "position_type": "text", "line_range": None}
+
+
 class GitLabShapes:
     def __init__(self, web: str) -> None:
         self.web = web
@@ -189,4 +196,5 @@ class GitLabShapes:
             "resolvable": comment.file is not None,
             "imported_from": "none",
             "commands_changes": {},
+            **({"position": build_position(pull, comment)} if comment.file else {}),
         }

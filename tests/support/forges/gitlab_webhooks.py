@@ -7,7 +7,7 @@ import time
 from typing import Any, Literal
 
 from tests.support.forges.gitlab_entities import GitLabEntity, State
-from tests.support.forges.gitlab_shapes import GitLabShapes, Json, format_time
+from tests.support.forges.gitlab_shapes import GitLabShapes, Json, build_position, format_time
 from tests.support.forges.state import Comment, Pull, Repository, User
 from tests.support.forges.webhooks import Delivery, Hook
 
@@ -177,7 +177,7 @@ def build_hook_request(shapes: GitLabShapes, pull: Pull) -> Json:
 def build_hook_note(shapes: GitLabShapes, pull: Pull, comment: Comment) -> Json:
     note_data = shapes.note(pull, comment)
     same = "id internal noteable_type noteable_id created_at updated_at project_id attachment system type"
-    at = {"position_type": "text", "new_path": comment.file, "new_line": comment.line} if comment.file else None
+    at = build_position(pull, comment) if comment.file else None
     return {
         **{name: note_data[name] for name in same.split()},
         "note": comment.body,

@@ -59,6 +59,9 @@ class ForgeHandler(GitHandler):
             self._cut_connection()
         elif fault.kind == "html":
             self._send(fault.status, [("Content-Type", "text/html; charset=utf-8")], BAD_GATEWAY_PAGE)
+        elif fault.kind == "unknown token":
+            headers = [("Content-Type", "text/plain"), ("WWW-Authenticate", f'Basic realm="{forge.kind}"')]
+            self._send(401, headers, b"Invalid username or token.\n")
         elif fault.kind == "status":
             self._send(fault.status, [("Content-Type", "text/plain")], b"upstream unavailable\n")
         else:
@@ -71,6 +74,9 @@ class ForgeHandler(GitHandler):
         forge, match = self.server.forge, GIT_PATH_PATTERN.match(urlsplit(self.path).path)
         assert match is not None
         path, rest = unquote(match[1]), self.path[match.end(1) :].removeprefix(".git")
+        if forge.redirects_without_suffix and not self.path[match.end(1) :].startswith(".git"):
+            self._send(301, [("Location", f"{forge.url}/{match[1]}.git{rest}")], b"")
+            return
         status, text = forge.git_refusal(path, self._password(), "git-receive-pack" in rest)
         if status == 301:
             self._send(301, [("Location", f"{forge.repository_url(text)}{rest}")], b"")

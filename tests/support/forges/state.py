@@ -38,6 +38,14 @@ class Token:
     repositories: frozenset[str] | None = None
     """Full names, or None for all that the user can access."""
 
+    unknown_calls: int = 0
+    """The number of calls that will still be refused, because not every server knows the token yet."""
+
+    def is_unknown(self) -> bool:
+        """Counts a call, and returns whether the server that gets it does not know the token yet."""
+        self.unknown_calls -= 1
+        return self.unknown_calls >= 0
+
     @property
     def alive(self) -> bool:
         return not self.revoked and time.time() < self.expires
@@ -77,6 +85,9 @@ class Repository:
     private: bool = True
     archived: bool = False
     fork: bool = False
+    has_drafts: bool = True
+    """Whether the plan of its owner includes drafts."""
+    teams: tuple[str, ...] = ()
     labels: dict[str, int] = field(default_factory=dict)
     pulls: "list[Pull]" = field(default_factory=list)
     lagging: dict[str, Lag] = field(default_factory=dict)
@@ -142,6 +153,7 @@ class Pull:
     merge_sha: str | None = None
     labels: list[str] = field(default_factory=list)
     reviewers: list[User] = field(default_factory=list)
+    team_reviewers: list[str] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
     created: datetime = field(default_factory=now)
     updated: datetime = field(default_factory=now)

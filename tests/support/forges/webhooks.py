@@ -12,6 +12,8 @@ from uuid import uuid4
 import httpx2
 
 Sign = Callable[["Delivery", "Hook"], Mapping[str, str]]
+DELIVERY_TIMEOUT_SECONDS = 10
+"""GitHub and GitLab wait no longer for a response."""
 NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Saves each HTTP client from reading the machine's certificates."""
 
@@ -41,7 +43,9 @@ class Delivery:
 class Webhooks:
     """`sign` builds the forge's headers of a delivery; with `new_id_again`, a redelivery has a new id."""
 
-    def __init__(self, sign: Sign, *, new_id_again: bool = False) -> None:
+    def __init__(self, sign: Sign, *, new_id_again: bool = False, failures_allowed: int | None = None) -> None:
+        self._failures_allowed = failures_allowed
+        self._failures: dict[int, int] = {}
         self.hooks: list[Hook] = []
         self.deliveries: list[Delivery] = []
         self._sign, self._new_id_again = sign, new_id_again
@@ -53,6 +57,10 @@ class Webhooks:
         hook = Hook(len(self.hooks) + 1, url, secret)
         self.hooks.append(hook)
         return hook
+
+    def is_disabled(self, hook: Hook) -> bool:
+        """Returns whether the forge has disabled the hook after failures in a row."""
+        return self._failures_allowed is not None and self._failures.get(hook.id, 0) >= self._failures_allowed
 
     def emit(self, event: str, payload: object) -> None:
         for hook in self.hooks:
@@ -79,12 +87,17 @@ class Webhooks:
         self._waiting.put(delivery)
 
     def _run(self) -> None:
-        with httpx2.Client(timeout=60, verify=NO_CERTIFICATES, trust_env=False) as client:
+        with httpx2.Client(timeout=DELIVERY_TIMEOUT_SECONDS, verify=NO_CERTIFICATES, trust_env=False) as client:
             while (delivery := self._waiting.get()) is not None:
+                if self.is_disabled(delivery.hook):
+                    self._waiting.task_done()
+                    continue
                 headers = {"Content-Type": "application/json", **self._sign(delivery, delivery.hook)}
                 try:
                     answer = client.post(delivery.hook.url, content=delivery.body, headers=headers)
                     delivery.statuses.append(answer.status_code)
                 except httpx2.HTTPError:
                     delivery.statuses.append(0)
+                has_failed = not 200 <= delivery.statuses[-1] < 300
+                self._failures[delivery.hook.id] = self._failures.get(delivery.hook.id, 0) + 1 if has_failed else 0
                 self._waiting.task_done()

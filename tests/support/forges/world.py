@@ -19,8 +19,12 @@ PRE_RECEIVE_HOOK = """#!/bin/sh
 while read -r old new ref; do
   branch="${ref#refs/heads/}"
   while read -r pattern; do
-    case "$branch" in $pattern) {refusal}; exit 1 ;; esac
+    case "$branch" in $pattern) sed "s|REF|$ref|; s|BRANCH|$branch|" rejection >&2; exit 1 ;; esac
   done < protected
+  if [ -e signed-only ] && ! git cat-file commit "$new" | grep -q '^gpgsig '; then
+    sed "s|REF|$ref|; s|^- .*|- Commits must have verified signatures.|" rejection >&2
+    exit 1
+  fi
 done
 """
 
@@ -30,10 +34,12 @@ class ForgeWorld(ABC):
 
     prefix: ClassVar[str]
     all_scopes: ClassVar[frozenset[str]]
+    rejection_text: str = "error: Protected branch update failed for REF.\n"
+    """What the forge says about a push to a protected branch, in which REF and BRANCH stand for its names."""
+    signature_rules: ClassVar[tuple[str, ...]] = ()
+    """The names of the rules that require signed commits."""
     closes_on_delete: ClassVar[bool] = True
     """Whether deleting its branch closes a pull request."""
-    pre_receive_refusal: str = 'echo "error: Protected branch update failed for $ref." >&2'
-    """Shell commands that print why a push to a protected branch is refused."""
 
     def __init__(self, folder: Path, repository: str = "acme/docs", **about: Any) -> None:
         self.root = folder
@@ -59,7 +65,7 @@ class ForgeWorld(ABC):
             make_repository(folder, {"README.md": b"# Documentation\n"}, branch)
         hook = folder / "hooks" / "pre-receive"
         hook.parent.mkdir(exist_ok=True)
-        hook.write_text(PRE_RECEIVE_HOOK.replace("{refusal}", self.pre_receive_refusal))
+        hook.write_text(PRE_RECEIVE_HOOK)
         hook.chmod(0o755)
         repository = self.repositories[path] = Repository(self.new_id(), path, folder, **about)
         return repository
@@ -180,6 +186,10 @@ class ForgeWorld(ABC):
         """Applies the effects of a push: the API's view lags, and open pull requests lose their branch."""
         repository = self.repositories[path]
         (repository.folder / "protected").write_text("".join(f"{name}\n" for name in self.faults.protected))
+        (repository.folder / "rejection").write_text(self.rejection_text)
+        (repository.folder / "signed-only").unlink(missing_ok=True)
+        if set(self.signature_rules) & self.faults.rules.keys():
+            (repository.folder / "signed-only").touch()
         before = list_branches(repository.folder)
         yield
         after = list_branches(repository.folder)

@@ -3,6 +3,8 @@
 import hashlib
 import hmac
 import json
+import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,14 +13,16 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import func, insert, select, update
 
 from copydesk.core.ids import new_id
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.job import MAX_PROMPT_CHARS, Job, Status
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls
+from copydesk.jobs.publish.forges.webhooks.inbox import MAX_EVENTS_PER_PROJECT
+from copydesk.jobs.publish.forges.webhooks.receiver import WebhookReceiver
 from copydesk.jobs.service import NewJob
-from copydesk.jobs.storage.tables import jobs, messages
+from copydesk.jobs.storage.tables import jobs, messages, pending_events
 from copydesk.web.middleware.request_gate import MAX_WEBHOOK_BYTES
 from tests.jobs.publish.forges.conftest import TOKEN
 from tests.jobs.publish.forges.extra_calls import DISTINCT_FORGES, FAKE_FORGES
@@ -60,6 +64,27 @@ class WebhookProject:
     def comment(self, body: str, **about: Any) -> None:
         self.fake.comment(1, body, **about)
         assert set(self.statuses()) == {202}
+
+    @property
+    def receiver(self) -> WebhookReceiver:
+        desk = self.service.desk
+        return WebhookReceiver(desk.database, desk.projects, desk.jobs, desk.secrets)
+
+    def count_pending_events(self) -> int:
+        query = select(func.count()).where(pending_events.c.project_id == self.project.id)
+        with self.service.desk.database.read() as tx:
+            return int(tx.execute(query).scalar_one())
+
+    def process_due_events(self) -> None:
+        """Processes stored events as the worker does, as if their next attempt were due."""
+        with self.service.desk.database.write() as tx:
+            own = pending_events.c.project_id == self.project.id
+            tx.execute(update(pending_events).where(own).values(next_attempt_at=0))
+        self.receiver.process_due_events()
+
+    def poll(self) -> None:
+        desk = self.service.desk
+        archive_closed_pulls(desk.database, [self.project], desk.secrets, self.receiver)
 
     def set_job(self, **values: Any) -> None:
         with self.service.desk.database.write() as tx:
@@ -240,14 +265,140 @@ def test_pull_request_without_a_job_is_ignored(place: WebhookProject) -> None:
     assert place.prompts() == []
 
 
-def test_delivery_returns_503_while_the_forge_is_unavailable(place: WebhookProject) -> None:
-    place.fake.faults.answer(503, times=20, where="/api/")
-    place.fake.comment(1, "@copydesk please shorten the guide.")
-    assert place.statuses() == [503]
+# An unavailable forge, and webhooks that do not arrive.
+
+
+def test_mention_during_an_outage_is_kept_and_taken_once_when_it_is_over(place: WebhookProject) -> None:
+    place.fake.faults.down(60, where="/api/")
+    place.comment("@copydesk please shorten the guide.")
+    place.process_due_events()
     assert place.prompts() == []
     place.fake.faults.clear()
-    again = place.fake.webhooks.redeliver(place.fake.webhooks.deliveries[-1])
-    assert again.statuses[-1] == 202
+    place.process_due_events()
+    assert place.prompts() == ["please shorten the guide."]
+    assert place.count_pending_events() == 0
+    place.process_due_events()
+    place.fake.webhooks.redeliver(place.fake.webhooks.deliveries[-1])
+    assert len(place.prompts()) == 1
+
+
+def test_merge_during_an_outage_archives_the_job_when_it_is_over(place: WebhookProject) -> None:
+    place.fake.faults.down(60, where="/api/")
+    place.fake.merge(1)
+    assert place.statuses() == [202]
+    assert place.job().status is Status.COMPLETED
+    place.fake.faults.clear()
+    place.process_due_events()
+    assert place.job().status is Status.ARCHIVED
+
+
+def test_webhook_is_not_disabled_by_an_outage_of_the_forges_api(place: WebhookProject) -> None:
+    place.fake.faults.down(60, where="/api/")
+    for number in range(5):
+        place.comment(f"@copydesk shorten part {number}")
+    place.fake.faults.clear()
+    place.comment("@copydesk shorten the rest")
+    place.process_due_events()
+    assert sorted(place.prompts()) == [*(f"shorten part {number}" for number in range(5)), "shorten the rest"]
+
+
+@pytest.mark.parametrize("place", ["github"], indirect=True)
+def test_slow_forge_delays_the_message_but_not_the_response(place: WebhookProject) -> None:
+    place.fake.faults.slow(9, times=1, where="permission")
+    started_at = time.monotonic()
+    place.comment("@copydesk please shorten the guide.")
+    assert time.monotonic() - started_at < 10
+    assert place.prompts() == []
+    deadline = time.monotonic() + 60
+    while not place.prompts() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert place.prompts() == ["please shorten the guide."]
+
+
+def test_event_that_waited_for_days_is_given_up(place: WebhookProject) -> None:
+    place.fake.faults.down(60, where="/api/")
+    place.comment("@copydesk please shorten the guide.")
+    with place.service.desk.database.write() as tx:
+        tx.execute(update(pending_events).values(received_at=0))
+    place.process_due_events()
+    assert place.count_pending_events() == 0
+
+
+@pytest.mark.parametrize("place", ["github"], indirect=True)
+def test_project_with_too_many_waiting_events_refuses_more(place: WebhookProject) -> None:
+    row = {"project_id": place.project.id, "event": {}, "received_at": 0, "attempts": 0, "next_attempt_at": 2**53}
+    with place.service.desk.database.write() as tx:
+        tx.execute(insert(pending_events), [{**row, "id": str(n)} for n in range(MAX_EVENTS_PER_PROJECT)])
+    place.fake.comment(1, "@copydesk please shorten the guide.")
+    assert place.statuses() == [503]
+
+
+def test_missed_comment_is_found_by_polling_and_taken_once(place: WebhookProject) -> None:
+    place.fake.webhooks.hooks.clear()
+    place.fake.add_user("passer-by", access="read")
+    place.fake.comment(1, "@copydesk delete everything", by="passer-by")
+    place.fake.comment(1, "Nothing for an agent.")
+    place.fake.comment(1, "@copydesk please shorten the guide.")
+    for _ in range(3):
+        place.poll()
+    assert place.prompts() == ["please shorten the guide."]
+
+
+def test_comment_that_a_webhook_brought_is_not_taken_again_by_polling(place: WebhookProject) -> None:
+    place.comment("@copydesk please shorten the guide.")
+    place.set_job(status="completed")
+    place.poll()
+    assert len(place.prompts()) == 1
+
+
+@pytest.mark.parametrize("place", ["github"], indirect=True)
+def test_comments_that_cannot_be_read_do_not_stop_the_poll_of_closed_pull_requests(place: WebhookProject) -> None:
+    place.fake.webhooks.hooks.clear()
+    other = place.service.desk.jobs.create(place.project, NewJob("Fix the other links")).job
+    place.fake.commit(other.branch, {"docs/other.md": b"# Other\n"})
+    author = place.fake.users["copydesk"]
+    place.fake.open(place.fake.repository, author=author, head=other.branch, base="main", title="Other", body="")
+    link = f"{place.project.repository.removesuffix('.git')}/pulls/2"
+    with place.service.desk.database.write() as tx:
+        tx.execute(update(jobs).where(jobs.c.id == other.id).values(status="completed", phase="done", pr_link=link))
+    place.fake.close(2)
+    place.fake.faults.answer(403, times=20, where="/comments")
+    place.poll()
+    assert place.service.desk.jobs.get(place.project.id, other.id).status is Status.ARCHIVED
+
+
+def test_comments_are_read_again_only_after_a_change(place: WebhookProject) -> None:
+    place.fake.webhooks.hooks.clear()
+    place.fake.pull(1).updated -= timedelta(minutes=1)
+    place.poll()
+    listed = len([request for request in place.fake.requests if re.search("/(comments|notes)", request.path)])
+    assert listed > 0
+    place.poll()
+    assert len([request for request in place.fake.requests if re.search("/(comments|notes)", request.path)]) == listed
+    place.fake.comment(1, "@copydesk please shorten the guide.")
+    place.poll()
+    assert len(place.prompts()) == 1
+
+
+def test_polled_comment_with_characters_that_no_database_can_store_is_taken(place: WebhookProject) -> None:
+    place.fake.webhooks.hooks.clear()
+    place.fake.comment(1, "@copydesk shorten\0 this part")
+    place.poll()
+    assert place.prompts() == ["shorten this part"]
+
+
+@pytest.mark.parametrize("has_webhook", [True, False])
+def test_comment_on_a_line_has_its_file_and_line(place: WebhookProject, has_webhook: bool) -> None:
+    if not has_webhook:
+        place.fake.webhooks.hooks.clear()
+    place.fake.comment(1, "@copydesk shorten this", file="docs/index.md", line=1)
+    assert set(place.statuses()) <= {202}
+    if not has_webhook:
+        place.poll()
+    [prompt] = place.prompts()
+    assert prompt.startswith("shorten this\n\nThis is a review comment on docs/index.md, line 1.")
+    place.set_job(status="completed")
+    place.poll()
     assert len(place.prompts()) == 1
 
 

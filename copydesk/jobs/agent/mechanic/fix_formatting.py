@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from copydesk.jobs.agent.mechanic.instructions import FixHeadings, InstructionScope, TrimSpace
-from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, pluralize
+from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, pluralize, select_lines
 from copydesk.jobs.pages.lines import split_lines
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
 from copydesk.jobs.pages.parsing.headings import Heading, find_headings
@@ -39,7 +39,8 @@ def _plan_edits(
     count = 0
     for path in find_pages(workspace, scope, plan):
         data = workspace.read(path)
-        edits = find_edits(path, DecodedText.decode(data).body) if is_text(data) else []
+        body = DecodedText.decode(data).body if is_text(data) else ""
+        edits = select_lines(body, find_edits(path, body), scope) if body else []
         if edits and plan.is_full:
             plan.note_limit_reached()
             break

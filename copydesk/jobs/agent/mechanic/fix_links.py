@@ -11,7 +11,7 @@ from functools import cached_property
 from urllib.parse import unquote
 
 from copydesk.jobs.agent.mechanic.instructions import FixLinks
-from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, join_limited, pluralize
+from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, join_limited, pluralize, select_lines
 from copydesk.jobs.checks.rules.links import check_link
 from copydesk.jobs.pages.lines import line_at, split_lines
 from copydesk.jobs.pages.page_types import (
@@ -53,7 +53,8 @@ def plan_link_fixes(workspace: Workspace, instruction: FixLinks) -> EditPlan:
         data = workspace.read(path)
         if extension(path) not in MARKDOWN_EXTENSIONS or not is_text(data):
             continue
-        edits = fixer.find_edits(path, DecodedText.decode(data).body)
+        body = DecodedText.decode(data).body
+        edits = select_lines(body, fixer.find_edits(path, body), instruction.scope)
         if edits and plan.is_full:
             plan.note_limit_reached()
             break

@@ -12,8 +12,14 @@ class InstructionScope:
 
     places: tuple[str, ...] = ()
     code: bool = False
+    lines: tuple[int, int] | None = None
+    """The first and last line to change, if a comment on lines of the only place asked for the work."""
 
     def __str__(self) -> str:
+        if self.lines is not None:
+            first, last = self.lines
+            lines = f"line {first}" if first == last else f"lines {first} to {last}"
+            return f"on {lines} of {self.places[0]}"
         return "in " + " and ".join(self.places) if self.places else "on every page"
 
 

@@ -55,6 +55,19 @@ class EditPlan:
         )
 
 
+def select_lines(body: str, edits: Edits, scope: InstructionScope) -> Edits:
+    """Returns the edits on the lines of the scope; all of them if it names no lines."""
+    if scope.lines is None or not edits:
+        return edits
+    lines = split_lines(body)
+    first, last = scope.lines
+    if first > len(lines):
+        return []
+    start = lines[first - 1].start
+    end = lines[min(last, len(lines)) - 1].end
+    return [edit for edit in edits if edit[0] >= start and edit[1] <= end]
+
+
 def to_line_replacements(body: str, edits: Edits) -> list[dict[str, Any]]:
     """Converts edits to replacements of whole lines, which are never ambiguous."""
     lines = split_lines(body)

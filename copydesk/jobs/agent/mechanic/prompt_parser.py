@@ -16,7 +16,8 @@ from copydesk.jobs.agent.mechanic.instructions import (
     Replace,
     TrimSpace,
 )
-from copydesk.jobs.agent.mechanic.scope_parser import parse_code_clause, split_scope
+from copydesk.jobs.agent.mechanic.scope_parser import EVERYWHERE_PATTERN, parse_code_clause, split_scope
+from copydesk.jobs.agent.review_comment import split_review_comment
 
 VALUE_PATTERN = rf"(?:{PLACEHOLDER_PATTERN}|\S+(?:\s+\S+){{0,3}}?)"
 QUANTIFIER = (
@@ -112,12 +113,23 @@ FIELD_PATTERN = re.compile(
     re.I,
 )
 KEY_VALUE_PATTERN = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\s*:\s*(?P<value>\S.*)")
+HERE_PATTERN = re.compile(
+    r"(?<!\s)\s++(?:here|(?:in|on)\s+th(?:is|ese)\s+(?:lines?|sentence|paragraph|(?P<page>page|file)))[\s.!]*$", re.I
+)
 MAX_MECHANIC_PROMPT_CHARS = 4000
 MAX_PHRASE_WORDS = 100
 """Limits a phrase to replace, because a page that repeats all but its last word makes matching slow."""
 
 
 def parse_prompt(prompt: str) -> list[Instruction] | NotUnderstood:
+    """Parses a prompt. A comment on a line of a file is about that line, unless it names another place."""
+    prompt, place = split_review_comment(prompt)
+    scope = InstructionScope()
+    if place is not None:
+        prompt, names_page = _strip_here(prompt)
+        has_line = place.last_line is not None and not place.is_removed and not names_page
+        lines = (place.first_line or place.last_line or 1, place.last_line or 1) if has_line else None
+        scope = InstructionScope((place.path,), lines=lines)
     if len(prompt) > MAX_MECHANIC_PROMPT_CHARS:
         return NotUnderstood(prompt.strip())
     quotations = Quotations()
@@ -130,8 +142,22 @@ def parse_prompt(prompt: str) -> list[Instruction] | NotUnderstood:
         parsed = _parse_clause(clause, quotations)
         if not parsed:
             return NotUnderstood(quotations.restore(clause))
-        instructions += parsed
+        instructions += [_set_default_scope(instruction, clause, scope) for instruction in parsed]
     return instructions or NotUnderstood(prompt.strip())
+
+
+def _strip_here(comment: str) -> tuple[str, bool]:
+    """Removes words such as "here" at the end. Returns also whether they name the whole page."""
+    match = HERE_PATTERN.search(comment)
+    return (comment[: match.start()], bool(match["page"])) if match else (comment, False)
+
+
+def _set_default_scope(instruction: Instruction, clause: str, scope: InstructionScope) -> Instruction:
+    """Limits an instruction that names no place itself to the scope. A field is one of the whole page."""
+    if isinstance(instruction, MovePage) or instruction.scope.places or EVERYWHERE_PATTERN.search(clause):
+        return instruction
+    lines = None if isinstance(instruction, AddField) else scope.lines
+    return replace(instruction, scope=replace(instruction.scope, places=scope.places, lines=lines))
 
 
 def _parse_clause(clause: str, quotations: Quotations) -> list[Instruction]:

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from copydesk.jobs.agent.mechanic.instructions import Replace
 from copydesk.jobs.agent.mechanic.phrase_matcher import PhraseMatcher
-from copydesk.jobs.agent.mechanic.plan import MAX_FILES, EditPlan, Edits, find_pages, pluralize
+from copydesk.jobs.agent.mechanic.plan import MAX_FILES, EditPlan, Edits, find_pages, pluralize, select_lines
 from copydesk.jobs.pages.lines import Span, apply_edits, mask_spans
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page
 from copydesk.jobs.pages.parsing import front_matter
@@ -53,7 +53,8 @@ def plan_replacement(workspace: Workspace, instruction: Replace) -> EditPlan:
         data = workspace.read(path)
         if not is_text(data) or not matcher.may_occur(data):
             continue
-        edits = _find_edits(path, DecodedText.decode(data).body, matcher, instruction.scope.code, plan)
+        body = DecodedText.decode(data).body
+        edits = select_lines(body, _find_edits(path, body, matcher, instruction.scope.code, plan), instruction.scope)
         if edits and len(edits_by_path) >= MAX_FILES:
             plan.note_limit_reached()
             break
@@ -66,7 +67,8 @@ def plan_replacement(workspace: Workspace, instruction: Replace) -> EditPlan:
     if count:
         plan.notes.insert(0, f"Found {pluralize(count, 'occurrence')} in {pluralize(len(edits_by_path), 'file')}.")
     elif not plan.notes:
-        plan.notes.append(f"“{instruction.old}” was not found in any text that may be changed.")
+        place = f" {instruction.scope}" if instruction.scope.lines else ""
+        plan.notes.append(f"“{instruction.old}” was not found in any text that may be changed{place}.")
     return plan
 
 

@@ -36,6 +36,8 @@ class PullRequest:
     """The newest commit of the branch that the forge has processed."""
     closed_at: int | None = None
     """When it was closed or merged, in milliseconds; None while it is open."""
+    updated_at: int | None = None
+    """When something about it last changed, in milliseconds. A comment changes it too."""
 
     def closed_before(self, at: int) -> bool:
         """Returns whether it was certainly closed before this time. Forges round times to the second."""
@@ -55,6 +57,33 @@ class Proposal:
     reviewers: Sequence[str] = ()
     head: str | None = None
     """The commit that was pushed. A pull request that was merged with this commit needs no update."""
+
+
+@dataclass(frozen=True)
+class PullComment:
+    """A comment on a pull request, or on a line of it."""
+
+    id: str
+    """The kind and number of the comment, as in the id of a webhook's event."""
+    user: str
+    text: str
+    created_at: int
+    path: str | None = None
+    line: int | None = None
+    excerpt: str = ""
+    first_line: int | None = None
+    is_removed: bool = False
+
+
+@dataclass(frozen=True)
+class PlannedCommit:
+    """What is known about a job's commits before the model starts. Rules of a repository may forbid such commits."""
+
+    author_email: str = "copydesk@localhost"
+    root: str = ""
+    """The folder that holds the documentation; empty if it is the whole repository."""
+    is_signed: bool = False
+    is_signed_off: bool = False
 
 
 class Forge(Protocol):
@@ -82,6 +111,9 @@ class Forge(Protocol):
     def update_pull(self, pull: PullRequest, *, title: str | None = None, body: str | None = None) -> None:
         """Updates the title or body. Leaves the draft state unchanged, because people decide when a draft is ready."""
 
+    def list_comments(self, number: int, since: int) -> list[PullComment]:
+        """Returns the comments of people since this time, in milliseconds, oldest first."""
+
     def add_comment(self, number: int, text: str) -> None: ...
 
     def pull_contains(self, number: int, commit: str) -> bool:
@@ -97,7 +129,7 @@ class Forge(Protocol):
     def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
         """Requests reviews, and returns a note for each person or team that could not be added."""
 
-    def find_access_problems(self, branch: str) -> list[str]:
+    def find_access_problems(self, branch: str, planned: PlannedCommit = ...) -> list[str]:
         """Returns the known reasons why such a branch could not be pushed or a pull request not be opened."""
 
     def can_write(self, user: str) -> bool:
@@ -105,6 +137,9 @@ class Forge(Protocol):
 
     def git_token(self) -> str | None:
         """Returns the token that git uses as a password. Renews a minted token that is about to expire."""
+
+    def is_token_new(self) -> bool:
+        """Returns whether the token was minted so recently that some servers may not know it yet."""
 
     def close(self) -> None:
         """Revokes a minted token and closes connections. The object cannot be used afterwards."""

@@ -1,29 +1,35 @@
-"""Polls forges for merged and closed pull requests, for forges whose webhooks cannot reach us."""
+"""Polls forges for merged and closed pull requests and for comments, in case their webhooks do not reach us."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database
+from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import UserFacingError
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.job import COMPLETED, FAILED
 from copydesk.jobs.publish.errors import ForgeRefused
-from copydesk.jobs.publish.forges.forge import Forge
+from copydesk.jobs.publish.forges.forge import Forge, PullRequest
 from copydesk.jobs.publish.forges.markers import parse_pull_number
-from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, open_forge
+from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, SecretsReader, open_forge
+from copydesk.jobs.publish.forges.webhooks.receiver import WebhookReceiver
 from copydesk.jobs.service import archive_job
 from copydesk.jobs.storage.records import get_job_for_update
-from copydesk.jobs.storage.tables import jobs
+from copydesk.jobs.storage.tables import comment_marks, jobs
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MAX_CALLS_PER_ROUND = 30
 ROUND_MILLISECONDS = 5 * 60 * clock.SECOND
+LOOK_BACK_MILLISECONDS = clock.DAY
+"""How old a comment may be when the comments of a job are read for the first time."""
+SETTLING_MILLISECONDS = 5 * clock.SECOND
 
 
 class FinishedJob(NamedTuple):
@@ -34,19 +40,21 @@ class FinishedJob(NamedTuple):
     branch: str
 
 
-class SecretsReader(Protocol):
-    def all(self, project_id: str) -> Mapping[str, str]: ...
+def archive_closed_pulls(
+    database: Database, projects: Sequence[Project], secrets: SecretsReader, receiver: WebhookReceiver | None = None
+) -> None:
+    """Archives finished jobs whose pull requests were merged or closed. Retries failed projects in the next round.
 
-
-def archive_closed_pulls(database: Database, projects: Sequence[Project], secrets: SecretsReader) -> None:
-    """Archives finished jobs whose pull requests were merged or closed. Retries failed projects in the next round."""
+    With a receiver, also reads new comments on the others, because a webhook may have been missed.
+    """
     for project in projects:
         candidates = _list_finished_jobs(database, project) if project.forge in REMOTE_FORGES else []
         if not candidates:
             continue
         try:
             with open_forge(project, secrets.all(project.id)) as forge:
-                archive_if_closed(database, forge, candidates)
+                read_comments = partial(_read_new_comments, database, receiver, project, forge) if receiver else None
+                archive_if_closed(database, forge, candidates, read_comments)
         except Exception as failure:  # an error of one forge must not stop the others
             log_polling_failure(project.id, failure)
 
@@ -56,7 +64,12 @@ def log_polling_failure(project_id: str, failure: Exception) -> None:
     log.warning("cannot check for closed pull requests in project %s: %s", project_id, failure, exc_info=is_bug)
 
 
-def archive_if_closed(database: Database, forge: Forge, candidates: Sequence[FinishedJob]) -> None:
+def archive_if_closed(
+    database: Database,
+    forge: Forge,
+    candidates: Sequence[FinishedJob],
+    read_comments: Callable[[str, PullRequest], None] | None = None,
+) -> None:
     """Archives the jobs whose pull requests are closed. Checks at most MAX_CALLS_PER_ROUND of them."""
     for job in next_batch(candidates, clock.now()):
         try:
@@ -65,8 +78,39 @@ def archive_if_closed(database: Database, forge: Forge, candidates: Sequence[Fin
             if refusal.status != 404:
                 raise
             continue  # the pull request may be deleted, or the repository hidden from the token
-        if pull.state != "open" and pull.branch == job.branch:
+        if pull.branch != job.branch:
+            continue  # the repository was recreated, and the number belongs to another pull request now
+        if pull.state != "open":
             _archive_if_finished(database, job.id)
+        elif read_comments is not None:
+            try:
+                read_comments(job.id, pull)
+            except ForgeRefused as refusal:  # a token that cannot read comments can still see what was closed
+                log.warning("cannot read the comments on pull request %d of job %s: %s", job.number, job.id, refusal)
+
+
+def _read_new_comments(
+    database: Database, receiver: WebhookReceiver, project: Project, forge: Forge, job_id: str, pull: PullRequest
+) -> None:
+    """Handles mentions that no webhook brought, if the pull request has changed since its comments were last read.
+
+    Times are the forge's. They are rounded to the second, so the newest second is read once more.
+    """
+    if pull.updated_at is None:
+        return
+    with database.read() as tx:
+        seen_until = tx.execute(
+            select(comment_marks.c.seen_until).where(comment_marks.c.job_id == job_id)
+        ).scalar_one_or_none()
+    if seen_until is not None and pull.updated_at <= seen_until:
+        return
+    job = receiver.jobs.get(project.id, job_id)
+    since = max(job.created_at, clock.now() - LOOK_BACK_MILLISECONDS) if seen_until is None else seen_until
+    receiver.read_comments(project, job, pull.number, forge, since - clock.SECOND)
+    mark = {"job_id": job_id, "seen_until": min(pull.updated_at, clock.now() - SETTLING_MILLISECONDS)}
+    with database.write() as tx:
+        if not insert_if_absent(tx, comment_marks, mark):
+            tx.execute(update(comment_marks).where(comment_marks.c.job_id == job_id).values(mark))
 
 
 def next_batch(candidates: Sequence[T], at: int) -> Sequence[T]:

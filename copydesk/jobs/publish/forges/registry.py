@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from math import inf
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from copydesk.core.projects.projects import Project
@@ -15,7 +16,13 @@ from copydesk.jobs.publish.forges.rest.api_client import ApiClient
 from copydesk.jobs.publish.forges.rest.gitea import Gitea
 from copydesk.jobs.publish.forges.rest.github import GITHUB_HEADERS, GitHub
 from copydesk.jobs.publish.forges.rest.gitlab import GitLab
+from copydesk.jobs.publish.git.plain_http import refuse_plain_http
 from copydesk.jobs.publish.git.token_variable import read_token_variable
+
+
+class SecretsReader(Protocol):
+    def all(self, project_id: str) -> Mapping[str, str]: ...
+
 
 REMOTE_FORGES = ("github", "gitlab", "gitea", "forgejo")
 KNOWN_HOSTS = {"github.com": "github", "gitlab.com": "gitlab", "codeberg.org": "forgejo", "gitea.com": "gitea"}
@@ -63,13 +70,20 @@ def create_forge(project: Project, credentials: Credentials, deadline: float = i
 
     Requests end by the deadline, which is in the time of `time.monotonic`.
     """
-    api_url, repository = split_repository_url(project.forge, project.repository)
+    api_url, repository = split_repository_url(project.forge, project.repository, project.policy.api_url)
     build_client = partial(ApiClient, api_url, allow_private=project.allow_private, deadline=deadline)
+    for url in (api_url, project.repository):
+        refuse_plain_http(url, allow_private=project.allow_private)
     if project.forge == "github" and credentials.app_id and credentials.app_key:
         from copydesk.jobs.publish.forges.rest.github_app import AppTokens
 
-        tokens = AppTokens(build_client, repository, credentials.app_id, credentials.app_key)
-        http = build_client(lambda: f"Bearer {tokens.token()}", headers=GITHUB_HEADERS)
+        has_team_reviewers = any("/" in name for name in project.policy.reviewers)
+        tokens = AppTokens(
+            build_client, repository, credentials.app_id, credentials.app_key, with_teams=has_team_reviewers
+        )
+        http = build_client(
+            lambda: f"Bearer {tokens.token()}", headers=GITHUB_HEADERS, is_token_new=lambda: tokens.is_new
+        )
         return GitHub(http, repository, tokens.token, lambda: tokens.revoke(http))
     token = credentials.token
     if not token:
@@ -85,18 +99,30 @@ def create_forge(project: Project, credentials: Credentials, deadline: float = i
     return Gitea(build_client(lambda: f"token {token}", headers={}), repository, lambda: token)
 
 
-def split_repository_url(forge: str, address: str) -> tuple[str, str]:
-    """Returns the API's base URL and the repository's full name. Raises ForgeRefused for other URLs."""
+def split_repository_url(forge: str, address: str, api_url: str | None = None) -> tuple[str, str]:
+    """Returns the API's base URL and the repository's full name. Raises ForgeRefused for other URLs.
+
+    `api_url` overrides the API's URL; a forge below a path, such as `/git`, is recognized by it.
+    """
     parts = urlsplit(address)
-    base_path, name = _split_base_path(forge, re.sub(r"\.git$", "", parts.path.strip("/")))
+    path = parts.path
+    if api_url is not None:
+        _validate_api_host(api_url, parts.hostname or "")
+        forge_path = urlsplit(api_url).path.removesuffix(API_PATHS.get(forge, ""))
+        path = path.removeprefix(forge_path) if path.startswith(f"{forge_path}/") else path
+    base_path, name = _split_base_path(forge, re.sub(r"\.git$", "", path.strip("/")))
     depth = name.count("/") + 1
     has_valid_depth = depth >= 2 if forge == "gitlab" else depth == 2
     if forge not in API_PATHS or parts.scheme not in ("http", "https") or not has_valid_depth or "//" in parts.path:
         example = "https://gitlab.com/group/name" if forge == "gitlab" else "https://github.com/owner/name"
         message = f"{address} is not the URL of a repository on {forge}. A valid URL looks like {example}."
         raise ForgeRefused(message, Reason.REPOSITORY_ERROR)
+    if api_url is not None:
+        return api_url, name
     if forge == "github" and parts.hostname in ("github.com", "www.github.com"):
         return "https://api.github.com", name
+    if forge == "github" and (parts.hostname or "").endswith(".ghe.com"):
+        return f"{parts.scheme}://api.{parts.netloc}", name
     return f"{parts.scheme}://{parts.netloc}{base_path}{API_PATHS[forge]}", name
 
 
@@ -109,3 +135,14 @@ def _split_base_path(forge: str, path: str) -> tuple[str, str]:
         return "", path
     parts = path.split("/")
     return "".join(f"/{part}" for part in parts[:-2]), "/".join(parts[-2:])
+
+
+def _validate_api_host(api_url: str, repository_host: str) -> None:
+    """Raises ForgeRefused for an API on another host, which must not get the token of this repository's host."""
+    host = urlsplit(api_url).hostname or ""
+    if host != repository_host and not host.endswith(f".{repository_host}"):
+        raise ForgeRefused(
+            f"The setting api_url names {host}, but the repository is on {repository_host}. The API must be on the "
+            "same host or a subdomain of it, because it gets the token.",
+            Reason.REPOSITORY_ERROR,
+        )

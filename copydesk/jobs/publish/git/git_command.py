@@ -11,10 +11,11 @@ from pathlib import Path
 
 from copydesk.core.errors import DiskFull
 from copydesk.core.runtime.private_umask import UNCHANGED, user_umask
-from copydesk.core.text.redaction import redact
+from copydesk.core.text.redaction import redact, redact_tokens
+from copydesk.core.text.truncation import truncate
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
 from copydesk.jobs.job import RepositoryFailed
-from copydesk.jobs.publish.errors import RepositoryUnavailable
+from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryRedirected, RepositoryUnavailable
 from copydesk.jobs.publish.git.local_repository import LocalRepository
 from copydesk.jobs.publish.git.program_output import read_output
 from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS, RepositoryLimits, git_out_of_memory
@@ -60,6 +61,9 @@ PROTECTED_BRANCH_PATTERN = re.compile(
     re.MULTILINE,
 )
 """How Gitea and Forgejo refuse a push. Lines of versions differ in what is before the sentence."""
+REMOTE_LINE_PATTERN = re.compile(r"^remote:[ \t]?(.*?)[ \t]*$", re.MULTILINE)
+REJECTED_PATTERN = re.compile(r"^ ! \[remote rejected\] .*\((.+)\)$", re.MULTILINE)
+MAX_REMOTE_CHARS = 8000
 REDIRECT_PATTERN = re.compile(r"requested URL returned error: 30[1278]")
 BRANCH_MOVED_PATTERN = re.compile(r"\(stale info\)|incorrect old value provided")
 IGNORED_LINE_PREFIXES = (
@@ -232,18 +236,33 @@ def _error_from_stderr(command: str, stderr: str, token: str | None) -> Reposito
             "the token's owner to push to such branches, or choose another branch_prefix for the project."
         )
     if REDIRECT_PATTERN.search(stderr):
-        return RepositoryFailed(
+        return RepositoryRedirected(
             "The repository's host redirects git to another address. If the repository was moved or renamed, change "
             "the project's repository URL, for example with: copydesk project set PROJECT repository=ADDRESS"
         )
+    error_type: type[RepositoryFailed] = (
+        RepositoryUnavailable if UNAVAILABLE_PATTERN.search(stderr) else RepositoryFailed
+    )
+    if rejection := REJECTED_PATTERN.search(stderr):
+        return error_type(f"git {command} failed: {_describe_rejection(rejection[1], stderr, token)}")
     lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith(IGNORED_LINE_PREFIXES)]
     message = re.sub(r"^(fatal|error|remote): ", "", " ".join(lines[-3:])).strip()
     message = redact(message, token)[:400]
     if ACCESS_DENIED_PATTERN.search(stderr):
         problem = "refused the token: it may have expired or lack a permission" if token else "requires a token"
-        return RepositoryFailed(f"git {command} failed: the repository's host {problem} ({message}).")
-    error_type = RepositoryUnavailable if UNAVAILABLE_PATTERN.search(stderr) else RepositoryFailed
+        return RepositoryAccessDenied(f"git {command} failed: the repository's host {problem} ({message}).")
     return error_type(f"git {command} failed: {message or 'no reason given'}.")
+
+
+def _describe_rejection(reason: str, stderr: str, token: str | None) -> str:
+    """Returns why the host rejected a push: git's reason, then all that the host said, redacted.
+
+    Hosts explain a rule in many lines, which end with a blank one.
+    """
+    remote_lines = [line.strip() for line in REMOTE_LINE_PATTERN.findall(stderr) if line.strip()]
+    printable_text = "".join(char if char.isprintable() else " " for char in " ".join(remote_lines))
+    explanation = truncate(redact_tokens(printable_text, token), MAX_REMOTE_CHARS)
+    return f"the host rejected the push ({reason})." + (f" It says: {explanation}" if explanation else "")
 
 
 def _build_environment(config: Mapping[str, str], inherited: Sequence[str]) -> dict[str, str]:

@@ -18,8 +18,10 @@ from copydesk.core.errors import DiskFull
 from copydesk.core.projects.projects import Project, validate_ref
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
 from copydesk.jobs.job import RepositoryFailed
+from copydesk.jobs.publish.git.commit_signature import SignCommit
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.merge import merge_commits, merge_trees
+from copydesk.jobs.publish.git.plain_http import refuse_plain_http
 from copydesk.jobs.publish.git.public_addresses import pin_public_host
 from copydesk.jobs.publish.git.token_variable import read_token_variable
 from copydesk.jobs.workspace.git_repository import create_bare_repository, open_repository
@@ -36,9 +38,11 @@ TokenSource = str | Callable[[], str | None] | None
 class Mirror:
     """A local cache of one repository. Missing commits are fetched again."""
 
-    def __init__(self, folder: Path, git: Git) -> None:
+    def __init__(self, folder: Path, git: Git, sign: SignCommit | None = None) -> None:
+        """Opens the mirror. `sign` signs the commits that are created in it."""
         self.folder = folder
         self.git = git
+        self.sign = sign
         with _lock_mirror(folder, git.stoppable):
             if not (folder / "HEAD").exists():
                 create_bare_repository(folder)
@@ -55,8 +59,9 @@ class Mirror:
         token: TokenSource = None,
         stoppable: Stoppable = unstoppable,
         limits: RepositoryLimits = DEFAULT_LIMITS,
+        sign: SignCommit | None = None,
     ) -> "Mirror":
-        return cls(mirrors / f"{project.id}.git", create_git(project, token, stoppable, limits))
+        return cls(mirrors / f"{project.id}.git", create_git(project, token, stoppable, limits), sign)
 
     @property
     def is_new(self) -> bool:
@@ -167,7 +172,12 @@ class Mirror:
     def _create_commit(
         self, author: pygit2.Signature, committer: pygit2.Signature, message: str, tree: pygit2.Oid, parents: list[str]
     ) -> str:
-        commit_id = self.repository.create_commit(None, author, committer, message, tree, list(parents))
+        if self.sign is None:
+            commit_id = self.repository.create_commit(None, author, committer, message, tree, list(parents))
+        else:
+            # The library's types say that this is an id, but it is the commit's text.
+            content = str(self.repository.create_commit_string(author, committer, message, tree, list(parents)))
+            commit_id = self.repository.create_commit_with_signature(content, self.sign(content.encode()), "gpgsig")
         if commit_id not in self.repository:
             raise DiskFull  # pygit2 returns an id even if it could not write the commit
         return str(commit_id)
@@ -205,6 +215,8 @@ def create_git(
     `token` is a token or a function that returns one. The project's environment variable takes precedence over it.
     """
     pinned_address = None if project.allow_private else pin_public_host(project.repository)
+    if token is not None or project.token_env is not None:
+        refuse_plain_http(project.repository, allow_private=project.allow_private)
 
     def get_token() -> str | None:
         if project.token_env is not None:
@@ -212,8 +224,14 @@ def create_git(
         return token() if callable(token) else token
 
     return Git(
-        project.repository, get_token=get_token, pinned_address=pinned_address, stoppable=stoppable, limits=limits
+        _clone_url(project), get_token=get_token, pinned_address=pinned_address, stoppable=stoppable, limits=limits
     )
+
+
+def _clone_url(project: Project) -> str:
+    """Returns the URL for git. GitLab redirects URLs without `.git`, and git must not follow redirects."""
+    has_suffix = project.repository.endswith(".git")
+    return f"{project.repository}.git" if project.forge == "gitlab" and not has_suffix else project.repository
 
 
 def _try_lock(lock: IO[str]) -> bool:

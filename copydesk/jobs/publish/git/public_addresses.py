@@ -20,6 +20,14 @@ def is_public(address: str) -> bool:
     return ip.is_global and not ip.is_multicast and not translated
 
 
+def is_loopback(host: str) -> bool:
+    """Returns whether a host names this machine."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def pin_public_host(url: str) -> str:
     """Resolves the URL's host, and returns `host:port:address` to connect to. Raises RepositoryFailed if it is private.
 

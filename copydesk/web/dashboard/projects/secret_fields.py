@@ -10,6 +10,7 @@ FORGES_BY_SECRET = {"app_key": ("github",), "webhook_secret": ("github", "gitlab
 SECRET_LABELS = {
     "forge_token": "Forge token",
     "app_key": "GitHub App key",
+    "signing_key": "Signing key",
     "webhook_secret": "Webhook secret",
     "model_key_openai": "OpenAI key",
     "model_key_anthropic": "Anthropic key",
@@ -27,7 +28,7 @@ class SecretField:
 
     @property
     def has_lines(self) -> bool:
-        return self.name == "app_key"
+        return self.name in ("app_key", "signing_key")
 
 
 def list_secret_fields(project: Project, sealed_at: Mapping[str, int]) -> list[SecretField]:

@@ -33,13 +33,15 @@ FIELD_LABELS = {
     "search_days": "Keep searches for (days)",
     "assistant_days": "Keep questions for (days)",
     "do_not_track": "Honor Do Not Track",
+    "api_url": "API URL",
     "app_id": "GitHub App ID",
     "privacy": "How long a visitor is recognized",
     "draft": "Open as drafts",
     "sign_off": "Sign off commits",
 }
 REQUIRED_FIELDS = ("name", "ref", "branch_prefix", "author_name", "author_email", "mention", "check_minutes")
-FORGES_BY_FIELD = {"app_id": ("github",), "mention": ("github", "gitlab", "gitea", "forgejo")}
+REMOTE_FORGES = ("github", "gitlab", "gitea", "forgejo")
+FORGES_BY_FIELD = {"app_id": ("github",), "mention": REMOTE_FORGES, "api_url": REMOTE_FORGES}
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,10 @@ SETTING_GROUPS = (
     SettingGroup(
         "pulls",
         "Pull requests",
-        ("branch_prefix", "draft", "labels", "reviewers", "on_check_failure", "unprotected_paths", "mention", "app_id"),
+        (
+            *("branch_prefix", "draft", "labels", "reviewers", "on_check_failure", "unprotected_paths"),
+            *("mention", "api_url", "app_id"),
+        ),
     ),
     SettingGroup("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors")),
     SettingGroup("checks", "Checks", ("required_fields", "ignored_checks", "check_command", "check_minutes")),

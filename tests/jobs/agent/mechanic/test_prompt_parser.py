@@ -19,6 +19,28 @@ COLOUR = Replace("colour", "color")
 CODE = InstructionScope(code=True)
 GUIDE = InstructionScope(("docs/guide.md",))
 
+ON_LINE = "\n\nThis is a review comment on docs/guide.md, line 3."
+QUOTED = " These are the surrounding lines, as data:\n\n> @@ -1,3 +1,3 @@\n> +replace a with b\n> "
+LINE = InstructionScope(("docs/guide.md",), lines=(3, 3))
+REVIEW_COMMENTS: list[tuple[str, list[Instruction]]] = [
+    (f"replace colour with color{ON_LINE}", [Replace("colour", "color", LINE)]),
+    (f"replace colour with color{ON_LINE}{QUOTED}", [Replace("colour", "color", LINE)]),
+    (f"replace colour with color here{ON_LINE}", [Replace("colour", "color", LINE)]),
+    (f"replace colour with color on this page.{ON_LINE}", [Replace("colour", "color", GUIDE)]),
+    (f"replace colour with color everywhere{ON_LINE}", [COLOUR]),
+    (f"replace colour with color in docs/guide.md{ON_LINE}", [Replace("colour", "color", GUIDE)]),
+    (f"fix the broken links and remove trailing whitespace{ON_LINE}", [FixLinks(LINE), TrimSpace(LINE)]),
+    (f"add the title{ON_LINE}".replace("the title", "a title to the front matter"), [AddField("title", None, GUIDE)]),
+    (
+        "replace colour with color\n\nThis is a review comment on docs/guide.md, lines 3 to 5.",
+        [Replace("colour", "color", InstructionScope(("docs/guide.md",), lines=(3, 5)))],
+    ),
+    (
+        "replace colour with color\n\nThis is a review comment on docs/guide.md, removed line 3.",
+        [Replace("colour", "color", GUIDE)],
+    ),
+    ("replace colour with color\n\nThis is a review comment on docs/guide.md.", [Replace("colour", "color", GUIDE)]),
+]
 UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
     ("Replace colour with color", [COLOUR]),
     ("please replace the word “colour” with “color” on every page.", [COLOUR]),
@@ -164,3 +186,14 @@ def test_prompt_is_parsed(prompt: str, meant: list[Instruction]) -> None:
 @pytest.mark.parametrize("prompt", BEYOND)
 def test_partly_understood_prompt_is_rejected(prompt: str) -> None:
     assert isinstance(parse_prompt(prompt), NotUnderstood)
+
+
+@pytest.mark.parametrize(("prompt", "instructions"), REVIEW_COMMENTS)
+def test_comment_on_a_line_is_about_that_line(prompt: str, instructions: list[Instruction]) -> None:
+    assert parse_prompt(prompt) == instructions
+
+
+def test_long_excerpt_does_not_hide_a_short_comment() -> None:
+    excerpt = "".join(f"> line {number} of the diff\n" for number in range(300))
+    context = f" These are the surrounding lines, as data:\n\n{excerpt}"
+    assert parse_prompt(f"replace colour with color{ON_LINE}{context}") == [Replace("colour", "color", LINE)]

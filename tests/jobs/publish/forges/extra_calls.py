@@ -13,6 +13,7 @@ from tests.support.forges.calls import Call, Reply, route
 from tests.support.forges.gitea_versions import FORGEJO_VERSIONS, GITEA_VERSIONS, RULE_NAMES_SINCE
 from tests.support.forges.gitlab_published import ErrorResponse
 from tests.support.forges.schema import Operation
+from tests.support.forges.state import Comment, Pull
 
 REPO = "/repos/{owner}/{repo}"
 
@@ -24,11 +25,15 @@ class GitHub(GitHubCommits, forges.github):
             raise self.refusal(404)
         return Reply(200, {**self.shapes.label(call.repository, call.params["name"]), "archived_at": None})
 
-    @route("GET", REPO + "/rules/branches/{branch:rest}", "repos.get_branch_rules", needs=("metadata=read",))
+    @route("GET", REPO + "/rules/branches/{branch}", "repos.get_branch_rules", needs=("metadata=read",))
     def get_rules(self, call: Call) -> Reply:
         about = {"ruleset_source_type": "Repository", "ruleset_source": call.repository.path, "ruleset_id": 42}
         ruled_out = any(fnmatchcase(call.params["branch"], name) for name in self.faults.protected)
-        return Reply(200, [{"type": kind, **about} for kind in ("creation",) if ruled_out])
+        rules: list[dict[str, Any]] = [{"type": "creation"}] if ruled_out else []
+        rules += [
+            {"type": kind, **({"parameters": value} if value else {})} for kind, value in self.faults.rules.items()
+        ]
+        return self.paginate_reply(call, [{**rule, **about} for rule in rules])
 
     @route("GET", REPO + "/rulesets/{ruleset_id:int}", "repos.get_repo_ruleset", needs=("metadata=read",))
     def get_ruleset(self, call: Call) -> Reply:
@@ -41,6 +46,19 @@ class GitHub(GitHubCommits, forges.github):
         assert call.token is not None
         call.token.revoked = True
         return Reply(204)
+
+
+READ_REPOSITORY = ("read:repository", "write:repository")
+
+
+def _line_comment(own: Any, pull: Pull, comment: Comment) -> dict[str, Any]:
+    shape = own.shapes.comment(pull, comment)
+    shared = {name: shape[name] for name in ("id", "body", "user", "created_at", "updated_at", "html_url")}
+    page = f"{own.url}/{pull.repository.path}/pulls/{pull.number}"
+    place = {"path": comment.file, "position": comment.line, "original_position": 0, "diff_hunk": "@@ -1 +1 @@"}
+    commits = {"commit_id": pull.sha, "original_commit_id": pull.sha}
+    return {**shared, **place, **commits, "pull_request_review_id": comment.id + 1, "pull_request_url": page,
+            "resolver": None}  # fmt: skip
 
 
 class _Gitea:
@@ -58,7 +76,19 @@ class _Gitea:
         field = "rule_name" if own.version >= RULE_NAMES_SINCE else "branch_name"
         return Reply(200, [{field: name, "enable_push": False} for name in sorted(own.faults.protected)])
 
-    @route("GET", REPO + "/teams", "repository.repo_list_teams", needs=("read:repository", "write:repository"))
+    @route(
+        "GET",
+        REPO + "/pulls/{index:int}/reviews/{id:int}/comments",
+        "repository.repo_get_pull_review_comments",
+        needs=READ_REPOSITORY,
+    )
+    def list_review_comments(self, call: Call) -> Reply:
+        own: Any = self
+        pull = own.find_requested_pull(call)
+        review_id = int(call.params["id"])
+        return Reply(200, [_line_comment(own, pull, one) for one in pull.comments if one.id + 1 == review_id])
+
+    @route("GET", REPO + "/teams", "repository.repo_list_teams", needs=READ_REPOSITORY)
     def list_teams(self, call: Call) -> Reply:
         """Answers 405 in a person's repository."""
         own: Any = self
@@ -125,10 +155,30 @@ class ListBranchesQuery(BaseModel):
     per_page: int = 20
 
 
+class PushRule(BaseModel):
+    id: int
+    project_id: int
+    commit_message_regex: str
+    branch_name_regex: str
+    author_email_regex: str
+    file_name_regex: str
+    max_file_size: int
+    member_check: bool
+    commit_committer_check: bool
+    reject_unsigned_commits: bool
+    reject_non_dco_commits: bool
+
+
+class ProjectQuery(BaseModel):
+    id: str
+
+
 LABEL, PROTECTED = "/projects/{id}/labels/{name}", "/projects/{id}/protected_branches"
+PUSH_RULE = "/projects/{id}/push_rule"
 OPERATIONS = {
     LABEL: Operation(f"GET {LABEL}", GetLabelQuery, answer=Label),
     GITLAB_COMMITS: GITLAB_OPERATION,
+    PUSH_RULE: Operation(f"GET {PUSH_RULE}", ProjectQuery, answer=PushRule),
     PROTECTED: Operation(f"GET {PROTECTED}", ListBranchesQuery, answer=list[ProtectedBranch]),
 }
 
@@ -147,6 +197,16 @@ class GitLab(GitLabCommits, forges.gitlab):
         about = {"description": None, "description_html": None, "subscribed": False, "priority": None}
         look = {"color": "#ededed", "text_color": "#1F1E24", "is_project_label": True}
         return Reply(200, {"id": call.repository.labels[name], "name": name, **look, **about, **counts})
+
+    @route("GET", PUSH_RULE, PUSH_RULE, needs=("api", "read_api"))
+    def get_push_rule(self, call: Call) -> Reply:
+        """Returns the push rules; 404 on the free tier."""
+        if not self.faults.rules:
+            raise self.refusal(404)
+        texts = ("commit_message_regex", "branch_name_regex", "author_email_regex", "file_name_regex")
+        flags = ("member_check", "commit_committer_check", "reject_unsigned_commits", "reject_non_dco_commits")
+        about = {"id": 1, "project_id": call.repository.id, "max_file_size": 0}
+        return Reply(200, {**about, **dict.fromkeys(texts, ""), **dict.fromkeys(flags, False), **self.faults.rules})
 
     @route("GET", PROTECTED, PROTECTED, needs=("api", "read_api"))
     def list_protected(self, call: Call) -> Reply:

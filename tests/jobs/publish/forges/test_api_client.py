@@ -40,13 +40,37 @@ def test_endless_response_is_cut_off() -> None:
         api_client(served).request(StubThing, "GET", "/things/1")
 
 
-def test_a_redirect_is_not_followed_and_says_that_the_repository_moved() -> None:
+def test_redirect_to_another_host_is_not_followed_and_does_not_say_that_the_repository_moved() -> None:
     with serve_stub(StubAnswer(200, {"number": 1})) as elsewhere:
         moved = StubAnswer(301, {}, {"Location": f"{elsewhere.url}/things/1"})
-        with serve_stub(moved) as served, pytest.raises(ForgeRefused, match="has moved") as refused:
+        with serve_stub(moved) as served, pytest.raises(ForgeRefused, match=r"redirect to 127\.0\.0\.1:") as refused:
             api_client(served).request(StubThing, "GET", "/things/1")
+        assert "moved" not in str(refused.value)
         assert refused.value.reason is Reason.REPOSITORY_ERROR
         assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "sentence"),
+    [
+        (301, "/api/v1/repositories/7", "has moved"),
+        (307, "/api/v1/repositories/7", "has moved"),
+        (308, "/api/v1/repositories/7", "has moved"),
+        (302, "/users/sign_in", "answered 302 with a redirect, which Copydesk does not follow"),
+        (304, "", "answered 304"),
+        (301, "https://{host}/api/v1/things/1", "redirects to https://"),
+    ],
+)
+def test_only_a_permanent_redirect_on_the_same_host_says_that_the_repository_moved(
+    status: int, location: str, sentence: str
+) -> None:
+    with serve_stub(StubAnswer()) as served:
+        target = location.format(host=served.url.removeprefix("http://"))
+        served.answers = [StubAnswer(status, b"", {"Location": target})]
+        with pytest.raises(ForgeRefused) as refused:
+            api_client(served).request(StubThing, "GET", "/things/1")
+    assert sentence in str(refused.value)
+    assert ("has moved" in str(refused.value)) == (sentence == "has moved")
 
 
 def test_pagination_is_bounded_and_stays_on_the_same_host() -> None:
@@ -74,7 +98,10 @@ def test_endless_pagination_is_stopped() -> None:
         (StubAnswer(503, b"", {"Retry-After": "7"}), 7),
         (StubAnswer(429, {"message": "Retry later"}, {"Retry-After": "3"}), 3),
         (StubAnswer(403, {"message": "You have exceeded a secondary rate limit."}, {"Retry-After": "60"}), 60),
-        (StubAnswer(403, {"message": "API rate limit exceeded"}), None),
+        (StubAnswer(403, {"message": "API rate limit exceeded"}), 60),
+        (StubAnswer(403, {"message": "You have exceeded a secondary rate limit. Please wait a few minutes."}), 60),
+        (StubAnswer(429, {"message": "You have exceeded a secondary rate limit."}), 60),
+        (StubAnswer(403, {"message": "You have triggered an abuse detection mechanism. Please wait."}), 60),
     ],
 )
 def test_transient_errors_count_as_unavailable(answer: StubAnswer, retry_after: float | None) -> None:

@@ -1,5 +1,6 @@
 """Rules for every forge: one pull request per job, respect for people's edits and decisions, clear refusals."""
 
+import re
 import time
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from copydesk.jobs.job import Reason, RepositoryFailed
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, ForgeUnavailable
 from copydesk.jobs.publish.forge_retry import retry_while_unavailable
-from copydesk.jobs.publish.forges.forge import PullRequest
+from copydesk.jobs.publish.forges.forge import Proposal, PullRequest
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
 from tests.jobs.publish.forges.conftest import BRANCH, HOUR_AGO_MS, TOKEN, ForgeBench
@@ -116,6 +117,13 @@ def test_secondary_rate_limit_is_waited_out(desk: ForgeBench) -> None:
     assert desk.pauses == [37]
 
 
+@pytest.mark.parametrize("desk", ["github"], indirect=True)
+def test_secondary_rate_limit_without_a_time_is_waited_out_for_a_minute(desk: ForgeBench) -> None:
+    desk.fake.faults.secondary_limit(retry_after=None, status=403)
+    assert desk.publish().pull.number == 1
+    assert desk.pauses == [60]
+
+
 def test_permanent_outage_fails_the_job_with_a_message(desk: ForgeBench) -> None:
     desk.fake.faults.answer(503, times=1000)
     with pytest.raises(ForgeRefused, match="answered 503") as refused:
@@ -138,9 +146,12 @@ def test_rejected_push_is_not_retried(desk: ForgeBench, tmp_path: Path) -> None:
     mirror = Mirror(tmp_path / "mirror.git", Git(desk.fake.repository_url("acme/docs"), get_token=desk.forge.git_token))
     head = mirror.fetch_head(BRANCH)
     desk.fake.faults.protect("copydesk/*")
-    with pytest.raises(RepositoryFailed, match=r"failed to push|declined|protect"):
+    with pytest.raises(RepositoryFailed, match=r"declined|protect") as refused:
         retry_while_unavailable(lambda: mirror.push(head, "copydesk/job_9", None), desk.pause, time.monotonic() + 60)
     assert desk.pauses == []
+    said = desk.fake.rejection_text.replace("REF", "refs/heads/copydesk/job_9").replace("BRANCH", "copydesk/job_9")
+    for line in said.splitlines():  # all that the forge says, although it ends with a blank line
+        assert re.sub(r"^(Gitea|Forgejo|error): ?", "", line.strip()) in str(refused.value)
 
 
 def test_single_call_does_not_retry(desk: ForgeBench) -> None:
@@ -332,6 +343,43 @@ def test_reviewers_are_requested_and_unknown_ones_are_noted(desk: ForgeBench) ->
     assert [note.partition(" could not be added")[0] for note in published.notes] == ["nobody-here"]
 
 
+@pytest.mark.parametrize("desk", ["gitlab"], indirect=True)
+def test_reviewer_that_gitlab_drops_in_silence_is_noted(desk: ForgeBench) -> None:
+    for name in ("rosa", "emma"):
+        desk.fake.add_user(name)
+    published = desk.publish(reviewers=["rosa", "emma"])
+    assert [user.login for user in desk.fake.pull(1).reviewers] == ["rosa"]
+    [note] = published.notes
+    assert note.startswith("emma could not be added as a reviewer: ")
+    assert "free tier" in note
+
+
+@pytest.mark.parametrize("desk", ["github"], indirect=True)
+def test_draft_becomes_a_ready_pull_request_if_the_plan_has_no_drafts(desk: ForgeBench) -> None:
+    desk.fake.repository.has_drafts = False
+    assert "does not support drafts" in desk.publish(draft=True).notes[0]
+    assert not get_only_pull(desk).draft
+
+
+# Lengths.
+
+
+def test_long_title_and_text_are_shortened_to_what_the_forge_accepts(desk: ForgeBench) -> None:
+    desk.publish("A title " * 60, "A long text. " * 10_000, draft=True)
+    found = get_only_pull(desk)
+    assert found.title.startswith("A title")
+    assert found.body.endswith("<!-- copydesk:end -->")
+
+
+def test_long_text_by_people_is_kept_when_ours_is_updated(desk: ForgeBench) -> None:
+    desk.publish(body="One. " * 1000)
+    pull = desk.fake.pull(1)
+    pull.body = f"{'People wrote this. ' * 2500}\n\n{pull.body}"
+    desk.publish("Again", "Two. " * 11_000, known=1)
+    assert get_only_pull(desk).body.startswith("People wrote this. " * 2500)
+    assert "Two. " in get_only_pull(desk).body
+
+
 # Clear errors for missing permissions and settings.
 
 
@@ -372,6 +420,31 @@ def test_protected_branch_is_reported(desk: ForgeBench) -> None:
         desk.fake.users["copydesk"].access = "admin"
     desk.fake.faults.protect("copydesk/*")
     assert f"branches such as {BRANCH}" in desk.forge.find_access_problems(BRANCH)[0]
+
+
+@pytest.mark.parametrize("desk", ["gitlab"], indirect=True)
+@pytest.mark.parametrize("scopes", [{"granular"}, set()], ids=["granular", "empty"])
+def test_token_that_does_not_tell_its_scopes_is_not_reported(desk: ForgeBench, scopes: set[str]) -> None:
+    token = desk.fake.add_token("glpat-fine-grained", scopes=frozenset({"granular"}))
+    forge = desk.forge_with_token("glpat-fine-grained")
+    assert forge.find_access_problems(BRANCH) == []
+    desk.fake.shown_scopes = scopes
+    assert forge.find_access_problems(BRANCH) == []
+    assert token.alive
+
+
+@pytest.mark.parametrize("desk", ["gitlab"], indirect=True)
+def test_token_without_the_scope_api_is_reported(desk: ForgeBench) -> None:
+    desk.fake.add_token("glpat-reads", scopes=frozenset({"read_api"}))
+    assert "lacks the scope api" in desk.forge_with_token("glpat-reads").find_access_problems(BRANCH)[0]
+
+
+@pytest.mark.parametrize("desk", ["gitlab"], indirect=True)
+def test_refusal_that_mentions_the_source_is_not_waited_for(desk: ForgeBench) -> None:
+    proposal = Proposal(branch="main", base="main", title="Same", body="")
+    with pytest.raises(ForgeRefused, match="same project/branch for source and target") as refused:
+        desk.forge.open_pull(proposal)
+    assert not isinstance(refused.value, BranchNotVisibleYet)
 
 
 @pytest.mark.parametrize("desk", ["github"], indirect=True)

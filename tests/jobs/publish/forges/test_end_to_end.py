@@ -164,6 +164,13 @@ def test_each_job_of_a_github_app_has_its_own_token(service: Service, tmp_path: 
         assert {pull.author.login for pull in place.fake.pulls} == {"copydesk[bot]"}
 
 
+def test_job_of_a_github_app_waits_until_git_knows_its_new_token(service: Service, tmp_path: Path) -> None:
+    with open_forge_project(GITHUB_APP, service, tmp_path) as place:
+        place.fake.faults.refuse_new_tokens(times=2, where="info/refs")
+        job = place.run_job()
+        assert job["status"] == "completed", job["message"]
+
+
 def test_model_over_http_creates_a_pull_request(tmp_path: Path) -> None:
     change = {"old": "colour", "new": "color"}
     seen = short_hash(FILES["docs/index.md"])

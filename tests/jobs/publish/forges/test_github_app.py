@@ -10,7 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from copydesk.jobs.publish.errors import ForgeRefused
+from copydesk.core.projects.policy import Policy
+from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
 from copydesk.jobs.publish.forges.forge import Credentials, Forge, Proposal
 from copydesk.jobs.publish.forges.registry import create_forge
 from tests.jobs.publish.forges.conftest import BRANCH, make_project
@@ -34,8 +35,8 @@ def fake(tmp_path: Path) -> Iterator[Any]:
         assert running.violations == []
 
 
-def create_app_forge(fake: Any, *, app_id: str = "7", key: str | None = None) -> Forge:
-    project = make_project("github", fake.repository_url("acme/docs"))
+def create_app_forge(fake: Any, *, app_id: str = "7", key: str | None = None, reviewers: tuple[str, ...] = ()) -> Forge:
+    project = make_project("github", fake.repository_url("acme/docs"), policy=Policy(reviewers=reviewers))
     return create_forge(project, Credentials(token="not-used", app_id=app_id, app_key=key or make_key_pair()[0]))
 
 
@@ -104,6 +105,61 @@ def test_key_of_another_app_is_reported_without_showing_it(fake: Any) -> None:
     with pytest.raises(ForgeRefused, match="Check that the App ID and the private key match") as refused:
         create_app_forge(fake, key=pem).git_token()
     assert pem.splitlines()[1] not in str(refused.value)
+
+
+def test_new_token_that_github_does_not_know_yet_is_retried(fake: Any) -> None:
+    fake.app.unknown_calls = 2
+    forge = create_app_forge(fake)
+    assert forge.find_pulls(BRANCH, "main") == []
+    assert count_minted_tokens(fake) == 1
+    forge.close()
+
+
+def test_server_that_does_not_know_a_new_token_counts_as_unavailable(fake: Any) -> None:
+    forge = create_app_forge(fake)
+    fake.tokens[forge.git_token()].unknown_calls = 1
+    with pytest.raises(ForgeUnavailable, match="does not accept the new token yet"):
+        forge.find_pulls(BRANCH, "main")
+    assert forge.find_pulls(BRANCH, "main") == []
+    forge.close()
+
+
+def test_app_requests_a_review_by_a_team_if_it_may_read_members(fake: Any) -> None:
+    fake.repository.teams = ("writers",)
+    fake.app.permissions["members"] = "read"
+    forge = create_app_forge(fake, reviewers=("acme/writers",))
+    forge.open_pull(Proposal(BRANCH, "main", "Fix the links", "Three."))
+    assert forge.request_reviewers(1, ["acme/writers"]) == []
+    assert fake.pull(1).team_reviewers == ["writers"]
+    forge.close()
+
+
+def test_app_without_the_permission_for_teams_is_told_which_one_it_lacks(fake: Any) -> None:
+    fake.repository.teams = ("writers",)
+    forge = create_app_forge(fake, reviewers=("acme/writers",))
+    forge.open_pull(Proposal(BRANCH, "main", "Fix the links", "Three."))
+    [note] = forge.request_reviewers(1, ["acme/writers"])
+    assert note.startswith("acme/writers could not be added as a reviewer: ")
+    assert note.endswith("needs the organization permission Members (read).")
+    forge.close()
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_wrong_clock_is_reported_in_githubs_words(fake: Any, hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_now = time.time
+    forge = create_app_forge(fake)
+    fake.app.now = real_now  # GitHub's clock stays right
+    monkeypatch.setattr(time, "time", lambda: real_now() + hours * 3600)
+    with pytest.raises(ForgeRefused, match=r"The clock of this machine differs from GitHub's\..*claim \('") as refused:
+        forge.git_token()
+    assert "private key match" not in str(refused.value)
+
+
+def test_app_is_told_about_rules_that_forbid_its_commits(fake: Any) -> None:
+    fake.faults.protect("copydesk/*")
+    forge = create_app_forge(fake)
+    assert f"has a rule that forbids branches such as {BRANCH}" in forge.find_access_problems(BRANCH)[0]
+    forge.close()
 
 
 @pytest.mark.parametrize(

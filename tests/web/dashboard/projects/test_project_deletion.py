@@ -31,7 +31,7 @@ from copydesk.jobs.agent.conversation import Conversation, Model, Reply
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.projects.project_deletion import SETTLING_MS, list_pending_purges
 from copydesk.jobs.service import NewJob
-from copydesk.jobs.storage.tables import webhook_deliveries
+from copydesk.jobs.storage.tables import comment_marks, pending_events, webhook_deliveries
 from copydesk.jobs.workflow.maintenance import delete_orphaned_mirrors
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.conftest import DATABASES
@@ -63,7 +63,7 @@ def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]
 def fill(service: Service) -> Service:
     """Gives a project a row in every table that can have one."""
     desk, project_id = service.desk, service.project.id
-    service.client.wait(service.client.create_job("Replace colour with color.", idempotency_key="once")["id"])
+    job = service.client.wait(service.client.create_job("Replace colour with color.", idempotency_key="once")["id"])
     service.client.send_events([VIEW])
     desk.feedback.add(project_id, "/a", True, "Good.", clock.now())
     desk.searches.add_all(project_id, [NewSearch("install", clock.now())])
@@ -71,6 +71,9 @@ def fill(service: Service) -> Service:
     desk.secrets.set(project_id, "forge_token", "token", actor="test")
     with desk.database.write() as tx:
         tx.execute(webhook_deliveries.insert().values(project_id=project_id, id="comment", at=clock.now()))
+        event = {"event": {}, "received_at": 0, "attempts": 0, "next_attempt_at": 2**53}
+        tx.execute(pending_events.insert().values(project_id=project_id, id="event", **event))
+        tx.execute(comment_marks.insert().values(job_id=job["id"], seen_until=0))
         tx.execute(view_classes.insert().values(project_id=project_id, ai=1))
     assert service.client.visitors()["totals"]["total"] == 1
     return service

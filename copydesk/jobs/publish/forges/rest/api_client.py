@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from math import inf
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpx2 as httpx
 from pydantic import TypeAdapter, ValidationError
 
 from copydesk import __version__
-from copydesk.core.text.redaction import MASK, redact
+from copydesk.core.text.redaction import redact_tokens
 from copydesk.core.text.truncation import to_single_line, truncate
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
@@ -33,9 +33,11 @@ TRANSIENT_STATUSES = {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524
 RENAMED_PATTERN = re.compile(r"/api/v1/repos/([A-Za-z0-9._-]+/[A-Za-z0-9._-]+)(?=[/?]|$)")
 UNKNOWN_CALLER_MESSAGE = "user does not exist [uid: 0"
 """Gitea says this about a token that it does not know. There is no such user, so it would only mislead."""
-TOKEN_PATTERN = re.compile(
-    r"\b(?:gh[a-z]_|github_pat_|gl(?:pat|dt|rt|ft|cbt|ptt|soat)-|Bearer\s+|whsec_)[A-Za-z0-9_.=/+-]{8,}", re.IGNORECASE
-)
+MOVED_STATUSES = (301, 307, 308)
+UNSTATED_RATE_LIMIT_SECONDS = 60.0
+"""How long to wait for a rate limit that names no time, as GitHub documents."""
+RATE_LIMIT_PATTERN = re.compile(r"rate limit|abuse detection", re.IGNORECASE)
+"""The second wording is the older one, which Enterprise servers still use."""
 
 
 class ApiClient:
@@ -49,11 +51,14 @@ class ApiClient:
         headers: Mapping[str, str],
         allow_private: bool = True,
         deadline: float = inf,
+        is_token_new: Callable[[], bool] = lambda: False,
     ) -> None:
         """Creates a client whose requests end by the deadline, in the time of `time.monotonic`.
 
-        After the deadline a request still gets MIN_CALL_SECONDS, so that a token can be revoked.
+        After the deadline a request still gets MIN_CALL_SECONDS, so that a token can be revoked. While `is_token_new`
+        returns True, a rejected token counts as unavailable: not all servers of the forge may know it yet.
         """
+        self.is_token_new = is_token_new
         self.base_url = base_url
         self.authorization = authorization
         self.deadline = deadline
@@ -172,10 +177,11 @@ class ApiClient:
         error_text = redact_message(_parse_error_message(data), authorization)
         suffix = f": {error_text}" if error_text else ""
         if status in TRANSIENT_STATUSES or (status == 403 and _is_rate_limited(response, error_text)):
-            raise ForgeUnavailable(f"{self.host} answered {status}{suffix}.", _parse_retry_after(response))
+            raise ForgeUnavailable(f"{self.host} answered {status}{suffix}.", _parse_retry_after(response, error_text))
         if status in range(300, 400):
-            message = f"{self.host} says that the repository has moved{self._describe_move(response)}"
-            raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=status)
+            raise ForgeRefused(self._describe_redirect(response), Reason.REPOSITORY_ERROR, status=status)
+        if status == 401 and self.is_token_new():
+            raise ForgeUnavailable(f"{self.host} does not accept the new token yet{suffix}.")
         if status == 401:
             suffix = "" if error_text.startswith(UNKNOWN_CALLER_MESSAGE) else suffix
             message = f"{self.host} rejected the token; it may have expired or been revoked{suffix}."
@@ -189,9 +195,22 @@ class ApiClient:
         reason = Reason.REPOSITORY_ERROR if status in (403, 404) else Reason.PUBLISH_REFUSED
         raise ForgeRefused(f"{self.host} answered {status}{suffix}{permissions_hint}.", reason, status=status)
 
-    def _describe_move(self, response: httpx.Response) -> str:
+    def _describe_redirect(self, response: httpx.Response) -> str:
+        """Explains a redirect. Only a permanent one on the same host says that the repository has moved."""
+        target = urlsplit(urljoin(f"{self.base_url}/", response.headers.get("location", "")))
+        if response.status_code in MOVED_STATUSES and target.netloc == self.host:
+            if urlsplit(self.base_url).scheme != target.scheme:
+                return f"{self.host} redirects to {target.scheme}://. Use that in the project's repository URL."
+            return f"{self.host} says that the repository has moved{self._describe_move(target.path)}"
+        place = f" to {target.netloc[:100]}" if target.netloc != self.host else ""
+        return (
+            f"{self.host} answered {response.status_code} with a redirect{place}, which Copydesk does not follow. "
+            "Check the repository's URL, and whether a proxy asks to sign in."
+        )
+
+    def _describe_move(self, path: str) -> str:
         """Returns where the repository is now, if a redirect of Gitea says so, and the command that follows it."""
-        match = RENAMED_PATTERN.search(response.headers.get("location", ""))
+        match = RENAMED_PATTERN.search(path)
         name = match[1] if match else ""
         address = f"{self.base_url.removesuffix('/api/v1')}/{name}" if name else "ADDRESS"
         return (
@@ -225,8 +244,7 @@ def format_permissions(header: str) -> str:
 
 def redact_message(message: str, authorization: str) -> str:
     """Returns the message as one line, truncated, without the secret and without text that looks like a token."""
-    message = redact(message, authorization.partition(" ")[2])
-    message = to_single_line(TOKEN_PATTERN.sub(MASK, message)).rstrip(".")
+    message = to_single_line(redact_tokens(message, authorization.partition(" ")[2])).rstrip(".")
     return truncate(message, MAX_ERROR_CHARS)
 
 
@@ -261,17 +279,18 @@ def _extract_message(value: Any, depth: int = 0) -> str:
 
 def _is_rate_limited(response: httpx.Response, error_text: str) -> bool:
     headers = response.headers
-    return "retry-after" in headers or headers.get("x-ratelimit-remaining") == "0" or "rate limit" in error_text.lower()
+    is_exhausted = headers.get("x-ratelimit-remaining") == "0"
+    return "retry-after" in headers or is_exhausted or RATE_LIMIT_PATTERN.search(error_text) is not None
 
 
-def _parse_retry_after(response: httpx.Response) -> float | None:
+def _parse_retry_after(response: httpx.Response, error_text: str) -> float | None:
     retry_after = response.headers.get("retry-after", "")
     reset = response.headers.get("x-ratelimit-reset", "")
     if retry_after.isdigit():
         return float(retry_after)
     if response.headers.get("x-ratelimit-remaining") == "0" and reset.isdigit():
         return max(1.0, float(reset) - time.time())
-    return None
+    return UNSTATED_RATE_LIMIT_SECONDS if RATE_LIMIT_PATTERN.search(error_text) else None
 
 
 def _address_from_pin(pinned: str) -> str:

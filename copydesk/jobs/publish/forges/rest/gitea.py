@@ -12,9 +12,10 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
-from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
+from copydesk.jobs.publish.forges.forge import Proposal, PullComment, PullRequest, PullState
 from copydesk.jobs.publish.forges.markers import strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
+from copydesk.jobs.publish.forges.rest.comments import ListedComment, format_since, sort_comments, to_milliseconds
 from copydesk.jobs.publish.forges.rest.gitea_version import (
     LOOKUP_BY_BRANCH_SINCE,
     MIN_VERSION,
@@ -59,6 +60,7 @@ class GiteaPull(BaseModel):
     merged: bool | None = None
     closed_at: datetime | None = None
     merged_at: datetime | None = None
+    updated_at: datetime | None = None
     head: GiteaHead
 
     def to_pull_request(self) -> PullRequest:
@@ -74,6 +76,7 @@ class GiteaPull(BaseModel):
             branch=self.head.branch,
             head=self.head.sha or None,
             closed_at=_to_milliseconds(self.merged_at or self.closed_at),
+            updated_at=_to_milliseconds(self.updated_at),
         )
 
 
@@ -86,9 +89,27 @@ class Named(BaseModel):
 
 
 class GiteaReview(BaseModel):
+    """A review, or the request for one."""
+
+    id: int
     state: str
     user: "GiteaUser | None" = None
     team: Named | None = None
+    comments_count: int = 0
+    updated_at: datetime | None = None
+
+
+class GiteaLineComment(ListedComment):
+    """A comment on a line. `position` counts the lines of the file; 0 means that the line was removed."""
+
+    position: int = 0
+    original_position: int = 0
+
+    def to_comment(self, kind: str, since: int) -> PullComment | None:
+        comment = super().to_comment(kind, since)
+        if comment is None:
+            return None
+        return replace(comment, line=self.position or self.original_position or None, is_removed=not self.position)
 
 
 class Version(BaseModel):
@@ -143,6 +164,18 @@ class Gitea(RestForge):
         if ids := [label_ids[label] for label in labels if label in label_ids]:
             self._attach_labels(number, ids)
         return self._notes_on_missing_labels([label for label in labels if label not in label_ids])
+
+    def list_comments(self, number: int, since: int) -> list[PullComment]:
+        """Returns the comments, and the comments on lines. Webhooks send the texts of reviews, but not the latter."""
+        query: QueryParams = {"since": format_since(since)}
+        comments = self.http.request(list[ListedComment], "GET", f"{self._path}/issues/{number}/comments", query=query)
+        found = [comment.to_comment("comment", since) for comment in comments]
+        reviews = f"{self._path}/pulls/{number}/reviews"
+        for review in self.http.paginate(GiteaReview, reviews, self.page_query):
+            if review.comments_count and review.updated_at and to_milliseconds(review.updated_at) >= since:
+                lines = self.http.request(list[GiteaLineComment], "GET", f"{reviews}/{review.id}/comments")
+                found += [line.to_comment("review_comment", since) for line in lines]
+        return sort_comments(found)
 
     def can_write(self, user: str) -> bool:
         """Returns whether this user can push to the repository.

@@ -1,6 +1,6 @@
 """GitHub (github.com or Enterprise Server), through its REST API."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -10,10 +10,13 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
-from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
+from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest, PullState
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
+from copydesk.jobs.publish.forges.rest.comments import ListedComment, format_since, sort_comments, to_milliseconds
+from copydesk.jobs.publish.forges.rest.push_rules import GitHubRule, find_broken_github_rule
 from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, Permission, PullHead, RestForge
 
+TEAM_ADVICE = "For reviews by a team, the GitHub App needs the organization permission Members (read)."
 GITHUB_HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 
 
@@ -39,18 +42,15 @@ class GitHubPull(BaseModel):
     draft: bool = False
     merged_at: datetime | None = None
     closed_at: datetime | None = None
+    updated_at: datetime | None = None
     head: GitHubHead
 
     def to_pull_request(self) -> PullRequest:
         state: PullState = "merged" if self.merged_at else "open" if self.state == "open" else "closed"
         closed_at = int(self.closed_at.timestamp() * 1000) if self.closed_at else None
+        updated_at = to_milliseconds(self.updated_at) if self.updated_at else None
         return PullRequest(self.number, self.html_url, state, self.title, self.body or "", self.draft, self.head.ref,
-                           self.head.sha, closed_at)  # fmt: skip
-
-
-class BranchRule(BaseModel):
-    type: str
-    ruleset_id: int | None = None
+                           self.head.sha, closed_at, updated_at)  # fmt: skip
 
 
 class Ruleset(BaseModel):
@@ -80,6 +80,26 @@ class GitHub(RestForge):
             if refusal.status != 422 or "raft pull requests are not supported" not in str(refusal):
                 raise
         return super().open_pull(replace(proposal, draft=False))
+
+    def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
+        """Requests reviewers. Explains GitHub's obscure answer to an App that cannot read the organization's teams."""
+        return [
+            f"{note} {TEAM_ADVICE}" if self._revoke_token is not None and "resolve to a node" in note else note
+            for note in super().request_reviewers(number, names)
+        ]
+
+    def list_comments(self, number: int, since: int) -> list[PullComment]:
+        changed_since: QueryParams = {"since": format_since(since), "per_page": 100}
+        lists: list[tuple[str, str, QueryParams]] = [
+            ("issue_comment", f"{self._path}/issues/{number}/comments", changed_since),
+            ("pull_request_review_comment", f"{self._path}/pulls/{number}/comments", changed_since),
+            ("pull_request_review", f"{self._path}/pulls/{number}/reviews", {"per_page": 100}),
+        ]
+        return sort_comments(
+            comment.to_comment(kind, since)
+            for kind, path, query in lists
+            for comment in self.http.paginate(ListedComment, path, query)
+        )
 
     def can_write(self, user: str) -> bool:
         collaborator = self.http.get_or_none(
@@ -134,22 +154,20 @@ class GitHub(RestForge):
             ),
             AccessCheck(
                 "cannot be pushed to with this token. It lacks the scope repo (or public_repo).",
-                scopes is not None and not {"repo", "public_repo"} & token_scopes,
-            ),
-            AccessCheck(
-                f"has a rule that forbids branches such as {branch}.",
-                not is_app and self._is_forbidden_by_rules(branch),
+                bool(scopes) and not {"repo", "public_repo"} & token_scopes,  # tokens without scopes do not tell
             ),
         ]
 
-    def _is_forbidden_by_rules(self, branch: str) -> bool:
-        """Returns whether a ruleset forbids the branch; False on older Enterprise servers, which have no rulesets."""
+    def _check_rules(self, branch: str, planned: PlannedCommit) -> Iterator[AccessCheck]:
+        """Yields the rules that forbid the commit; none on older Enterprise servers, which have no rulesets."""
+        path = f"{self._path}/rules/branches/{quote(branch, safe='')}"
         with suppress(ForgeRefused):
-            rules = self.http.paginate(BranchRule, f"{self._path}/rules/branches/{quote(branch)}", {"per_page": 100})
-            return any(rule.type in ("creation", "update") and not self._may_bypass(rule) for rule in rules)
-        return False
+            for rule in self.http.paginate(GitHubRule, path, {"per_page": 100}):
+                problem = find_broken_github_rule(rule, branch, planned)
+                if problem and not self._may_bypass(rule):
+                    yield AccessCheck(problem, prevents_publishing=True)
 
-    def _may_bypass(self, rule: BranchRule) -> bool:
+    def _may_bypass(self, rule: GitHubRule) -> bool:
         ruleset = (
             self.http.get_or_none(Ruleset, f"{self._path}/rulesets/{rule.ruleset_id}") if rule.ruleset_id else None
         )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from math import inf
 from typing import Any
 from urllib.parse import quote
 
@@ -17,11 +18,17 @@ from pydantic import BaseModel
 
 from copydesk.core.errors import UserFacingError
 from copydesk.jobs.job import Reason
-from copydesk.jobs.publish.errors import ForgeRefused
+from copydesk.jobs.publish.errors import ForgeRefused, ForgeUnavailable
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient
 from copydesk.jobs.publish.forges.rest.github import GITHUB_HEADERS
 
 REQUIRED_PERMISSIONS = {"contents": "write", "pull_requests": "write"}
+TEAM_PERMISSIONS = {"members": "read"}
+"""What a request for a review by a team needs, besides REQUIRED_PERMISSIONS."""
+NEW_TOKEN_SECONDS = 60.0
+"""How long after its creation some of GitHub's servers may not know a token yet."""
+NEW_TOKEN_DELAYS_SECONDS = (1.0, 2.0, 4.0, 8.0)
+CLOCK_ERROR_MARKS = ("'iat'", "'exp'")
 RENEW_BEFORE_SECONDS = 10 * 60.0
 JWT_LIFETIME_SECONDS = 9 * 60
 CLOCK_SKEW_SECONDS = 60
@@ -29,6 +36,7 @@ CLOCK_SKEW_SECONDS = 60
 
 class Installation(BaseModel):
     id: int
+    permissions: dict[str, str] = {}
 
 
 class InstallationToken(BaseModel):
@@ -39,7 +47,19 @@ class InstallationToken(BaseModel):
 class AppTokens:
     """Mints and revokes tokens of the App's installation on one repository. The private key only signs JWTs."""
 
-    def __init__(self, build_client: Callable[..., ApiClient], repository: str, app_id: str, app_key: str) -> None:
+    def __init__(
+        self,
+        build_client: Callable[..., ApiClient],
+        repository: str,
+        app_id: str,
+        app_key: str,
+        *,
+        with_teams: bool = False,
+    ) -> None:
+        """Prepares tokens. `with_teams` also requests the permission for reviews by teams, if the App has it."""
+        self._build_client = build_client
+        self._with_teams = with_teams
+        self._created_at = -inf
         self.repository = repository
         self.app_id = app_id
         self._key = _parse_rsa_key(app_key)
@@ -51,8 +71,15 @@ class AppTokens:
             self._installation_token is None
             or self._installation_token.expires_at.timestamp() < time.time() + RENEW_BEFORE_SECONDS
         ):
-            self._installation_token = self._create_token()
+            installation_token = self._create_token()
+            self._wait_until_valid(installation_token.token)
+            self._installation_token = installation_token
         return self._installation_token.token
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the token was created so recently that some servers may not know it yet."""
+        return time.monotonic() < self._created_at + NEW_TOKEN_SECONDS
 
     def revoke(self, http: ApiClient) -> None:
         """Revokes the token. If that fails, the token expires within an hour."""
@@ -63,14 +90,21 @@ class AppTokens:
         self._http.close()
 
     def _create_token(self) -> InstallationToken:
-        owner, _, name = self.repository.partition("/")
+        name = self.repository.partition("/")[2]
         try:
-            installation = self._http.request(Installation, "GET", f"/repos/{quote(owner)}/{quote(name)}/installation")
-            token_request: dict[str, Any] = {"repositories": [name], "permissions": REQUIRED_PERMISSIONS}
-            return self._http.request(
-                InstallationToken, "POST", f"/app/installations/{installation.id}/access_tokens", body=token_request
-            )
+            installation = self._http.request(Installation, "GET", f"/repos/{quote(self.repository)}/installation")
+            permissions = dict(REQUIRED_PERMISSIONS)
+            if self._with_teams and "members" in installation.permissions:
+                permissions |= TEAM_PERMISSIONS
+            token_request: dict[str, Any] = {"repositories": [name], "permissions": permissions}
+            path = f"/app/installations/{installation.id}/access_tokens"
+            token = self._http.request(InstallationToken, "POST", path, body=token_request)
+            self._created_at = time.monotonic()
+            return token
         except ForgeRefused as refusal:
+            if refusal.status == 401 and any(mark in str(refusal) for mark in CLOCK_ERROR_MARKS):
+                message = f"The clock of this machine differs from GitHub's. Set the right time. {refusal}"
+                raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=401) from None
             message = {
                 401: f"GitHub rejected the key of App {self.app_id}. Check that the App ID and the private key match.",
                 404: f"The GitHub App {self.app_id} is not installed on {self.repository}.",
@@ -78,6 +112,24 @@ class AppTokens:
                 f"access to contents and pull requests. {refusal}",
             }.get(refusal.status or 0, str(refusal))
             raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=refusal.status) from None
+
+    def _wait_until_valid(self, token: str) -> None:
+        """Waits some seconds until GitHub accepts a new token. Its servers do not all know it at once."""
+        http = self._build_client(lambda: f"Bearer {token}", headers=GITHUB_HEADERS)
+        try:
+            for delay in (*NEW_TOKEN_DELAYS_SECONDS, None):
+                try:
+                    http.request(object, "GET", f"/repos/{quote(self.repository)}")
+                    return
+                except ForgeUnavailable:
+                    return
+                except ForgeRefused as refusal:
+                    # GitHub hides a private repository from a token that it does not know.
+                    if refusal.status not in (401, 404) or delay is None or time.monotonic() + delay > http.deadline:
+                        return  # the request that needs the token gets GitHub's reason
+                time.sleep(delay)
+        finally:
+            http.close()
 
     def _sign_authorization(self) -> str:
         """Returns a signed JSON Web Token for the App, issued slightly in the past to tolerate clock skew."""

@@ -1,23 +1,32 @@
 """GitLab (gitlab.com or self-managed), through its REST API. GitLab calls a pull request a merge request."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
-from copydesk.jobs.publish.forges.forge import Proposal, PullRequest, PullState
-from copydesk.jobs.publish.forges.markers import strip_draft_marks
+from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest, PullState
+from copydesk.jobs.publish.forges.markers import GITLAB_BOT_PATTERN, strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
+from copydesk.jobs.publish.forges.rest.comments import sort_comments, to_milliseconds
+from copydesk.jobs.publish.forges.rest.push_rules import GitLabPushRules, find_broken_gitlab_rules
 from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, RestForge
 
 DRAFT_MARK = "Draft: "
 DRAFT_MARK_PATTERN = r"(?:\[draft\]|\(draft\)|draft:|draft - )"
 DEVELOPER_LEVEL, OWNER_LEVEL = 30, 50
+NO_SUCH_USER = "there is no such user."
+REVIEWER_DROPPED = "GitLab added no such reviewer. The free tier allows one, who must be able to read the project."
+USABLE_SCOPES = {"api", "granular"}
+"""`granular` is the only scope of a fine-grained token, whose permissions GitLab checks with each request."""
+MISSING_SOURCE_PATTERN = re.compile(r"source[_ ]branch\W.*does not exist", re.IGNORECASE | re.DOTALL)
 
 
 class MemberAccess(BaseModel):
@@ -54,6 +63,7 @@ class GitLabMergeRequest(BaseModel):
     sha: str | None = None
     closed_at: datetime | None = None
     merged_at: datetime | None = None
+    updated_at: datetime | None = None
 
     def to_pull_request(self) -> PullRequest:
         states: dict[str, PullState] = {"merged": "merged", "closed": "closed"}
@@ -68,6 +78,7 @@ class GitLabMergeRequest(BaseModel):
             branch=self.source_branch,
             head=self.sha,
             closed_at=int(ended_at.timestamp() * 1000) if ended_at else None,
+            updated_at=to_milliseconds(self.updated_at) if self.updated_at else None,
         )
 
 
@@ -76,8 +87,46 @@ class GitLabUser(BaseModel):
     username: str
 
 
+class NotePosition(BaseModel):
+    new_path: str | None = None
+    old_path: str | None = None
+    new_line: int | None = None
+    old_line: int | None = None
+
+
+class GitLabNote(BaseModel):
+    id: int
+    body: str | None = None
+    author: GitLabUser | None = None
+    created_at: datetime
+    system: bool = False
+    position: NotePosition | None = None
+
+    @property
+    def is_by_machine(self) -> bool:
+        return self.system or self.author is None or GITLAB_BOT_PATTERN.match(self.author.username) is not None
+
+    def to_comment(self) -> PullComment | None:
+        if self.author is None or not self.body:
+            return None
+        position = self.position or NotePosition()
+        return PullComment(
+            id=f"note-{self.id}",
+            user=self.author.username,
+            text=self.body,
+            created_at=to_milliseconds(self.created_at),
+            path=position.new_path or position.old_path,
+            line=position.new_line or position.old_line,
+            is_removed=position.new_line is None and position.old_line is not None,
+        )
+
+
+class ReviewerList(BaseModel):
+    reviewers: list[GitLabUser] = []
+
+
 class TokenInfo(BaseModel):
-    scopes: list[str]
+    scopes: list[str] = []
 
 
 class PushAccess(BaseModel):
@@ -103,14 +152,27 @@ class GitLab(RestForge):
     draft_mark_pattern = DRAFT_MARK_PATTERN
 
     def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
+        """Requests reviewers, and reads from the response who was added: GitLab drops others without an error."""
         user_ids = {name: self._find_user_id(name) for name in names}
+        added: list[int] = []
         if ids := [user for user in user_ids.values() if user is not None]:
-            self._change_pull(number, {"reviewer_ids": ids})
+            path = f"{self._path}{self.pulls_path}/{number}"
+            response = self.http.request(ReviewerList, self.update_method, path, body={"reviewer_ids": ids})
+            added = [user.id for user in response.reviewers]
         return [
-            f"{name} could not be added as a reviewer: there is no such user."
+            f"{name} could not be added as a reviewer: {NO_SUCH_USER if user_ids[name] is None else REVIEWER_DROPPED}"
             for name in names
-            if user_ids[name] is None
+            if user_ids[name] not in added
         ]
+
+    def list_comments(self, number: int, since: int) -> list[PullComment]:
+        """Returns the comments. Reads the newest first, because GitLab cannot filter them by time."""
+        path = f"{self._path}/merge_requests/{number}/notes"
+        query: QueryParams = {"order_by": "created_at", "sort": "desc", "per_page": 100}
+        notes = takewhile(
+            lambda note: to_milliseconds(note.created_at) >= since, self.http.paginate(GitLabNote, path, query)
+        )
+        return sort_comments(note.to_comment() for note in notes if not note.is_by_machine)
 
     def can_write(self, user: str) -> bool:
         user_id = self._find_user_id(user)
@@ -139,7 +201,7 @@ class GitLab(RestForge):
         message = str(refusal).lower()
         if refusal.status == 409 or "already exists" in message:
             return PullAlreadyOpen(str(refusal), status=refusal.status)
-        if refusal.status in (400, 404, 422) and "source" in message:
+        if refusal.status in (400, 404, 422) and MISSING_SOURCE_PATTERN.search(message):
             return BranchNotVisibleYet(str(refusal), status=refusal.status)
         return refusal
 
@@ -167,14 +229,22 @@ class GitLab(RestForge):
             ),
         ]
 
+    def _check_rules(self, branch: str, planned: PlannedCommit) -> Iterator[AccessCheck]:
+        """Yields the push rules that forbid the commit; none on the free tier, or if the role cannot read them."""
+        with suppress(ForgeRefused):
+            rules = self.http.request(GitLabPushRules | None, "GET", f"{self._path}/push_rule")  # type: ignore[arg-type]
+            for problem in find_broken_gitlab_rules(rules, branch, planned) if rules else ():
+                yield AccessCheck(problem, prevents_publishing=True)
+
     def _find_user_id(self, name: str) -> int | None:
         users = self.http.request(list[GitLabUser], "GET", "/users", query={"username": name})
         return next((user.id for user in users if user.username.casefold() == name.casefold()), None)
 
     def _lacks_scope(self) -> bool:
-        """Returns whether the token lacks the scope `api`; False for tokens that cannot look up their scopes."""
+        """Returns whether the token lacks the scope `api`; False for tokens that do not tell their scopes."""
         with suppress(ForgeRefused):
-            return "api" not in self.http.request(TokenInfo, "GET", "/personal_access_tokens/self").scopes
+            scopes = self.http.request(TokenInfo, "GET", "/personal_access_tokens/self").scopes
+            return bool(scopes) and not USABLE_SCOPES & set(scopes)
         return False
 
     def _is_protected(self, branch: str, level: int) -> bool:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from pydantic import AliasChoices, BaseModel, Field
 
 from copydesk.jobs.publish.errors import ForgeRefused
-from copydesk.jobs.publish.forges.forge import Proposal, PullRequest
+from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest
 from copydesk.jobs.publish.forges.markers import mark_comment, set_draft_mark
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
 
@@ -106,6 +106,9 @@ class RestForge(ABC):
         commits = self.http.paginate(PullCommit, f"{self._pull_path(number)}/commits", self.page_query)
         return any(pull_commit.sha == commit for pull_commit in commits)
 
+    @abstractmethod
+    def list_comments(self, number: int, since: int) -> list[PullComment]: ...
+
     def add_comment(self, number: int, text: str) -> None:
         path = self._path + self.comments_path.format(number=number)
         self.http.request(object, "POST", path, body={"body": mark_comment(text)})
@@ -135,9 +138,9 @@ class RestForge(ABC):
                 notes.append(f"{name} could not be added as a reviewer: {problem}")
         return notes
 
-    def find_access_problems(self, branch: str) -> list[str]:
+    def find_access_problems(self, branch: str, planned: PlannedCommit = PlannedCommit()) -> list[str]:  # noqa: B008
         try:
-            checks = self._run_access_checks(branch)
+            checks = [*self._run_access_checks(branch), *self._check_rules(branch, planned)]
         except ForgeRefused as refusal:
             if refusal.status != 404:
                 return [str(refusal)]
@@ -150,6 +153,9 @@ class RestForge(ABC):
 
     def git_token(self) -> str | None:
         return self._get_token()
+
+    def is_token_new(self) -> bool:
+        return self.http.is_token_new()
 
     def close(self) -> None:
         self.http.close()
@@ -169,6 +175,10 @@ class RestForge(ABC):
     @abstractmethod
     def _run_access_checks(self, branch: str) -> Sequence[AccessCheck]:
         """Checks each condition that would prevent publishing to this branch. Returns all checks, also passed ones."""
+
+    def _check_rules(self, branch: str, planned: PlannedCommit) -> Iterable[AccessCheck]:
+        """Checks the repository's rules for branches and commits. Yields the broken ones; by default there are none."""
+        return ()
 
     def _repository_path(self) -> str:
         return f"/repos/{quote(self.repository)}"

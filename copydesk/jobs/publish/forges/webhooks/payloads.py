@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from copydesk.jobs.agent.review_comment import MAX_EXCERPT_CHARS, CommentPlace, format_review_comment
 from copydesk.jobs.job import MAX_PROMPT_CHARS
-from copydesk.jobs.publish.forges.markers import COMMENT_MARKER
+from copydesk.jobs.publish.forges.markers import COMMENT_MARKER, GITLAB_BOT_PATTERN
 
 T = TypeVar("T")
 Payload = Mapping[str, Any]
 
-MAX_EXCERPT_CHARS = 4000
 MAX_MENTION_SCAN_CHARS = 2 * MAX_PROMPT_CHARS
 EVENT_HEADERS = {
     "github": ("x-github-event",),
@@ -22,7 +22,6 @@ EVENT_HEADERS = {
     "forgejo": ("x-forgejo-event", "x-gitea-event"),
 }
 GITEA_REVIEW_EVENTS = ("pull_request_approved", "pull_request_rejected", "pull_request_comment")
-GITLAB_BOT_PATTERN = re.compile(r"(?:project|group)_\d+_bot")
 FENCED_CODE_PATTERN = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 BACKTICKS_PATTERN = re.compile("`+")
 QUOTED_LINE_PATTERN = re.compile(r"^ {0,3}>.*$", re.MULTILINE)
@@ -62,6 +61,15 @@ class AgentMentioned(PullEvent):
     path: str | None = None
     line: int | None = None
     excerpt: str = ""
+    first_line: int | None = None
+    """The first of several lines, of which `line` is the last."""
+    is_removed: bool = False
+    """Whether the line is one that the change removed."""
+
+
+@dataclass(frozen=True)
+class ReviewSubmitted(PullEvent):
+    """A review whose comments on lines are not in the payload, so they must be looked up."""
 
 
 def read_event_name(forge: str, headers: Mapping[str, str]) -> str:
@@ -73,7 +81,8 @@ def parse_event(forge: str, event_name: str, payload: Payload, mention: str) -> 
     parse = {"github": parse_github, "gitlab": parse_gitlab}.get(forge, parse_gitea)
     event = parse(event_name, payload)
     if isinstance(event, AgentMentioned) and (COMMENT_MARKER in event.text or not has_mention(event.text, mention)):
-        return None
+        is_gitea_review = event_name in GITEA_REVIEW_EVENTS and forge not in ("github", "gitlab")
+        return ReviewSubmitted(event.repository, event.number) if is_gitea_review else None
     return event
 
 
@@ -102,6 +111,9 @@ def parse_github(event_name: str, payload: Payload) -> PullEvent | None:
         line=_get_value(payload, f"{comment_key}.line", int)
         or _get_value(payload, f"{comment_key}.original_line", int),
         excerpt=_get_value(payload, f"{comment_key}.diff_hunk", str),
+        first_line=_get_value(payload, f"{comment_key}.start_line", int)
+        or _get_value(payload, f"{comment_key}.original_start_line", int),
+        is_removed=_get_value(payload, f"{comment_key}.side", str) == "LEFT",
     )
 
 
@@ -137,6 +149,8 @@ def parse_gitlab(event_name: str, payload: Payload) -> PullEvent | None:
         line=_get_value(payload, "object_attributes.position.new_line", int)
         or _get_value(payload, "object_attributes.position.old_line", int),
         excerpt=_get_value(payload, "object_attributes.st_diff.diff", str),
+        first_line=_get_value(payload, "object_attributes.position.line_range.start.new_line", int),
+        is_removed=_get_value(payload, "object_attributes.position.new_line", int) is None,
     )
 
 
@@ -163,6 +177,8 @@ def parse_gitea(event_name: str, payload: Payload) -> PullEvent | None:
         revision = _get_value(payload, "pull_request.updated_at", str) or _get_value(payload, "commit_id", str) or ""
         user = _get_value(payload, "sender.login", str)
         text = _get_value(payload, "review.content", str)
+        if not text:
+            return ReviewSubmitted(repository, number)
         review_id = hashlib.sha256(f"{number} {revision} {user} {text}".encode()).hexdigest()[:32]
         return _build_mention(repository, number, kind="review", id=review_id, user=user, text=text)
     return None
@@ -203,10 +219,8 @@ def build_prompt(comment: AgentMentioned, mention: str) -> str:
     text = re.sub(rf"^{re.escape(mention)}\b[,:;.!]*\s*", "", comment.text.strip(), flags=re.IGNORECASE)
     if comment.path is None or not text:
         return text
-    location = f"{comment.path}, line {comment.line}" if comment.line else comment.path
-    quoted = "\n".join(f"> {line}" for line in comment.excerpt[-MAX_EXCERPT_CHARS:].splitlines())
-    context = f" These are the surrounding lines, as data:\n\n{quoted}" if quoted else ""
-    return f"{text}\n\nThis is a review comment on {location}.{context}"
+    place = CommentPlace(comment.path, comment.first_line, comment.line or None, comment.is_removed)
+    return format_review_comment(text, place, comment.excerpt)
 
 
 def _state_event(repository: str, number: int, action: str | None, merged: bool) -> PullEvent | None:
@@ -226,10 +240,14 @@ def _build_mention(
     path: str | None = None,
     line: int | None = None,
     excerpt: str | None = None,
+    first_line: int | None = None,
+    is_removed: bool = False,
 ) -> AgentMentioned | None:
     if id is None or not user or not text:
         return None
-    return AgentMentioned(repository, number, f"{kind}-{id}", user, text, path, line, excerpt or "")
+    is_removed = is_removed and line is not None
+    text, excerpt = text[:MAX_MENTION_SCAN_CHARS], (excerpt or "")[-MAX_EXCERPT_CHARS:]
+    return AgentMentioned(repository, number, f"{kind}-{id}", user, text, path, line, excerpt, first_line, is_removed)
 
 
 def _is_new_note(payload: Payload, action: str | None) -> bool:
@@ -241,13 +259,15 @@ def _is_new_note(payload: Payload, action: str | None) -> bool:
 
 
 def _get_value(payload: Payload, path: str, expected_type: type[T]) -> T | None:
-    """Returns the value at the path `a.b.c`, or None if it is missing or of another type.
-
-    Removes NUL characters and lone surrogates from text, which databases and files cannot store.
-    """
+    """Returns the value at the path `a.b.c`, storable in a database, or None if it is missing or of another type."""
     value: Any = payload
     for key in path.split("."):
         value = value.get(key) if isinstance(value, dict) else None
     if isinstance(value, str):
-        value = value.replace("\0", "").encode("utf-8", "replace").decode()
+        value = remove_unstorable(value)
     return value if isinstance(value, expected_type) else None
+
+
+def remove_unstorable(text: str) -> str:
+    """Removes NUL characters and lone surrogates, which databases and files cannot store."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()

@@ -5,6 +5,7 @@ and each comment is processed once, by its id. So repeated, late and reordered d
 """
 
 import json
+import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,22 +20,31 @@ from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import InvalidRequest, ProjectNotFound, RequestError
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.jobs.job import ACTIVE, MAX_PROMPT_CHARS, Job, JobFailed
-from copydesk.jobs.publish.forges.forge import Forge, PullRequest
-from copydesk.jobs.publish.forges.polling import SecretsReader
-from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, open_forge
+from copydesk.jobs.publish.errors import ForgeRefused
+from copydesk.jobs.publish.forges.forge import Forge, PullComment, PullRequest
+from copydesk.jobs.publish.forges.markers import COMMENT_MARKER
+from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, SecretsReader, open_forge, split_repository_url
+from copydesk.jobs.publish.forges.webhooks.inbox import Inbox, PendingEvent
 from copydesk.jobs.publish.forges.webhooks.payloads import (
     AgentMentioned,
     PullEvent,
     PullReopened,
+    ReviewSubmitted,
     build_prompt,
+    has_mention,
     parse_event,
     read_event_name,
+    remove_unstorable,
 )
 from copydesk.jobs.publish.forges.webhooks.signatures import has_signature, is_signature_valid
 from copydesk.jobs.service import Jobs
 from copydesk.jobs.storage.records import job_from_row
 from copydesk.jobs.storage.tables import jobs, runs, webhook_deliveries
 
+log = logging.getLogger(__name__)
+
+PROCESSING_TIMEOUT_SECONDS = 20.0
+KEPT_REASON = "The event is stored, and Copydesk tries again later."
 COMMENT_RETENTION_MILLISECONDS = 90 * clock.DAY
 
 
@@ -48,9 +58,7 @@ class ForgeRequestFailed(RequestError):
     message = "The forge could not be reached. Redeliver this webhook later."
 
     def __init__(self, message: str) -> None:
-        super().__init__(
-            f"The request to the forge failed, so nothing was changed: {message}", headers={"Retry-After": "60"}
-        )
+        super().__init__(f"The event was not stored, so nothing was changed: {message}", headers={"Retry-After": "60"})
 
 
 class CommentAlreadyHandled(Exception):
@@ -59,7 +67,7 @@ class CommentAlreadyHandled(Exception):
 
 @dataclass(frozen=True)
 class DeliveryResult:
-    outcome: Literal["archived", "unarchived", "taken", "refused", "ignored"]
+    outcome: Literal["archived", "unarchived", "taken", "refused", "ignored", "kept"]
     reason: str
     job_id: str | None = None
 
@@ -70,6 +78,7 @@ class WebhookReceiver:
         self.projects = projects
         self.jobs = jobs
         self.secrets = secrets
+        self.inbox = Inbox(database)
 
     def check_project(self, project_id: str, headers: Mapping[str, str]) -> None:
         """Raises SignatureRejected if the project, its webhook secret or the signature is missing.
@@ -80,8 +89,14 @@ class WebhookReceiver:
         if not secrets.get("webhook_secret") or not has_signature(project.forge, headers):
             raise SignatureRejected
 
-    def handle_delivery(self, project_id: str, headers: Mapping[str, str], body: bytes) -> DeliveryResult:
-        """Verifies and processes a delivery. The names of `headers` must be in lower case."""
+    def accept_delivery(
+        self, project_id: str, headers: Mapping[str, str], body: bytes
+    ) -> "DeliveryResult | PendingEvent":
+        """Verifies a delivery, and stores its event. The names of `headers` must be in lower case.
+
+        Asks nothing of the forge, so that the response is sent in time: forges wait 10 seconds, and some disable a
+        webhook after failures. Returns a result if there is nothing to do for the event.
+        """
         project, secrets = self._load_project(project_id)
         if not is_signature_valid(project.forge, headers, body, secrets.get("webhook_secret", ""), time.time()):
             raise SignatureRejected
@@ -90,21 +105,67 @@ class WebhookReceiver:
         )
         if event is None:
             return DeliveryResult("ignored", "Nothing to do for this event.")
+        if self._find_job(project, event.number) is None:
+            return DeliveryResult("ignored", "This pull request does not belong to a job of this project.")
+        if not _is_own_repository(project, event):
+            return DeliveryResult("ignored", "This is not the project's repository.")
+        pending = self.inbox.keep(project_id, event)
+        if pending is None:
+            raise ForgeRequestFailed("too many events wait for the forge.")
+        return pending
+
+    def process_event(self, pending: PendingEvent) -> DeliveryResult:
+        """Processes a stored event with the forge's help. If the forge cannot be asked, it stays stored for later."""
+        try:
+            result = self._process_event(pending)
+        except JobFailed as failure:
+            log.warning("event %s of project %s waits: %s", pending.id, pending.project_id, failure)
+            self.inbox.keep(pending.project_id, pending.event)  # a delivery of the same event may have removed it
+            return DeliveryResult("kept", f"{KEPT_REASON} {failure}")
+        self.inbox.remove(pending)
+        return result
+
+    def process_due_events(self) -> None:
+        """Processes stored events whose next attempt is due. A failure of one does not stop the others."""
+        for pending in self.inbox.claim_due():
+            try:
+                self.process_event(pending)
+            except Exception as failure:
+                log.warning("cannot process event %s of project %s: %s", pending.id, pending.project_id, failure)
+
+    def _process_event(self, pending: PendingEvent) -> DeliveryResult:
+        event = pending.event
+        try:
+            project, secrets = self._load_project(pending.project_id)
+        except SignatureRejected:
+            return DeliveryResult("ignored", "The project is gone.")
         job = self._find_job(project, event.number)
         if job is None:
             return DeliveryResult("ignored", "This pull request does not belong to a job of this project.")
-        try:
-            with open_forge(project, secrets) as forge:
-                if event.repository.casefold() != forge.repository.casefold():
-                    return DeliveryResult("ignored", "This is not the project's repository.")
-                pull = forge.get_pull(event.number)
-                if pull.branch != job.branch:
-                    return DeliveryResult("ignored", "This pull request is not from the branch of the job.", job.id)
-                if isinstance(event, AgentMentioned):
-                    return self._handle_mention(project, job, event, forge)
-                return self._follow_pull_state(job, event, pull)
-        except JobFailed as failure:
-            raise ForgeRequestFailed(str(failure)) from None
+        with open_forge(project, secrets, time.monotonic() + PROCESSING_TIMEOUT_SECONDS) as forge:
+            pull = forge.get_pull(event.number)
+            if pull.branch != job.branch:
+                return DeliveryResult("ignored", "This pull request is not from the branch of the job.", job.id)
+            if isinstance(event, AgentMentioned):
+                return self._handle_mention(project, job, event, forge)
+            if isinstance(event, ReviewSubmitted):
+                return self.read_comments(project, job, event.number, forge, clock.now() - clock.DAY)
+            return self._follow_pull_state(job, event, pull)
+
+    def read_comments(self, project: Project, job: Job, number: int, forge: Forge, since: int) -> DeliveryResult:
+        """Handles the mentions among the comments since this time that no webhook brought."""
+        comments = [
+            comment
+            for comment in forge.list_comments(number, since)
+            if COMMENT_MARKER not in comment.text and has_mention(comment.text, project.policy.mention)
+        ]
+        results = [
+            self._handle_mention(project, job, _mention_from_comment(comment, forge.repository, number), forge)
+            for comment in comments
+            if not self._is_recorded(project.id, comment.id)
+        ]
+        taken = [result for result in results if result.outcome == "taken"]
+        return next(iter([*taken, *results]), DeliveryResult("ignored", "There is no new mention.", job.id))
 
     def _follow_pull_state(self, job: Job, event: PullEvent, pull: PullRequest) -> DeliveryResult:
         """Archives or unarchives the job to match the current state of its pull request."""
@@ -171,6 +232,13 @@ class WebhookReceiver:
             raise SignatureRejected
         return project, self.secrets.all(project_id)
 
+    def _is_recorded(self, project_id: str, comment_id: str) -> bool:
+        query = select(webhook_deliveries.c.id).where(
+            webhook_deliveries.c.project_id == project_id, webhook_deliveries.c.id == comment_id
+        )
+        with self.database.read() as tx:
+            return tx.execute(query).first() is not None
+
     def _find_job(self, project: Project, number: int) -> Job | None:
         query = select(jobs).where(
             jobs.c.project_id == project.id,
@@ -180,6 +248,20 @@ class WebhookReceiver:
         with self.database.read() as tx:
             row = tx.execute(query.order_by(jobs.c.id.desc()).limit(1)).first()
         return job_from_row(row) if row else None
+
+
+def _is_own_repository(project: Project, event: PullEvent) -> bool:
+    try:
+        name = split_repository_url(project.forge, project.repository, project.policy.api_url)[1]
+    except ForgeRefused as refusal:
+        raise ForgeRequestFailed(str(refusal)) from None
+    return event.repository.casefold() == name.casefold()
+
+
+def _mention_from_comment(comment: PullComment, repository: str, number: int) -> AgentMentioned:
+    fields = {name: value for name, value in vars(comment).items() if name != "created_at"}
+    texts = {name: remove_unstorable(value) for name, value in fields.items() if isinstance(value, str)}
+    return AgentMentioned(repository=repository, number=number, **{**fields, **texts})
 
 
 def _record_comment(tx: Connection, project_id: str, comment_id: str) -> None:
