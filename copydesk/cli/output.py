@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from copydesk.cli.project_lookup import find_client_project
-
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -109,6 +107,7 @@ def open_configured_desk(*, create: bool = False) -> Iterator["Desk"]:
 
 def open_client() -> "Client":
     """Returns an API client. Imports it here because the help of a command does not need it."""
+    from copydesk.cli.project_lookup import find_client_project
     from copydesk.client import Client
 
     return Client(project=find_client_project(open_configured_desk))
