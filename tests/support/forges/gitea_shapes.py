@@ -5,7 +5,7 @@ from typing import Any
 
 import pygit2
 
-from tests.support.forges.gitea_versions import CLOSED_AT_SINCE, Version, list_absent_pull_fields
+from tests.support.forges.gitea_versions import CLOSED_AT_SINCE, REVIEW_TIMES_SINCE, Version, list_absent_pull_fields
 from tests.support.forges.state import Comment, Pull, Repository, User
 
 Json = dict[str, Any]
@@ -176,16 +176,18 @@ class GiteaShapes:
             **dict.fromkeys(("stale", "official", "dismissed"), False),
             "comments_count": 0,
             "submitted_at": format_time(pull.updated),
-            "updated_at": format_time(pull.updated),
+            **({"updated_at": format_time(pull.updated)} if self.version >= REVIEW_TIMES_SINCE else {}),
             "html_url": "",
             "pull_request_url": page,
         }
 
     def line_review(self, pull: Pull, comment: Comment) -> Json:
         """Returns the review that a comment on a line belongs to. Its own text is empty."""
-        at = format_time(comment.created)
-        about: Json = {"id": comment.id + 1, "state": "COMMENT", "comments_count": 1}
-        return {**self.review_request(pull, comment.author), **about, "updated_at": at, "submitted_at": at}
+        times = {"submitted_at": format_time(comment.created), "updated_at": format_time(comment.updated)}
+        about: Json = {"id": comment.id + 1, "state": "COMMENT", "comments_count": 1, **times}
+        if self.version < REVIEW_TIMES_SINCE:
+            del about["updated_at"]
+        return {**self.review_request(pull, comment.author), **about}
 
     def team_review_request(self, pull: Pull, team: str) -> Json:
         about = {"id": 1, "name": team, "permission": "write", "description": "", "includes_all_repositories": False}

@@ -36,6 +36,7 @@ REQUESTS: Mapping[str, PublishedRequest] = {
     f"GET {REPO}/branch_protections": PublishedRequest(),
     f"GET {REPO}/collaborators/{{collaborator}}/permission": PublishedRequest(since=(1, 17)),
     f"GET {REPO}/issues/{{index}}": PublishedRequest(),
+    f"GET {REPO}/issues/{{index}}/comments": PublishedRequest({"since": "string", "before": "string"}),
     f"POST {REPO}/issues/{{index}}/comments": PublishedRequest(body={"body": "string"}, required=("body",)),
     f"POST {REPO}/issues/{{index}}/labels": PublishedRequest(body={"labels": "integers"}),
     f"GET {REPO}/labels": PublishedRequest(PAGES),
@@ -62,6 +63,7 @@ REQUESTS: Mapping[str, PublishedRequest] = {
     f"GET {REPO}/pulls/{{base}}/{{head}}": PublishedRequest(since=(1, 22)),
     f"GET {REPO}/pulls/{{index}}/commits": PublishedRequest(PAGES),
     f"GET {REPO}/pulls/{{index}}/reviews": PublishedRequest(PAGES),
+    f"GET {REPO}/pulls/{{index}}/reviews/{{id}}/comments": PublishedRequest(),
     f"POST {REPO}/pulls/{{index}}/requested_reviewers": PublishedRequest(
         body={"reviewers": "strings", "team_reviewers": "strings"}
     ),

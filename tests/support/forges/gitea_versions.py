@@ -37,6 +37,8 @@ REFUSES_UNKNOWN_TOKENS_SINCE: Version = (1, 19)
 """Before, a caller with an unknown token is treated as anonymous."""
 SCOPES_SINCE: Version = (1, 20)
 """Before, tokens had no scopes, or others in 1.19."""
+REVIEW_TIMES_SINCE: Version = (1, 19)
+"""Before, a review says when it was begun, but not when it was submitted."""
 RULE_NAMES_SINCE: Version = (1, 19)
 FORGEJO_DRAFT_SINCE: Version = (8, 0)
 FORGEJO_TEAMS_SINCE: Version = (9, 0)

@@ -251,4 +251,4 @@ class GitHub(GitHubBase):
 
 def _since(call: Call, comments: list[Comment]) -> list[Comment]:
     since = call.query.get("since")
-    return [one for one in comments if since is None or one.created >= datetime.fromisoformat(since)]
+    return [one for one in comments if since is None or one.updated >= datetime.fromisoformat(since)]

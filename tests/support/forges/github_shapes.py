@@ -195,7 +195,7 @@ class GitHubShapes:
             "body": comment.body,
             "user": self.user(comment.author),
             "created_at": format_time(comment.created),
-            "updated_at": format_time(comment.created),
+            "updated_at": format_time(comment.updated),
             "author_association": "MEMBER",
             "performed_via_github_app": None,
             "reactions": self.reactions(f"{address}/comments/{comment.id}"),
@@ -247,7 +247,7 @@ class GitHubShapes:
             "html_url": html_url,
             "pull_request_url": pull_url,
             "_links": {"html": {"href": html_url}, "pull_request": {"href": pull_url}},
-            "submitted_at": format_time(comment.created),
+            "submitted_at": format_time(comment.updated),
             "commit_id": pull.sha,
             "author_association": "MEMBER",
         }

@@ -62,6 +62,12 @@ class Comment:
     created: datetime = field(default_factory=now)
     file: str | None = None
     line: int | None = None
+    submitted: datetime | None = None
+    """When the review that it belongs to was submitted, if it was pending before."""
+
+    @property
+    def updated(self) -> datetime:
+        return self.submitted or self.created
 
 
 @dataclass

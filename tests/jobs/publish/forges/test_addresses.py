@@ -54,7 +54,7 @@ def test_redirect_to_another_name_is_not_followed_at_creation(tmp_path: Path) ->
         fake.rename("acme/docs", "acme/handbook")
         desk = open_desk(Settings(data=tmp_path / "data"))
         new = NewProject("Docs", fake.repository_url("acme/docs"), forge="local", token=TOKEN)
-        with pytest.raises(RepositoryFailed, match="301"):
+        with pytest.raises(RepositoryFailed, match="redirects git to another address"):
             create_project(desk.projects, desk.secrets, new, actor="test")
         assert desk.projects.all() == []
         desk.close()

@@ -2,6 +2,7 @@
 
 import re
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,21 @@ def test_rejected_push_is_not_retried(desk: ForgeBench, tmp_path: Path) -> None:
     said = desk.fake.rejection_text.replace("REF", "refs/heads/copydesk/job_9").replace("BRANCH", "copydesk/job_9")
     for line in said.splitlines():  # all that the forge says, although it ends with a blank line
         assert re.sub(r"^(Gitea|Forgejo|error): ?", "", line.strip()) in str(refused.value)
+
+
+def test_comment_on_a_line_counts_from_its_review(desk: ForgeBench) -> None:
+    """A comment is written while its review is pending, and visible when the review is submitted."""
+    desk.forge.open_pull(Proposal(BRANCH, "main", "Fix the links", "Three."))
+    comment = desk.fake.comment(1, "Shorter, please.", file="docs/index.md", line=3)
+    if desk.kind != "gitlab":  # GitLab dates a comment when it is submitted
+        comment.submitted, comment.created = comment.created, comment.created - timedelta(hours=3)
+    since = int((comment.submitted or comment.created).timestamp() * 1000) - 60_000
+    is_dated = desk.kind == "gitlab" or not getattr(desk.fake, "version", None) or desk.fake.version >= (1, 19)
+    assert [(found.path, found.line) for found in desk.forge.list_comments(1, since)] == (
+        [("docs/index.md", 3)] if is_dated else []
+    )
+    assert [found.line for found in desk.forge.list_comments(1, since - 4 * 3_600_000)] == [3]
+    assert desk.forge.list_comments(1, since + 120_000) == []
 
 
 def test_single_call_does_not_retry(desk: ForgeBench) -> None:

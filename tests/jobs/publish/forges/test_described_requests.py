@@ -21,6 +21,8 @@ def call_everything(desk: ForgeBench) -> set[str]:
         "open_pull": lambda: forge.open_pull(Proposal(BRANCH, "main", "Fix the links", "Three.", draft=True)),
         "find_pulls": lambda: forge.find_pulls(BRANCH, "main"),
         "get_pull": lambda: forge.get_pull(1),
+        "pull_contains": lambda: forge.pull_contains(1, "0" * 40),
+        "ignores_pushes_while_closed": lambda: forge.ignores_pushes_while_closed,
         "update_pull": lambda: forge.update_pull(forge.get_pull(1), title="Fix all links", body="All."),
         "add_comment": lambda: forge.add_comment(1, "A comment."),
         "list_comments": lambda: forge.list_comments(1, 0),

@@ -134,6 +134,8 @@ def test_every_request_is_in_the_published_description(desk: ForgeBench) -> None
     head = desk.publish(labels=["docs", "no such"], reviewers=["rosa", "acme/writers"], draft=True).pull.head
     desk.publish("Fix all links", "More.", known=1)
     desk.forge.add_comment(1, "Noted.")
+    desk.fake.comment(1, "Shorter, please.", file="docs/index.md", line=3)
+    desk.forge.list_comments(1, 0)
     desk.forge.can_write("rosa")
     desk.forge.find_access_problems(BRANCH)
     desk.fake.close(1)
@@ -152,8 +154,8 @@ def test_every_request_is_in_the_published_description(desk: ForgeBench) -> None
 
 def _find_line(method: str, target: str) -> str:
     path = target.partition("?")[0].removeprefix("/api/v1")
-    for line in sorted(REQUESTS, key=lambda line: line.count("{")):
-        pattern = re.sub(r"\{index\}", r"\\d+", line.partition(" ")[2])
+    for line in sorted(REQUESTS, key=lambda line: ("{head}" in line, line.count("{"))):
+        pattern = re.sub(r"\{(index|id)\}", r"\\d+", line.partition(" ")[2])
         pattern = re.sub(r"\{head\}", ".+", pattern)
         if method == line.partition(" ")[0] and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", pattern), path):
             return line

@@ -196,9 +196,13 @@ class ApiClient:
         raise ForgeRefused(f"{self.host} answered {status}{suffix}{permissions_hint}.", reason, status=status)
 
     def _describe_redirect(self, response: httpx.Response) -> str:
-        """Explains a redirect. Only a permanent one on the same host says that the repository has moved."""
+        """Explains a redirect. One on the same host says that the repository has moved, if it is permanent.
+
+        Old versions of Gitea answer 302 for a renamed repository.
+        """
         target = urlsplit(urljoin(f"{self.base_url}/", response.headers.get("location", "")))
-        if response.status_code in MOVED_STATUSES and target.netloc == self.host:
+        is_move = response.status_code in MOVED_STATUSES or RENAMED_PATTERN.search(target.path)
+        if is_move and target.netloc == self.host:
             if urlsplit(self.base_url).scheme != target.scheme:
                 return f"{self.host} redirects to {target.scheme}://. Use that in the project's repository URL."
             return f"{self.host} says that the repository has moved{self._describe_move(target.path)}"

@@ -21,6 +21,8 @@ class ListedComment(BaseModel):
     user: CommentAuthor | None = None
     """None for the account of a person who left."""
     created_at: datetime | None = None
+    updated_at: datetime | None = None
+    """Later than `created_at` after an edit, and for a comment of a review that was pending for some time."""
     submitted_at: datetime | None = None
     """When a review was submitted, in place of `created_at`; None while it is pending."""
     path: str | None = None
@@ -35,14 +37,13 @@ class ListedComment(BaseModel):
         at = self.created_at or self.submitted_at
         if at is None or not self.body or self.user is None or not self.user.login or self.user.type == "Bot":
             return None
-        created_at = to_milliseconds(at)
-        if created_at < since:
+        if to_milliseconds(max(at, self.updated_at or at)) < since:
             return None
         return PullComment(
             id=f"{kind}-{self.id}",
             user=self.user.login,
             text=self.body,
-            created_at=created_at,
+            created_at=to_milliseconds(at),
             path=self.path,
             line=self.line or self.original_line,
             excerpt=self.diff_hunk or "",

@@ -15,7 +15,7 @@ from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, Pull
 from copydesk.jobs.publish.forges.forge import Proposal, PullComment, PullRequest, PullState
 from copydesk.jobs.publish.forges.markers import strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
-from copydesk.jobs.publish.forges.rest.comments import ListedComment, format_since, sort_comments, to_milliseconds
+from copydesk.jobs.publish.forges.rest.comments import ListedComment, format_since, sort_comments
 from copydesk.jobs.publish.forges.rest.gitea_version import (
     LOOKUP_BY_BRANCH_SINCE,
     MIN_VERSION,
@@ -97,6 +97,7 @@ class GiteaReview(BaseModel):
     team: Named | None = None
     comments_count: int = 0
     updated_at: datetime | None = None
+    """When it was submitted; `submitted_at` is when it was begun."""
 
 
 class GiteaLineComment(ListedComment):
@@ -166,15 +167,19 @@ class Gitea(RestForge):
         return self._notes_on_missing_labels([label for label in labels if label not in label_ids])
 
     def list_comments(self, number: int, since: int) -> list[PullComment]:
-        """Returns the comments, and the comments on lines. Webhooks send the texts of reviews, but not the latter."""
+        """Returns the comments, and the comments on lines. Webhooks send the texts of reviews, but not the latter.
+
+        A comment on a line may be much older than its review. Gitea before 1.19 does not say when a review changed.
+        """
         query: QueryParams = {"since": format_since(since)}
         comments = self.http.request(list[ListedComment], "GET", f"{self._path}/issues/{number}/comments", query=query)
         found = [comment.to_comment("comment", since) for comment in comments]
         reviews = f"{self._path}/pulls/{number}/reviews"
         for review in self.http.paginate(GiteaReview, reviews, self.page_query):
-            if review.comments_count and review.updated_at and to_milliseconds(review.updated_at) >= since:
+            updated_at = _to_milliseconds(review.updated_at)
+            if review.comments_count and (updated_at is None or updated_at >= since):
                 lines = self.http.request(list[GiteaLineComment], "GET", f"{reviews}/{review.id}/comments")
-                found += [line.to_comment("review_comment", since) for line in lines]
+                found += [line.to_comment("review_comment", since if updated_at is None else 0) for line in lines]
         return sort_comments(found)
 
     def can_write(self, user: str) -> bool:
