@@ -262,7 +262,10 @@ def _describe_rejection(reason: str, stderr: str, token: str | None) -> str:
     remote_lines = [line.strip() for line in REMOTE_LINE_PATTERN.findall(stderr) if line.strip()]
     printable_text = "".join(char if char.isprintable() else " " for char in " ".join(remote_lines))
     explanation = truncate(redact_tokens(printable_text, token), MAX_REMOTE_CHARS)
-    return f"the host rejected the push ({reason})." + (f" It says: {explanation}" if explanation else "")
+    if not explanation:
+        return f"the host rejected the push ({reason})."
+    end = "" if explanation.endswith((".", "!", "?", "…")) else "."
+    return f"the host rejected the push ({reason}). It says: {explanation}{end}"
 
 
 def _build_environment(config: Mapping[str, str], inherited: Sequence[str]) -> dict[str, str]:
