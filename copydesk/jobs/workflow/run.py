@@ -202,7 +202,11 @@ class RunWorkflow:
         with self.journal.step("check", ReviewResult) as step:
             if not step.is_done:
                 review = reviewer.review(workspace)
-                result = {"passed": not review.findings, "faults": review.findings[:20]}
+                result = {
+                    "passed": not review.findings,
+                    "faults": review.findings[:20],
+                    "notJudged": review.unjudged_rules,
+                }
                 step.save(review, events=[NewEvent(EventKind.CHECKED, result)], job={"checks": review.checks})
         review = step.result
         if review.findings and self.project.policy.on_check_failure == "fail":

@@ -9,16 +9,22 @@ from copydesk.jobs.pages.site.generators import DocsSite
 from copydesk.jobs.pages.site.link_resolver import FOLDER_MARK, NUMBER_PREFIX_PATTERN, LinkResolver
 from copydesk.jobs.pages.site.paths import is_within, join_path, split_target, strip_folder
 
+VERSIONED_SIDEBARS_FOLDER_PATTERN = re.compile(r"(?:^|/)(?:[^/]+_)?versioned_sidebars$")
 VERSIONED_SIDEBAR_PATTERN = re.compile(r"version-(.+)-sidebars\.json$")
 
 
 def find_nav_site(resolver: LinkResolver, nav_path: str) -> DocsSite | None:
     """Returns the site that a navigation file belongs to: the one that it configures, or whose folder it is in."""
     for site in resolver.sites:
-        if site.config_path == nav_path:
+        if site.config_path == nav_path or any(part.path == nav_path for part in site.parts):
             return site
-    folder = posixpath.dirname(nav_path).removesuffix("/versioned_sidebars").removesuffix("versioned_sidebars")
+    folder = VERSIONED_SIDEBARS_FOLDER_PATTERN.sub("", posixpath.dirname(nav_path))
     return next((site for site in resolver.sites if site.kind == "docusaurus" and site.folder == folder), None)
+
+
+def find_nav_root(site: DocsSite, nav_path: str) -> str:
+    """Returns the folder of the pages that a navigation file lists."""
+    return next((part.root for part in site.parts if part.path == nav_path and part.root), site.roots[0])
 
 
 def resolve_entry(resolver: LinkResolver, site: DocsSite, nav_path: str, value: str) -> str | None:
@@ -34,7 +40,9 @@ def resolve_entry(resolver: LinkResolver, site: DocsSite, nav_path: str, value: 
 def _resolve_docusaurus_id(resolver: LinkResolver, site: DocsSite, nav_path: str, name: str) -> str | None:
     """Resolves a Docusaurus ID: the path without number prefixes, or with the front matter's `id` as its last name."""
     version = VERSIONED_SIDEBAR_PATTERN.search(nav_path)
-    names = ["docs", version[1]] if version else ["docs"]
+    root = strip_folder(find_nav_root(site, nav_path), site.folder)
+    instance = posixpath.basename(posixpath.dirname(nav_path)).removesuffix("versioned_sidebars").rstrip("_")
+    names = [instance or "docs", version[1]] if version else [root]
     unnumbered = NUMBER_PREFIX_PATTERN.sub(r"\1", name)
     return resolver.find_page(site, name, names) or resolver.find_page(site, unnumbered, names)
 
