@@ -8,7 +8,8 @@ from threading import Lock
 import pygit2
 
 from copydesk.jobs.checks.comparison import compare_snapshots, list_all_unjudged
-from copydesk.jobs.checks.findings import CheckReport, is_ignored
+from copydesk.jobs.checks.findings import CheckReport, Finding, Unjudged, is_ignored, sort_findings
+from copydesk.jobs.checks.names.unknown_names import UNKNOWN_NAME_RULE, find_unknown_names
 from copydesk.jobs.checks.snapshot import CheckScope, Snapshot
 from copydesk.jobs.pages.site.content_cache import clear as clear_content_cache
 from copydesk.jobs.pages.site.repository_index import RepositoryIndex, apply_changes
@@ -23,19 +24,26 @@ def check(
     required_fields: Sequence[str] = (),
     ignored: Sequence[str] = (),
     origin: Tree | None = None,
+    request: str = "",
 ) -> CheckReport:
     """Returns the problems of the workspace, split by whether the change since `origin` introduced them.
 
     `origin` defaults to the workspace's own tree. Only pages below `root` are checked; they may link to any file of the
-    repository."""
+    repository. `request` is what was asked for; the names in it are known.
+    """
     scope = CheckScope(root.strip("/"), tuple(required_fields))
     before = get_snapshot(scope, origin or workspace.tree)
     after = build_edited_snapshot(before, workspace)
     report = compare_snapshots(before, after)
     is_unchanged = before.index.files == after.index.files
     not_judged = list_all_unjudged(after) if is_unchanged else report.not_judged
+    names: list[Finding | Unjudged] = []
+    if UNKNOWN_NAME_RULE not in ignored:
+        names = list(find_unknown_names(before.name_search, before.index, after.index, workspace.read, request))
+    introduced = sort_findings([*report.introduced, *(each for each in names if isinstance(each, Finding))])
+    not_judged = (*not_judged, *(each for each in names if isinstance(each, Unjudged)))
     return CheckReport(
-        tuple(each for each in report.introduced if not is_ignored(each, ignored)),
+        tuple(each for each in introduced if not is_ignored(each, ignored)),
         tuple(each for each in report.old if not is_ignored(each, ignored)),
         tuple(each for each in not_judged if not is_ignored(each, ignored)),
     )

@@ -15,6 +15,7 @@ RULES = {
     "fence": "Code fences are closed.",
     "navigation": "Navigation files are valid and list pages that exist.",
     "orphan": "A complete navigation lists every page.",
+    "unknown-name": "Added flags, settings, variables, endpoints and packages occur in the repository or the request.",
 }
 
 

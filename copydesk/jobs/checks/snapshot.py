@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from copydesk.jobs.checks.findings import Finding, Unjudged
+from copydesk.jobs.checks.names.unknown_names import NameSearch
 from copydesk.jobs.checks.rules.front_matter import find_missing_fields, find_wrong_types
 from copydesk.jobs.checks.rules.links import NO_FINDINGS, PageFindings, find_broken_references
 from copydesk.jobs.checks.rules.navigation import NavigationReport, check_navigation
@@ -50,6 +51,10 @@ class Snapshot:
             and previous.index.ignored_pattern == self.index.ignored_pattern
             and self.index.changed.isdisjoint(self.index.nav_files.keys() | previous.index.nav_files.keys())
         )
+
+    @cached_property
+    def name_search(self) -> NameSearch:
+        return NameSearch(self.index.tree)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:

@@ -29,21 +29,51 @@ class NameKind(StrEnum):
 class ClaimedName(NamedTuple):
     kind: NameKind
     name: str
+    path: str
     line: int
 
+    @property
+    def display_name(self) -> str:
+        return display_name(self.kind, self.name)
 
-FLAG_PATTERN = re.compile(r"(?<![\w./-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w-])")
-VARIABLE_PATTERN = re.compile(r"(?<![\w.{<%-])([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?![\w>}%-])")
-ENDPOINT_PATTERN = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE|HEAD) (/[A-Za-z0-9_{}<>:./-]{2,200})")
+
+def display_name(kind: NameKind, name: str) -> str:
+    return f"--{name}" if kind is NameKind.FLAG else name
+
+
+FLAG_PATTERN = re.compile(r"(?<![\w./-])--(?P<name>[a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w-])")
+VARIABLE_PATTERN = re.compile(r"(?<![\w.{<%-])(?P<name>[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?![\w>}%-])")
+ENDPOINT_PATTERN = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE|HEAD) (?P<name>/[A-Za-z0-9_{}<>:./-]{2,200})")
 SETTING_PATTERN = re.compile(
     r"(?<![\w$@#%./:\\-])"
-    r"([a-z][a-z0-9]*(?:_[a-z0-9]+)+|[a-z][a-z0-9]*(?:[A-Z][a-z0-9]+)+|[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+)"
+    r"(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[a-z][a-z0-9]*(?:[A-Z][a-z0-9]+)+|[a-z][\w-]*(?:\.[A-Za-z][\w-]*)+)"
     r"(?![\w@/\\-]|\.\w|\()"
 )
 PACKAGE_PATTERN = re.compile(
-    r"\b(?:pip3? install|uv add|uv pip install|poetry add|npm (?:install|i)|pnpm add|yarn add|cargo (?:add|install)|gem install"
-    r"|go get) ((?:-{1,2}[\w-]+ )*)([@A-Za-z][\w@/.-]*)"
+    r"\b(?:pip3? install|uv add|uv pip install|poetry add|npm (?:install|i)|pnpm add|yarn add|cargo (?:add|install)"
+    r"|gem install|go get) (?:-{1,2}[\w-]+ )*(?P<name>[@A-Za-z][\w@/.-]*)"
 )
+COMMAND_START_PATTERN = re.compile(r"[|;&(]")
+PROMPT_PATTERN = re.compile(r"[$%>#]|sudo|\w+=.*")
+"""Words before the program of a command."""
+OTHER_PROGRAM_PATTERN = re.compile(
+    r"apk|apt|apt-get|awk|aws|az|bash|brew|bun|bundle|cargo|chmod|choco|cmake|conda|cp|curl|deno"
+    r"|dnf|docker|docker-compose|dotnet|echo|find|gcloud|gem|gh|git|go|gradle|grep|gunicorn|hatch"
+    r"|helm|java|jq|kubectl|ls|make|mkdir|mvn|mypy|nginx|node|npm|npx|openssl|pacman|pip|pip3"
+    r"|pipenv|pipx|pnpm|podman|poetry|powershell|psql|pytest|python|python3|rm|rsync|ruff|rustup"
+    r"|scoop|scp|sed|sh|snap|ssh|systemctl|tar|terraform|tox|unzip|uvicorn|wget|winget|xargs|yarn"
+    r"|yum|zsh"
+)
+"""Programs whose flags are their own."""
+PATTERNS = {
+    NameKind.FLAG: FLAG_PATTERN,
+    NameKind.VARIABLE: VARIABLE_PATTERN,
+    NameKind.ENDPOINT: ENDPOINT_PATTERN,
+    NameKind.SETTING: SETTING_PATTERN,
+    NameKind.PACKAGE: PACKAGE_PATTERN,
+}
+BLOCK_KINDS = (NameKind.FLAG, NameKind.VARIABLE, NameKind.ENDPOINT, NameKind.PACKAGE)
+"""The kinds that count in blocks. Other names there may be the example's own."""
 FILE_NAME_PATTERN = re.compile(
     r"\.(?:bat|c|cfg|cjs|cmd|conf|cpp|cs|css|csv|dll|env|exe|fish|gif|git|go|gz|h|html?|ini|ipynb|java|jpe?g|js|json[5c]?"
     r"|jsx|key|kt|lock|log|map|mdx?|mjs|pdf|pem|php|png|proto|ps1|pub|py|pyi|rb|rs|rst|sh|sql|sqlite|svelte|svg|swift"
@@ -69,21 +99,26 @@ def collect_names(path: str, body: str, added_lines: Set[int]) -> Iterator[Claim
             code = RST_LABEL_PATTERN.sub(" ", code)
         code = code.replace("`", " ")
         if code.strip():
-            yield from _collect_from_code(code, line.number, is_block=line.number in block_lines)
+            kinds = BLOCK_KINDS if line.number in block_lines else NameKind
+            yield from (ClaimedName(kind, name, path, line.number) for kind in kinds for name in find_names(kind, code))
 
 
-def _collect_from_code(code: str, line: int, *, is_block: bool) -> Iterator[ClaimedName]:
-    found = [
-        *((NameKind.FLAG, match[1]) for match in FLAG_PATTERN.finditer(code)),
-        *((NameKind.VARIABLE, match[1]) for match in VARIABLE_PATTERN.finditer(code)),
-        *((NameKind.ENDPOINT, match[1]) for match in ENDPOINT_PATTERN.finditer(code)),
-        *((NameKind.PACKAGE, match[2]) for match in PACKAGE_PATTERN.finditer(code)),
-    ]
-    if not is_block:
-        found += [(NameKind.SETTING, match[1]) for match in SETTING_PATTERN.finditer(code)]
-    for kind, name in found:
-        if len(name) <= MAX_NAME_CHARS and _is_name(kind, name):
-            yield ClaimedName(kind, name, line)
+def find_names(kind: NameKind, text: str) -> Iterator[str]:
+    """Yields the names of one kind in a text, without placeholders and file names."""
+    for match in PATTERNS[kind].finditer(text):
+        name = match["name"]
+        if len(name) > MAX_NAME_CHARS or not _is_name(kind, name):
+            continue
+        if kind is not NameKind.FLAG or not _belongs_to_other_program(text, match.start()):
+            yield name
+
+
+def _belongs_to_other_program(text: str, position: int) -> bool:
+    """Returns whether the command up to this position runs a program whose flags are not the product's."""
+    line_start = max(text.rfind("\n", 0, position) + 1, position - MAX_LINE_CHARS)
+    words = COMMAND_START_PATTERN.split(text[line_start:position])[-1].split()
+    program = next((word for word in words if not PROMPT_PATTERN.fullmatch(word)), "")
+    return OTHER_PROGRAM_PATTERN.fullmatch(program.rpartition("/")[2]) is not None
 
 
 def _is_name(kind: NameKind, name: str) -> bool:

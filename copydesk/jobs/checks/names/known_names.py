@@ -1,22 +1,23 @@
 """Searches the files of a repository for names, in any of their usual spellings."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from copydesk.jobs.checks.names.claimed_names import NameKind
 from copydesk.jobs.pages.page_types import is_page
 
-ReadFile = Callable[[str], bytes]
-
-MAX_FILE_BYTES = 1 << 20
-"""Larger files are data."""
-BINARY_PROBE_BYTES = 8000
+MAX_SEARCH_WORK = 3 << 30
+"""Bytes times names: about five seconds."""
 SEPARATORS = b"_-."
 LOWERCASE = bytes(range(256)).lower()
 WORD_PATTERN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 VARIABLE_SEGMENT_PATTERN = re.compile(r"[{<:].*|\d+|[0-9a-f-]{8,}|v\d+")
 WORD_START, WORD_END = rb"(?:(?<![A-Za-z0-9])|(?<=[a-z0-9])(?=[A-Z]))", rb"(?:(?![A-Za-z0-9])|(?=[A-Z]))"
+
+
+class SearchTooLong(Exception):
+    """The search was stopped, because the repository is large and many names are unknown."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,20 @@ class WantedName:
         return not self._missing_parts
 
 
-def find_unknown(wanted: Iterable[WantedName], files: Iterable[str], read: ReadFile) -> list[WantedName]:
-    """Returns the names that occur in none of the files. Stops reading when all are known."""
+def find_unknown(wanted: Iterable[WantedName], files: Iterable[tuple[str, bytes]]) -> list[WantedName]:
+    """Returns the names that occur in none of the files. Stops reading when all are known.
+
+    Raises SearchTooLong if too many names are left for so many bytes.
+    """
     unknown = [name for name in wanted if not name.is_known]
-    for path in files:
+    work = 0
+    for path, content in files if unknown else ():
+        work += len(content) * len(unknown)
+        if work > MAX_SEARCH_WORK:
+            raise SearchTooLong
+        unknown = search_text(unknown, content, is_source=not is_page(path))
         if not unknown:
             break
-        content = read(path)
-        if len(content) <= MAX_FILE_BYTES and b"\0" not in content[:BINARY_PROBE_BYTES]:
-            unknown = search_text(unknown, content, is_source=not is_page(path))
     return unknown
 
 
@@ -79,7 +85,7 @@ def _list_parts(kind: NameKind, name: str) -> Iterable[list[Spelling]]:
     if kind is NameKind.FLAG:
         yield [_build_exact(f"--{name}"), _build_flexible(name, only_in_sources=True)]
     elif kind is NameKind.VARIABLE:
-        first, _, rest = name.partition("_")
+        rest = name.partition("_")[2]  # a prefix such as COPYDESK_ may be added by the program
         spellings = [_build_exact(name), _build_flexible(name, only_in_sources=True)]
         yield [*spellings, _build_flexible(rest, only_in_sources=True)] if "_" in rest else spellings
     elif kind is NameKind.ENDPOINT:
