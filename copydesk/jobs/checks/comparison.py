@@ -30,7 +30,7 @@ def compare_snapshots(before: Snapshot, after: Snapshot) -> CheckReport:
     for finding in sort_findings(after.plain_findings):
         (old if comparison.take_plain(finding) else introduced).append(finding)
     unjudged: list[Unjudged] = []
-    for page, broken in _list_broken(after):
+    for page, broken in after.list_broken():
         problem = broken.problem
         finding = Finding(problem.rule, page, broken.line, problem.message)
         if comparison.take_broken(page, broken):
@@ -48,7 +48,7 @@ def list_all_unjudged(snapshot: Snapshot) -> tuple[Unjudged, ...]:
     """Returns everything in a repository's state that the checks cannot judge."""
     references = (
         Unjudged(broken.problem.rule, page, broken.line, broken.target, broken.problem.doubt)
-        for page, broken in _list_broken(snapshot)
+        for page, broken in snapshot.list_broken()
         if broken.problem.doubt
     )
     pages = (each for judged in snapshot.findings_by_page.values() for each in judged.unjudged)
@@ -79,6 +79,9 @@ class _Comparison:
 
     def resolved_before(self, page: str, broken: BrokenReference) -> bool:
         """Returns whether the same reference was on the page before; then it resolved, since it was not broken."""
+        nav_file = self._before.index.nav_files.get(page)
+        if nav_file is not None and any(entry.value == broken.target for entry in nav_file.links):
+            return True
         facts = self._before.index.pages.get(self._old_path(page))
         return facts is not None and any(target == broken.target for _, _, target in facts.references)
 
@@ -97,7 +100,7 @@ class _BrokenBefore:
         self._deleted = frozenset(deleted)
         self._counts: Counter[Key] = Counter()
         self._identities: dict[Key, list[Key]] = {}
-        for page, broken in _list_broken(before):
+        for page, broken in before.list_broken():
             key = (page, "", broken.problem.identity)
             self._counts[key] += 1
             self._identities.setdefault((page, "text", broken.target), []).append(key)
@@ -121,12 +124,6 @@ def _take(counts: Counter, key: tuple) -> bool:  # type: ignore[type-arg]
         return False
     counts[key] -= 1
     return True
-
-
-def _list_broken(snapshot: Snapshot) -> Iterator[tuple[str, BrokenReference]]:
-    for page, judged in snapshot.findings_by_page.items():
-        for broken in judged.broken:
-            yield page, broken
 
 
 def _list_unjudged_files(before: Snapshot, after: Snapshot) -> Iterator[Unjudged]:

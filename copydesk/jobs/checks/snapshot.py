@@ -6,7 +6,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from copydesk.jobs.checks.findings import Finding, Unjudged
+from copydesk.jobs.checks.findings import BrokenReference, Finding, Unjudged
 from copydesk.jobs.checks.names.unknown_names import NameSearch
 from copydesk.jobs.checks.rules.front_matter import find_missing_fields, find_wrong_types
 from copydesk.jobs.checks.rules.links import NO_FINDINGS, PageFindings, find_broken_references
@@ -73,10 +73,16 @@ class Snapshot:
     def _reference_findings(self) -> tuple[Finding, ...]:
         return tuple(
             Finding(broken.problem.rule, page, broken.line, broken.problem.message)
-            for page, judged in self.findings_by_page.items()
-            for broken in judged.broken
+            for page, broken in self.list_broken()
             if broken.problem.is_sure
         )
+
+    def list_broken(self) -> Iterator[tuple[str, BrokenReference]]:
+        """Yields the references of pages, headers, footers and menus that did not resolve, with their files."""
+        for page, judged in self.findings_by_page.items():
+            for broken in judged.broken:
+                yield page, broken
+        yield from self.navigation.broken
 
     @cached_property
     def navigation(self) -> NavigationReport:

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from copydesk.jobs.pages.lines import apply_edits
 from copydesk.jobs.pages.page_types import INDEX_NAMES, is_page, stem
@@ -15,7 +15,7 @@ from copydesk.jobs.pages.site.link_rewriter import (
     rewrite_reference,
     shift_target,
 )
-from copydesk.jobs.pages.site.nav_entries import find_entry_file, rename_entry
+from copydesk.jobs.pages.site.nav_entries import find_entry_file, rename_entry, rename_link
 from copydesk.jobs.pages.site.nav_files import NavFile, is_nav_file, parse_nav_file
 from copydesk.jobs.pages.site.paths import PathChange
 from copydesk.jobs.pages.site.repository_index import index_workspace
@@ -31,7 +31,16 @@ SHIFTED_KINDS = ("link", "image", "figure", "include", "literalinclude", "downlo
 """Kinds of references whose relative targets start from the page's folder."""
 
 
-def move_page(workspace: Workspace, old: str, new: str) -> list[str]:
+class UpdatedFiles(list[str]):
+    """The files that were changed because a page moved, sorted."""
+
+    def __init__(self, paths: Iterable[str], protected: Iterable[str]) -> None:
+        super().__init__(paths)
+        self.protected = list(protected)
+        """Files that refer to the page too, and that no job may change."""
+
+
+def move_page(workspace: Workspace, old: str, new: str) -> UpdatedFiles:
     """Moves `old` to `new` and returns the other files that were changed, sorted.
 
     Atomic: computes every new text before the first write, and makes the only write that can be refused first. Code is
@@ -42,16 +51,19 @@ def move_page(workspace: Workspace, old: str, new: str) -> list[str]:
     move = _Move(index.resolver, index.nav_files, old, new)
     moved_data = move.update_own_references(workspace.read(old))
     changed_files = {}
+    protected = []
     for path in workspace.paths():
         if path != old and workspace.is_documentation(path):
             data = _read_if_mentioned(workspace, path, old, path in index.nav_files)
             new_data = None if data is None else move.update_mentions(path, data)
-            if new_data is not None and workspace.may_change(path):
+            if new_data is not None and not workspace.may_change(path):
+                protected.append(path)
+            elif new_data is not None:
                 changed_files[path] = new_data
     _move_file(workspace, old, new, moved_data)
     for path, data in changed_files.items():
         workspace.write(path, data)
-    return list(changed_files)
+    return UpdatedFiles(changed_files, protected)
 
 
 def _move_file(workspace: Workspace, old: str, new: str, data: bytes) -> None:
@@ -131,6 +143,10 @@ class _Move:
         edits: Edits = []
         nav_file = self.nav_files.get(path) or parse_nav_file(path, text.body)
         for entry in nav_file.entries:
+            if entry.is_link and entry.span is not None:
+                link = rename_link(self.before, self.after, path, entry.value, self.change)
+                edits += [(*entry.span, _encode_for_file(text, link))] if link != entry.value else []
+                continue
             if entry.span is None or find_entry_file(self.before, path, entry.full_value) != self.old:
                 continue
             value = rename_entry(self.before, self.after, path, entry.full_value, self.old, self.new)

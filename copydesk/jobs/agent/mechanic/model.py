@@ -148,6 +148,7 @@ def _build_summary(replies: list[Reply], results: dict[str, ToolResult], texts: 
             )
         if refused:
             parts.append("\n".join(["Refused:", *refused]))
+        parts += [f"A person{note}" for _, result in pairs if (note := result.text.partition(" A person")[2])]
     return "\n\n".join([*parts, *texts])
 
 

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from copydesk.jobs.agent.mechanic.instructions import Replace
 from copydesk.jobs.agent.mechanic.phrase_matcher import PhraseMatcher
 from copydesk.jobs.agent.mechanic.plan import MAX_FILES, EditPlan, Edits, find_pages, pluralize, select_lines
+from copydesk.jobs.pages.directives import find_directive_spans, find_underline_edits
 from copydesk.jobs.pages.lines import Span, apply_edits, mask_spans
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page
 from copydesk.jobs.pages.parsing import front_matter
@@ -34,7 +35,7 @@ READABLE_ATTRIBUTE_PATTERN = re.compile(
     r"\s(?:title|alt|label|description|caption|summary|placeholder|aria-label)\s*=\s*(\"[^\"]*\"|'[^']*')"
 )
 MDX_CODE_PATTERN = re.compile(r"\{[^{}\n]*\}|^(?:import|export)\s.*$", re.M)
-DIRECTIVE_PATTERN = re.compile(r"^[ \t]*(?:\.\. [\w:-]+::|:[\w-]+:|!!!\s*\w+|\?\?\?\+?\s*\w+|:::\s*\w+)", re.M)
+DOTTED_NAME_PATTERN = re.compile(r"(?<![\w.])[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++")
 FIELD_KEY_PATTERN = re.compile(r"^[ \t-]*(?P<key>[A-Za-z_][\w-]*)[ \t]*:(?=\s)", re.M)
 # Fields that programs read. People read all other fields.
 MACHINE_FIELD_PATTERN = re.compile(
@@ -59,8 +60,9 @@ def plan_replacement(workspace: Workspace, instruction: Replace) -> EditPlan:
             plan.note_limit_reached()
             break
         if edits:
-            edits_by_path[path] = data, edits
             count += len(edits)
+            underlines = find_underline_edits(body, edits) if extension(path) == ".rst" else []
+            edits_by_path[path] = data, edits + underlines
     _update_anchor_links(workspace, edits_by_path, plan)
     for path, (data, edits) in edits_by_path.items():
         plan.add_edits(path, data, edits)
@@ -74,7 +76,10 @@ def plan_replacement(workspace: Workspace, instruction: Replace) -> EditPlan:
 
 def _find_edits(path: str, body: str, matcher: PhraseMatcher, include_code: bool, plan: EditPlan) -> Edits:
     prose_text = mask_non_prose(path, body)
-    visible = mask_spans(body if include_code else prose_text, _protected_spans(path, body, prose_text))
+    protected = _protected_spans(path, body, prose_text)
+    if "." not in matcher.old:
+        protected += [match.span() for match in DOTTED_NAME_PATTERN.finditer(prose_text)]
+    visible = mask_spans(body if include_code else prose_text, protected)
     matter = front_matter.parse_front_matter(body)
     if matter:
         visible = mask_spans(body[: matter.body_start], [(0, matter.body_start)]) + visible[matter.body_start :]
@@ -89,7 +94,7 @@ def _find_edits(path: str, body: str, matcher: PhraseMatcher, include_code: bool
 def _protected_spans(path: str, body: str, prose_text: str) -> list[Span]:
     """Returns the spans that must not change: link targets, addresses, file names, tags, directives and MDX code."""
     spans = [(reference.start, reference.end) for reference in find_references(path, body)]
-    spans += [match.span() for match in DIRECTIVE_PATTERN.finditer(prose_text)]
+    spans += find_directive_spans(path, prose_text)
     spans += _find_addresses(prose_text)
     if extension(path) == ".mdx":
         spans += [match.span() for match in MDX_CODE_PATTERN.finditer(prose_text)]

@@ -4,7 +4,8 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from copydesk.jobs.checks.findings import Finding, Unjudged
+from copydesk.jobs.checks.findings import BrokenReference, Finding, ReferenceProblem, Unjudged
+from copydesk.jobs.checks.rules.link_doubts import find_link_doubt
 from copydesk.jobs.pages.page_types import INDEX_NAMES, PARTIAL_FOLDERS, is_site_page, stem
 from copydesk.jobs.pages.site.generators import DocsSite
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
@@ -14,6 +15,7 @@ from copydesk.jobs.pages.site.nav_entries import (
     find_nav_root,
     find_nav_site,
     resolve_entry,
+    resolve_link,
 )
 from copydesk.jobs.pages.site.nav_files import NavFile
 from copydesk.jobs.pages.site.paths import is_within, join_path, split_target, strip_folder
@@ -35,6 +37,8 @@ SUMMARY_FILES = ("SUMMARY.md", "summary.md")
 class NavigationReport(NamedTuple):
     findings: tuple[Finding, ...]
     unjudged: tuple[Unjudged, ...]
+    broken: tuple[tuple[str, BrokenReference], ...]
+    """Links of headers, footers and menus that did not resolve, with the paths of their files."""
     sites: Mapping[str, DocsSite]
     """The sites by the paths of their navigation files."""
 
@@ -42,12 +46,16 @@ class NavigationReport(NamedTuple):
 def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -> NavigationReport:
     sites: dict[str, DocsSite] = {}
     results: list[Finding | Unjudged] = []
+    broken: list[tuple[str, BrokenReference]] = []
     menus: dict[tuple[DocsSite, str], dict[str, NavFile]] = {}
     for path, nav_file in nav_files.items():
         results += [Finding(problem.rule, path, problem.line, problem.message) for problem in nav_file.problems]
         site = find_nav_site(resolver, path)
-        if site is not None:
-            sites[path] = site
+        if site is None:
+            continue
+        sites[path] = site
+        broken += ((path, each) for each in _find_broken_links(resolver, site, nav_file))
+        if nav_file.has_menu:
             menus.setdefault((site, find_nav_root(site, path)), {})[path] = nav_file
     for (site, root), files in menus.items():
         results += _check_menu(resolver, site, root, files)
@@ -60,8 +68,20 @@ def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -
     return NavigationReport(
         tuple(each for each in results if isinstance(each, Finding)),
         tuple(each for each in results if isinstance(each, Unjudged)),
+        tuple(broken),
         sites,
     )
+
+
+def _find_broken_links(resolver: LinkResolver, site: DocsSite, nav_file: NavFile) -> Iterator[BrokenReference]:
+    page = resolver.find_any_page(site)
+    for entry in nav_file.links:
+        if page is None or resolve_link(resolver, site, entry.value) is not None:
+            continue
+        path = split_target(entry.value)[0]
+        message = f"The link to `{entry.value}` is broken: the target does not exist."
+        problem = ReferenceProblem("link", message, entry.value, find_link_doubt(resolver, page, path))
+        yield BrokenReference(entry.line, entry.value, problem)
 
 
 def _check_menu(

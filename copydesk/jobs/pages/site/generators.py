@@ -3,7 +3,6 @@
 import json
 import posixpath
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -268,15 +267,14 @@ def _parse_mdbook(path: str, text: str) -> DocsSite:
     )
 
 
-def _read_mdbook_redirects(text: str) -> list[str]:
-    data: object = None
-    try:
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return []
-    for key in ("output", "html", "redirect"):
-        data = data.get(key) if isinstance(data, dict) else None
-    return list(data) if isinstance(data, dict) else []
+def _read_mdbook_redirects(text: str) -> Iterator[str]:
+    """Yields the redirected addresses. Reads lines, because parsing all of TOML takes long on crafted text."""
+    in_redirects = False
+    for line in text.splitlines():
+        if line.lstrip().startswith("["):
+            in_redirects = line.strip().replace(" ", "") == "[output.html.redirect]"
+        elif in_redirects and (source := re.match(r"\s*[\"']([^\"']+)[\"']\s*=", line)):
+            yield source[1]
 
 
 def _parse_gitbook(path: str, text: str) -> DocsSite:

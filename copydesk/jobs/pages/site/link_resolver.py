@@ -154,6 +154,10 @@ class LinkResolver:
             return []
         return list_addresses(site.kind, strip_folder(page, site.find_root(page) or ""), facts)
 
+    def find_any_page(self, site: DocsSite) -> str | None:
+        """Returns one page of a site, from which its absolute addresses can be resolved; None if it has no page."""
+        return next((page for page, each in self.site_by_page.items() if each is site), None)
+
     def get_anchors(self, page: str) -> PageAnchors:
         if page not in self._anchors_by_page:
             self._anchors_by_page[page] = PageAnchors(self._find_generator(page), self.pages[page])
@@ -252,9 +256,10 @@ class LinkResolver:
         root = site.find_root(page) or ""
         path_in_root = strip_folder(page, root)
         own_addresses = list_addresses(site.kind, path_in_root, self.pages[page]) if page in self.pages else []
-        for base in dict.fromkeys(
-            (posixpath.dirname(path_in_root), *own_addresses, *map(posixpath.dirname, own_addresses))
-        ):
+        parents = [posixpath.dirname(address) for address in own_addresses]
+        if site.kind in ("mintlify", "vitepress") and strip_extension(path_in_root).rpartition("/")[2] in INDEX_NAMES:
+            parents = []  # a relative link starts from the folder of the file, which is the page's address
+        for base in dict.fromkeys((posixpath.dirname(path_in_root), *own_addresses, *parents)):
             candidate = join_path(base, path)
             if candidate is None:
                 continue

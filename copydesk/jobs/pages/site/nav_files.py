@@ -26,6 +26,7 @@ MAX_NESTING_DEPTH = 200
 # A string in a list may name a page, except in these lists; any other string must be the value of one of PAGE_KEYS.
 NON_PAGE_LIST_KEYS = {"tags", "keywords", "versions", "languages", "fonts", "colors", "contexts", "options", "examples"}
 PAGE_KEYS = {"id", "page", "href", "root", "link", "path", "to", "destination", "file"}
+LINK_KEYS = ("to", "href", "link")
 NON_PAGE_VALUE_PATTERN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|#|\s*$")
 API_OPERATION_PATTERN = re.compile(r"(?:\S+\s+)?(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS|TRACE|WEBHOOK|webhook)\s")
 # Syntax that makes a script more than a literal, so that its strings may have any meaning.
@@ -33,6 +34,8 @@ COMPUTED_SCRIPT_PATTERN = re.compile(
     r"\.\.\.|\brequire\s*\(|=>|\bfunction\b|`|\bimport\s*\(|\.map\(|\.concat\(|\?\s*\[|\bprocess\."
 )
 SIDEBAR_CONSTANT_PATTERN = re.compile(r"\bconst\s+\w*[sS]idebar\w*\s*(?::[^=\n]{1,200})?=(?!=|>)(?=\s*[\[{])")
+SCRIPT_PAGE_PATTERN = re.compile(r"(?:^|/)src/pages/(?:[^/]+/)*[^/_][^/]*\.[jt]sx?$")
+SCRIPT_LINK_PATTERN = re.compile(r"\b(?:to|href)=\{?[\"'](/(?!/)[^\"'\s{}$]*)[\"']")
 COMPUTED_MENU_PATTERN = re.compile(r"\b(?:sidebar|items)[\"']?\s*:\s*(?:[\w.]+\(|await\b|\.\.\.)")
 NAV_PLUGIN_PATTERN = re.compile(
     r"awesome|literate-nav|section-index|\bblog\b|not_in_nav|exclude_docs|^INHERIT:|techdocs", re.M
@@ -50,6 +53,8 @@ class NavEntry(NamedTuple):
     """True if the entry is in a menu; False if it is a redirect or another string that may name a page."""
     base: str = ""
     """What VitePress puts before the value."""
+    is_link: bool = False
+    """True if the value is an address, such as a link of the site's header or footer."""
 
     @property
     def full_value(self) -> str:
@@ -63,6 +68,8 @@ class NavFile:
     is_complete: bool = False
     """True if every page is listed explicitly: no pattern, plugin or other file adds pages."""
     problems: tuple[PageProblem, ...] = ()
+    has_menu: bool = True
+    """False if the file has only links."""
     navigation_doubt: str = ""
     """Why the entries of the menu are not all known; empty if they are."""
     orphan_doubt: str = ""
@@ -71,6 +78,10 @@ class NavFile:
     @property
     def listed(self) -> tuple[NavEntry, ...]:
         return tuple(entry for entry in self.entries if entry.is_listed)
+
+    @property
+    def links(self) -> tuple[NavEntry, ...]:
+        return tuple(entry for entry in self.entries if entry.is_link)
 
 
 UNREADABLE_NAV_FILE = NavFile()
@@ -114,6 +125,10 @@ def find_nav_parser(path: str) -> Callable[[str], NavFile] | None:
         return _parse_toc
     if "sidebars." in name and re.fullmatch(r"sidebars\.(?:[cm]?[jt]s|json)|version-.+-sidebars\.json", name):
         return partial(_parse_sidebars, name.endswith(".json"))
+    if name.startswith("docusaurus.config."):
+        return _parse_docusaurus_config
+    if "src/pages/" in path and SCRIPT_PAGE_PATTERN.search(path) and ".test." not in name:
+        return _parse_script_links
     return _parse_vitepress if ".vitepress/" in path and VITEPRESS_CONFIG_PATTERN.search(path) else None
 
 
@@ -135,6 +150,11 @@ class NavString(NamedTuple):
         return self.keys[-1] if self.keys else ""
 
     @property
+    def is_site_link(self) -> bool:
+        """Returns whether a menu of Docusaurus or VitePress links to this address."""
+        return self.bracket == "{" and self.key in LINK_KEYS and self.value[:1] == "/" and self.value[:2] != "//"
+
+    @property
     def may_name_page(self) -> bool:
         is_page_key = self.key not in NON_PAGE_LIST_KEYS if self.bracket == "[" else self.key in PAGE_KEYS
         return is_page_key and NON_PAGE_VALUE_PATTERN.match(self.value) is None
@@ -143,7 +163,9 @@ class NavString(NamedTuple):
 def _build_entries(strings: Iterable[NavString], is_listed: Callable[[NavString], bool]) -> tuple[NavEntry, ...]:
     judged = ((each, is_listed(each)) for each in strings)
     return tuple(
-        NavEntry(each.value, each.line, each.span, listed, each.base if listed else "")
+        NavEntry(
+            each.value, each.line, each.span, listed, each.base if listed else "", not listed and each.is_site_link
+        )
         for each, listed in judged
         if listed or each.may_name_page
     )
@@ -160,7 +182,8 @@ def _parse_mintlify(text: str, keys: tuple[str, ...] = ()) -> NavFile:
         return is_readable and names_page and is_page
 
     strings = (each._replace(keys=(*keys, *each.keys)) for each in find_strings(text) if each.key != "$ref")
-    return NavFile(_build_entries(strings, is_listed), is_readable, problems)
+    entries = tuple(entry._replace(is_link=False) for entry in _build_entries(strings, is_listed))
+    return NavFile(entries, is_readable, problems)
 
 
 def _load_json(text: str) -> tuple[Any, tuple[PageProblem, ...]]:
@@ -192,7 +215,24 @@ def _parse_sidebars(is_json: bool, text: str) -> NavFile:
 
     doubt = "" if is_readable or problems else COMPUTED_DOUBT
     entries = _build_entries(find_strings(text), is_listed)
-    return NavFile(entries, is_readable and "autogenerated" not in text, problems, doubt, doubt)
+    is_complete = is_readable and "autogenerated" not in text
+    return NavFile(entries, is_complete, problems, navigation_doubt=doubt, orphan_doubt=doubt)
+
+
+def _parse_docusaurus_config(text: str) -> NavFile:
+    """Parses the links of the header and the footer of a Docusaurus site."""
+    entries = _build_entries(find_strings(mask_comments(text)), lambda string: False)
+    return NavFile(tuple(entry for entry in entries if entry.is_link), has_menu=False)
+
+
+def _parse_script_links(text: str) -> NavFile:
+    """Parses the links of a page that is written as a React component."""
+    text = mask_comments(text)
+    entries = (
+        NavEntry(match[1], text.count("\n", 0, match.start()) + 1, match.span(1), is_listed=False, is_link=True)
+        for match in SCRIPT_LINK_PATTERN.finditer(text)
+    )
+    return NavFile(tuple(entries), has_menu=False)
 
 
 def _parse_vitepress(text: str) -> NavFile:
