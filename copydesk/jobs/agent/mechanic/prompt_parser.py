@@ -93,7 +93,8 @@ LACKS_CLAUSE = (
 LACKING_PATTERN = re.compile(
     rf"(?:\s+{LACKS_CLAUSE}|(?:(?<=page)|(?<=pages)|(?<=file)|(?<=files)|(?<=docs))\s+(?:without|lacking|missing|with\s+no))"
     r"\s*(?:one|it|them|any|none|a\s+\w+|an\s+\w+|titles?|descriptions?)?(?:\s+yet)?$"
-    r"|\s+(?:where|if|when)\s+(?:(?:it|one|they)(?:\s+is|['’]s|\s+are)\s+)?(?:missing|absent|lacking|needed)$"
+    r"|\s+(?:where(?:ver)?|if|when)\s+(?:(?:it|one|they)(?:\s+is|['’]s|\s+are)\s+)?(?:missing|absent|lacking|needed)"
+    r"(?:$|(?=\s+(?:to|in|on|of|for)\b))"
     r"|\s+that\s+have\s+none$",
     re.I,
 )

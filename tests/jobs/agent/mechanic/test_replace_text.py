@@ -73,3 +73,22 @@ def test_underline_of_a_wide_title_is_as_wide(workspace: Make) -> None:
     space = workspace({"a.rst": b"Guide\n=====\n"})
     run_mechanic(space, "replace “Guide” with “指南说明书”")
     assert space.read("a.rst").decode() == "指南说明书\n==========\n"
+
+
+def test_words_that_only_contain_the_phrase_are_named(workspace: Make) -> None:
+    space = workspace({"a.md": b"One colour.\n\nColours, colours and colourful. `colours` in code. [x](colours.md)\n"})
+    summary = run_mechanic(space, "replace colour with color").summary
+    assert space.read("a.md").startswith(b"One color.\n\nColours, colours")
+    assert "only the whole “colour” was asked for: Colours (1), colours (1), colourful (1)." in summary
+
+
+def test_other_case_is_named_when_the_new_text_has_a_fixed_case(workspace: Make) -> None:
+    space = workspace({"a.md": b"The api and the API.\n"})
+    summary = run_mechanic(space, "replace api with REST API").summary
+    assert space.read("a.md") == b"The REST API and the API.\n"
+    assert "only the whole “api” was asked for: API (1)." in summary
+
+
+def test_replacement_without_near_matches_says_nothing_of_them(workspace: Make) -> None:
+    space = workspace({"a.md": b"One colour.\n"})
+    assert "only the whole" not in run_mechanic(space, "replace colour with color").summary
