@@ -11,7 +11,7 @@ PLACEHOLDER = "\ue000{}\ue001"
 PLACEHOLDER_PATTERN = "\ue000\\d+\ue001"
 VERB = (
     r"(?:replac|chang|renam|mov|substitut|swap|us|fix|repair|correct|add|insert|remov|delet|strip|trim|clean|convert|turn"
-    r"|fill|giv|ensur|mak|normali[sz]|tidy|updat|find|get)(?:e|es)?"
+    r"|fill|giv|ensur|mak|normali[sz]|tidy|updat|find|get|set)(?:e|es)?"
 )
 POLITE_OPENING_PATTERN = re.compile(
     r"(?:(?:hi|hey|hello)(?: there)?[,!]?\s+|please,?\s+|kindly\s+|just\s+|now,?\s+"
