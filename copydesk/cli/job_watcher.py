@@ -44,6 +44,8 @@ def format_event(event: Event) -> str:
             text = data["text"]
         case "tool":
             text = f"{'✓' if data['ok'] else '✗'} {data['tool']}: {data['result']}"
+        case "checked" if data["passed"] and data.get("notJudged"):
+            text = f"✓ no problems found; not judged: {', '.join(data['notJudged'])}"
         case "checked" if data["passed"]:
             text = "✓ checks passed"
         case "checked":

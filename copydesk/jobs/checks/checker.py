@@ -7,7 +7,9 @@ from threading import Lock
 
 import pygit2
 
-from copydesk.jobs.checks.findings import CheckReport, Finding, is_ignored, sort_findings, split_introduced
+from copydesk.jobs.checks.comparison import compare_snapshots, list_all_unjudged
+from copydesk.jobs.checks.findings import CheckReport, Finding, Unjudged, is_ignored, sort_findings
+from copydesk.jobs.checks.names.unknown_names import UNKNOWN_NAME_RULE, find_unknown_names
 from copydesk.jobs.checks.snapshot import CheckScope, Snapshot
 from copydesk.jobs.pages.site.content_cache import clear as clear_content_cache
 from copydesk.jobs.pages.site.repository_index import RepositoryIndex, apply_changes
@@ -22,20 +24,28 @@ def check(
     required_fields: Sequence[str] = (),
     ignored: Sequence[str] = (),
     origin: Tree | None = None,
+    request: str = "",
 ) -> CheckReport:
     """Returns the problems of the workspace, split by whether the change since `origin` introduced them.
 
     `origin` defaults to the workspace's own tree. Only pages below `root` are checked; they may link to any file of the
-    repository."""
+    repository. `request` is what was asked for; the names in it are known.
+    """
     scope = CheckScope(root.strip("/"), tuple(required_fields))
     before = get_snapshot(scope, origin or workspace.tree)
     after = build_edited_snapshot(before, workspace)
-    deleted = frozenset(before.index.files.keys() - after.index.files.keys())
-    report = split_introduced(before.findings, after.findings, deleted)
-    introduced = sort_findings((*report.introduced, *_find_newly_broken(before, after)))
+    report = compare_snapshots(before, after)
+    is_unchanged = before.index.files == after.index.files
+    not_judged = list_all_unjudged(after) if is_unchanged else report.not_judged
+    names: list[Finding | Unjudged] = []
+    if UNKNOWN_NAME_RULE not in ignored:
+        names = list(find_unknown_names(before.name_search, before.index, after.index, workspace.read, request))
+    introduced = sort_findings([*report.introduced, *(each for each in names if isinstance(each, Finding))])
+    not_judged = (*not_judged, *(each for each in names if isinstance(each, Unjudged)))
     return CheckReport(
         tuple(each for each in introduced if not is_ignored(each, ignored)),
         tuple(each for each in report.old if not is_ignored(each, ignored)),
+        tuple(each for each in not_judged if not is_ignored(each, ignored)),
     )
 
 
@@ -48,22 +58,6 @@ def build_edited_snapshot(before: Snapshot, workspace: Workspace) -> Snapshot:
     changed = workspace.changes().keys() if is_same_tree else None
     edited_index = RepositoryIndex(tree, files, workspace.read, before.scope.root, index, changed)
     return Snapshot(before.scope, edited_index, before)
-
-
-def _find_newly_broken(before: Snapshot, after: Snapshot) -> Iterator[Finding]:
-    """Yields findings for references that resolved before the change and no longer do.
-
-    They are reported even where the generator's rules are too uncertain to report an unresolved reference alone.
-    """
-    for page in after.rechecked_pages:
-        page_findings = after.findings_by_page[page]
-        earlier_findings = before.findings_by_page.get(page)
-        if earlier_findings is None or not page_findings.uncertain or page_findings is earlier_findings:
-            continue
-        earlier_targets = {target for _, _, target in before.index.pages[page].references}
-        for target, finding in page_findings.uncertain.items():
-            if target in earlier_targets and target not in earlier_findings.uncertain:
-                yield finding
 
 
 class _SnapshotCache:

@@ -1,6 +1,5 @@
 """Findings of the checks: a message with its place, and whether a change introduced it."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,6 +15,7 @@ RULES = {
     "fence": "Code fences are closed.",
     "navigation": "Navigation files are valid and list pages that exist.",
     "orphan": "A complete navigation lists every page.",
+    "unknown-name": "Added flags, settings, variables, endpoints and packages occur in the repository or the request.",
 }
 
 
@@ -33,8 +33,41 @@ class ReferenceProblem(NamedTuple):
 
     rule: str
     message: str
-    is_sure: bool
-    """False if the reference may still be valid; then it is reported only if it resolved before the change."""
+    identity: str
+    """What the reference leads to, however it is written: a path of the repository with the anchor, or a label."""
+    doubt: str = ""
+    """Why the reference may still be valid; empty if it is surely broken. A doubtful problem is reported only if the
+    reference resolved before the change; else the reference is not judged."""
+
+    @property
+    def is_sure(self) -> bool:
+        return not self.doubt
+
+
+class Unjudged(NamedTuple):
+    """A part of a change that a rule cannot judge."""
+
+    rule: str
+    path: str
+    line: int
+    subject: str
+    """What was not judged: the target of a reference, or "" for the whole file."""
+    reason: str
+    """A clause that says why, such as "the page includes other files"."""
+
+    @property
+    def message(self) -> str:
+        subject = f"`{self.subject}` was not judged" if self.subject else "Not judged"
+        return f"{subject}: {self.reason}."
+
+
+class BrokenReference(NamedTuple):
+    """A reference that did not resolve, for comparison with the state before the change."""
+
+    line: int
+    target: str
+    """The target as written."""
+    problem: ReferenceProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,36 +76,15 @@ class CheckReport:
     """Problems that the change introduced; only these count against it."""
     old: tuple[Finding, ...] = ()
     """Problems that existed before the change."""
+    not_judged: tuple[Unjudged, ...] = ()
+    """Parts of the change that a rule cannot judge."""
 
 
 def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda each: (each.path, each.line, each.rule, each.message)))
 
 
-def split_introduced(before: Iterable[Finding], after: Iterable[Finding], deleted: frozenset[str]) -> CheckReport:
-    """Splits findings into introduced and old ones.
-
-    Matches by rule, page and message. A page that has moved keeps its old findings.
-    """
-    counts_before = Counter((each.rule, each.path, each.message) for each in before)
-    counts_in_deleted = Counter((each.rule, each.message) for each in before if each.path in deleted)
-    introduced = []
-    old = []
-    for each in sort_findings(after):
-        finding_key = (each.rule, each.path, each.message)
-        moved_key = (each.rule, each.message)
-        if counts_before[finding_key] > 0:
-            counts_before[finding_key] -= 1
-            old.append(each)
-        elif counts_in_deleted[moved_key] > 0:
-            counts_in_deleted[moved_key] -= 1
-            old.append(each)
-        else:
-            introduced.append(each)
-    return CheckReport(tuple(introduced), tuple(old))
-
-
-def is_ignored(finding: Finding, ignored: Sequence[str]) -> bool:
+def is_ignored(finding: Finding | Unjudged, ignored: Sequence[str]) -> bool:
     """Returns whether a pattern silences this finding.
 
     `orphan` silences a rule, `orphan:docs/internal/*` silences it on the pages that match, and `*` means every rule.

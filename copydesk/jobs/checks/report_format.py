@@ -5,10 +5,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from copydesk.core.text.truncation import truncate
-from copydesk.jobs.checks.findings import RULES, CheckReport, Finding
+from copydesk.jobs.checks.findings import RULES, CheckReport, Finding, Unjudged
 
 MAX_FINDINGS_FOR_MODEL = 40
 MAX_FINDINGS_PER_RULE = 20
+MAX_UNJUDGED_FOR_MODEL = 5
+MAX_REASONS = 3
 MAX_MESSAGE_CHARS = 300
 
 
@@ -26,6 +28,12 @@ def format_for_model(report: CheckReport) -> str:
         lines.append(f"… and {omitted} more. Fix these first, then check again.")
     if not lines:
         lines.append("The checks found no problems in your changes.")
+    if report.not_judged:
+        examples = "; ".join(
+            f"{each.path}:{each.line} [{each.rule}] {_truncate(each.message)}"
+            for each in report.not_judged[:MAX_UNJUDGED_FOR_MODEL]
+        )
+        lines.append(f"Not judged, so make sure yourself: {examples}")
     if report.old:
         subject = "1 problem" if len(report.old) == 1 else f"{len(report.old)} problems"
         lines.append(
@@ -43,16 +51,29 @@ def format_for_api(report: CheckReport, ignored: Iterable[str] = ()) -> list[dic
 
 def _format_rule(rule: str, report: CheckReport, old: int) -> dict[str, Any]:
     introduced = [each for each in report.introduced if each.rule == rule]
-    return {
+    not_judged = [each for each in report.not_judged if each.rule == rule]
+    entry = {
         "name": rule,
-        "status": "failed" if introduced else "passed",
+        "status": "failed" if introduced else "not_judged" if not_judged else "passed",
         "introduced": len(introduced),
         "old": old,
         "findings": [_format_finding(each) for each in introduced[:MAX_FINDINGS_PER_RULE]],
     }
+    if not_judged:
+        entry["reason"] = _join_reasons(not_judged)
+        entry["notJudged"] = [_format_finding(each) for each in not_judged[:MAX_FINDINGS_PER_RULE]]
+    return entry
 
 
-def _format_finding(finding: Finding) -> dict[str, Any]:
+def _join_reasons(not_judged: list[Unjudged]) -> str:
+    """Returns the different reasons, the most frequent first."""
+    reasons = [reason for reason, _ in Counter(each.reason for each in not_judged).most_common()]
+    omitted = len(reasons) - MAX_REASONS
+    more = f"; and {omitted} more" if omitted > 0 else ""
+    return _truncate("; ".join(reasons[:MAX_REASONS]) + more)
+
+
+def _format_finding(finding: Finding | Unjudged) -> dict[str, Any]:
     return {"path": finding.path, "line": finding.line, "message": _truncate(finding.message)}
 
 

@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from collections.abc import Iterable, Mapping
 
 from copydesk.jobs.pages.lines import apply_edits
 from copydesk.jobs.pages.page_types import INDEX_NAMES, is_page, stem
@@ -14,8 +15,8 @@ from copydesk.jobs.pages.site.link_rewriter import (
     rewrite_reference,
     shift_target,
 )
-from copydesk.jobs.pages.site.nav_entries import find_entry_file, rename_entry
-from copydesk.jobs.pages.site.nav_files import is_nav_file, parse_nav_file
+from copydesk.jobs.pages.site.nav_entries import find_entry_file, rename_entry, rename_link
+from copydesk.jobs.pages.site.nav_files import NavFile, is_nav_file, parse_nav_file
 from copydesk.jobs.pages.site.paths import PathChange
 from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.path_rules import PathRefused
@@ -30,26 +31,39 @@ SHIFTED_KINDS = ("link", "image", "figure", "include", "literalinclude", "downlo
 """Kinds of references whose relative targets start from the page's folder."""
 
 
-def move_page(workspace: Workspace, old: str, new: str) -> list[str]:
+class UpdatedFiles(list[str]):
+    """The files that were changed because a page moved, sorted."""
+
+    def __init__(self, paths: Iterable[str], protected: Iterable[str]) -> None:
+        super().__init__(paths)
+        self.protected = list(protected)
+        """Files that refer to the page too, and that no job may change."""
+
+
+def move_page(workspace: Workspace, old: str, new: str) -> UpdatedFiles:
     """Moves `old` to `new` and returns the other files that were changed, sorted.
 
     Atomic: computes every new text before the first write, and makes the only write that can be refused first. Code is
     not changed, and neither are protected files and files that are not documentation, which no job may change."""
     if workspace.exists(new):
         raise PathRefused(f"{new} already exists.")
-    move = _Move(index_workspace(workspace).resolver, old, new)
+    index = index_workspace(workspace)
+    move = _Move(index.resolver, index.nav_files, old, new)
     moved_data = move.update_own_references(workspace.read(old))
     changed_files = {}
+    protected = []
     for path in workspace.paths():
         if path != old and workspace.is_documentation(path):
-            data = _read_if_mentioned(workspace, path, old)
+            data = _read_if_mentioned(workspace, path, old, path in index.nav_files)
             new_data = None if data is None else move.update_mentions(path, data)
-            if new_data is not None and workspace.may_change(path):
+            if new_data is not None and not workspace.may_change(path):
+                protected.append(path)
+            elif new_data is not None:
                 changed_files[path] = new_data
     _move_file(workspace, old, new, moved_data)
     for path, data in changed_files.items():
         workspace.write(path, data)
-    return list(changed_files)
+    return UpdatedFiles(changed_files, protected)
 
 
 def _move_file(workspace: Workspace, old: str, new: str, data: bytes) -> None:
@@ -63,9 +77,9 @@ def _move_file(workspace: Workspace, old: str, new: str, data: bytes) -> None:
         raise
 
 
-def _read_if_mentioned(workspace: Workspace, path: str, old: str) -> bytes | None:
+def _read_if_mentioned(workspace: Workspace, path: str, old: str, is_navigation: bool) -> bytes | None:
     """Returns the bytes of a page or navigation file that may refer to the moved page, or None."""
-    if not (is_nav_file(path) or is_page(path)) or not workspace.is_readable(path):
+    if not (is_navigation or is_nav_file(path) or is_page(path)) or not workspace.is_readable(path):
         return None
     data = workspace.read(path)
     return data if is_text(data) and _may_mention(data, old) else None
@@ -74,8 +88,9 @@ def _read_if_mentioned(workspace: Workspace, path: str, old: str) -> bytes | Non
 class _Move:
     """Updates the texts of a repository for one page that moves."""
 
-    def __init__(self, before: LinkResolver, old: str, new: str) -> None:
+    def __init__(self, before: LinkResolver, nav_files: Mapping[str, NavFile], old: str, new: str) -> None:
         self.before = before
+        self.nav_files = nav_files
         self.after = before.with_move(old, new)
         self.old = old
         self.new = new
@@ -107,7 +122,8 @@ class _Move:
     def update_mentions(self, path: str, data: bytes) -> bytes | None:
         """Returns a file's bytes with every reference to the moved page updated, or None if nothing changes."""
         text = DecodedText.decode(data)
-        edits = self._edit_nav_entries(path, text) if is_nav_file(path) else self._edit_references(path, text)
+        is_navigation = path in self.nav_files or is_nav_file(path)
+        edits = self._edit_nav_entries(path, text) if is_navigation else self._edit_references(path, text)
         return text.encode(apply_edits(text.body, edits)) if edits else None
 
     def _edit_references(self, path: str, text: DecodedText) -> Edits:
@@ -125,12 +141,17 @@ class _Move:
 
     def _edit_nav_entries(self, path: str, text: DecodedText) -> Edits:
         edits: Edits = []
-        for entry in parse_nav_file(path, text.body).entries:
-            if entry.span is None or find_entry_file(self.before, path, entry.value) != self.old:
+        nav_file = self.nav_files.get(path) or parse_nav_file(path, text.body)
+        for entry in nav_file.entries:
+            if entry.is_link and entry.span is not None:
+                link = rename_link(self.before, self.after, path, entry.value, self.change)
+                edits += [(*entry.span, _encode_for_file(text, link))] if link != entry.value else []
                 continue
-            value = rename_entry(self.before, self.after, path, entry.value, self.old, self.new)
-            if value != entry.value:
-                edits.append((*entry.span, _encode_for_file(text, value)))
+            if entry.span is None or find_entry_file(self.before, path, entry.full_value) != self.old:
+                continue
+            value = rename_entry(self.before, self.after, path, entry.full_value, self.old, self.new)
+            if value != entry.full_value and value.startswith(entry.base):
+                edits.append((*entry.span, _encode_for_file(text, value[len(entry.base) :])))
         return edits
 
 

@@ -38,10 +38,16 @@ class ReviewResult(BaseModel):
         old_count = sum(entry["old"] for entry in self.checks if entry["name"] != COMMAND_CHECK)
         lines = [f"passed: {', '.join(passed)}"] if passed else []
         lines += [f"**failed: {entry['name']}**" for entry in self.checks if entry["status"] == "failed"]
+        lines += [f"not judged: {entry['name']} ({entry['reason']})" for entry in self.checks if entry.get("reason")]
         lines += ["the check command fails, as it did before the change"] if command_failed_before else []
         if old_count:
             lines.append(f"{old_count} existing problem{'' if old_count == 1 else 's'} not touched by this change")
         return lines
+
+    @property
+    def unjudged_rules(self) -> list[str]:
+        """Returns the rules that could not judge a part of the change."""
+        return [entry["name"] for entry in self.checks if entry.get("reason")]
 
 
 CheckWorkspace = Callable[[Workspace, Tree, Sequence[str], Sequence[str]], CheckReport]

@@ -14,6 +14,7 @@ from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
 from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.checks import CheckReport
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, Phase, Reason, RepositoryFailed
@@ -38,7 +39,7 @@ from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
 from copydesk.jobs.workflow.open_pull_request import OpenedPullRequest, PullRequestOpener
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
 from copydesk.jobs.workflow.work_description import describe_published_work
-from copydesk.jobs.workspace.git_tree import write_changed_tree
+from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.patches import diff_trees
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 from copydesk.jobs.workspace.workspace import Workspace
@@ -72,7 +73,7 @@ class RunWorkflow:
         reviewer = Reviewer(
             self.project,
             self.mirror.tree(pinned.base),
-            self.isolated.check_workspace,
+            self._check_workspace,
             self.sandbox,
             self.attempt.stoppable,
             self.settings.check_tools,
@@ -125,6 +126,13 @@ class RunWorkflow:
     def isolated(self) -> IsolatedWork:
         """Returns an object that reads untrusted text in child processes, which end when this attempt is stopped."""
         return IsolatedWork(self.children, self.attempt.stoppable, self.project.policy.unprotected_paths)
+
+    def _check_workspace(
+        self, workspace: Workspace, origin: Tree, required_fields: Sequence[str], ignored_checks: Sequence[str]
+    ) -> CheckReport:
+        with self.journal.database.read() as tx:
+            request = "\n".join(self.journal.read_all_prompts(tx))
+        return self.isolated.check_workspace(workspace, origin, required_fields, ignored_checks, request)
 
     def _read_prompts(self) -> Sequence[str]:
         """Returns the prompts of this run so far."""
@@ -202,7 +210,11 @@ class RunWorkflow:
         with self.journal.step("check", ReviewResult) as step:
             if not step.is_done:
                 review = reviewer.review(workspace)
-                result = {"passed": not review.findings, "faults": review.findings[:20]}
+                result = {
+                    "passed": not review.findings,
+                    "faults": review.findings[:20],
+                    "notJudged": review.unjudged_rules,
+                }
                 step.save(review, events=[NewEvent(EventKind.CHECKED, result)], job={"checks": review.checks})
         review = step.result
         if review.findings and self.project.policy.on_check_failure == "fail":

@@ -134,13 +134,18 @@ class FindingResponse(ApiModel):
 class CheckResponse(ApiModel):
     name: str
     """The name of the rule, or `command` for the project's check command."""
-    status: Literal["passed", "failed"]
+    status: Literal["passed", "failed", "not_judged", "skipped"]
+    """`not_judged` means that the rule found no problem but could not judge a part of the change."""
     introduced: int
     """The number of problems that the change introduces. Only these make a check fail."""
     old: int
     """The number of problems that existed before."""
     findings: list[FindingResponse]
     """The first problems that the change introduces."""
+    reason: str | None = None
+    """Why the rule could not judge a part of the change; null if it judged all of it."""
+    not_judged: list[FindingResponse] = []
+    """The first parts of the change that the rule could not judge."""
 
 
 class JobResponse(ApiModel):

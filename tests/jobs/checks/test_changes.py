@@ -155,6 +155,6 @@ def test_incremental_check_finds_the_same_as_a_full_check(
     near = build_edited_snapshot(get_snapshot(scope, edited.tree), edited)
     afresh = Snapshot(scope, RepositoryIndex(edited.tree, near.index.files, edited.read))
     assert sort_findings(near.findings) == sort_findings(afresh.findings)
-    assert {page: each.uncertain for page, each in near.findings_by_page.items()} == {
-        page: each.uncertain for page, each in afresh.findings_by_page.items()
+    assert {page: each.broken for page, each in near.findings_by_page.items()} == {
+        page: each.broken for page, each in afresh.findings_by_page.items()
     }

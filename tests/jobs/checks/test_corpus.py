@@ -10,6 +10,8 @@ from tests.jobs.checks.cases import CorpusCase, Expected, load_cases
 from tests.jobs.conftest import MakeWorkspace
 
 CASES = load_cases()
+STATE_RULES = [rule for rule in RULES if rule != "unknown-name"]
+"""The rules that judge a repository's state. An unknown name is only found in the lines that a change adds."""
 VALID = [case for case in CASES if not case.expected]
 
 
@@ -30,19 +32,19 @@ def test_every_rule_reaches_its_precision_and_recall(workspace: MakeWorkspace) -
         wrong.update(rule for rule, _, _ in (found - expected).elements())
         missed.update(rule for rule, _, _ in (expected - found).elements())
     table = [f"{'rule':<14}{'expected':>9}{'precision':>11}{'recall':>8}"]
-    for rule in RULES:
+    for rule in STATE_RULES:
         precision = right[rule] / max(1, right[rule] + wrong[rule])
         recall = right[rule] / max(1, right[rule] + missed[rule])
         table.append(f"{rule:<14}{right[rule] + missed[rule]:>9}{precision:>11.2f}{recall:>8.2f}")
     sys.stdout.write("\n".join(["", *table, ""]))
     assert not wrong
-    assert min(right[rule] / max(1, right[rule] + missed[rule]) for rule in RULES) >= 0.95
+    assert min(right[rule] / max(1, right[rule] + missed[rule]) for rule in STATE_RULES) >= 0.95
 
 
 def test_corpus_covers_every_rule_and_has_clean_repositories() -> None:
     broken = Counter(rule for case in CASES for rule in {rule for rule, _, _ in case.expected})
     assert len(CASES) >= 60
     assert len(VALID) >= 20
-    assert set(broken) == set(RULES)
+    assert set(broken) == set(STATE_RULES)
     assert min(broken.values()) >= 3
     assert {case.settings["style"] for case in VALID} >= {"mintlify", "docusaurus", "mkdocs", "vitepress", "sphinx"}

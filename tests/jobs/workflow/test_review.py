@@ -88,6 +88,28 @@ def test_unfixed_finding_makes_the_pull_request_a_draft_that_names_it(tmp_path: 
         assert len(stage.model.requests) == 5, "three times back, then it stands"
 
 
+def test_what_was_not_judged_is_in_the_job_the_events_and_the_pull_request(tmp_path: Path) -> None:
+    doubtful = edit("a.md", "Hello", "Hello [x](/app/login)")
+    with open_stage(tmp_path, doubtful, finish()) as stage:
+        stage.project = stage.desk.projects.create(
+            "Q",
+            repository=str(make_repository(tmp_path / "site.git", {"a.md": PAGE, "package.json": b"{}"})),
+            ref="main",
+            model="openai:scripted",
+            policy=Policy(),
+            actor="test",
+        )
+        job = stage.job()
+        reason = "no known generator builds this page, so its addresses are unknown"
+        check = next(check for check in job.checks if check["name"] == "link")
+        assert (job.message, check["status"], check["reason"]) == (None, "not_judged", reason)
+        assert check["notJudged"][0]["path"] == "a.md"
+        assert f"not judged: link ({reason})" in stage.pull_text
+        assert "passed: anchor" in stage.pull_text
+        _, events = stage.desk.jobs.list_events(stage.project.id, job.id)
+        assert next(event.data for event in events if event.kind == "checked")["notJudged"] == ["link"]
+
+
 def test_unfixed_finding_fails_the_job_if_the_project_says_so(tmp_path: Path) -> None:
     with open_stage(tmp_path, BAD, *[finish()] * 4, policy=Policy(on_check_failure="fail")) as stage:
         job = stage.job()

@@ -11,7 +11,7 @@ PLACEHOLDER = "\ue000{}\ue001"
 PLACEHOLDER_PATTERN = "\ue000\\d+\ue001"
 VERB = (
     r"(?:replac|chang|renam|mov|substitut|swap|us|fix|repair|correct|add|insert|remov|delet|strip|trim|clean|convert|turn"
-    r"|fill|giv|ensur|mak|normali[sz]|tidy|updat|find|get)(?:e|es)?"
+    r"|fill|giv|ensur|mak|normali[sz]|tidy|updat|find|get|set)(?:e|es)?"
 )
 POLITE_OPENING_PATTERN = re.compile(
     r"(?:(?:hi|hey|hello)(?: there)?[,!]?\s+|please,?\s+|kindly\s+|just\s+|now,?\s+"
@@ -45,6 +45,18 @@ PLACE_FIRST_PATTERN = re.compile(
 )
 FIND_AND_FIX_PATTERN = re.compile(
     r"\b(?:find|check for|check|look for|detect)\s+and\s+(?=fix|repair|correct|remove)", re.I
+)
+MISSING_FIRST_PATTERN = re.compile(
+    r"(?:where(?:ver)?|if|when)\s+(?:(?:it|one|they)(?:\s+is|['’]s|\s+are)\s+)?(?:missing|absent|lacking|needed),?\s+"
+    r"(?=(?:please\s+)?(?:add|insert|fill)\b)",
+    re.I,
+)
+"""Words such as "where missing" before a command that adds fields. Fields are only added where they are missing."""
+MISSING_FIELD_FIRST_PATTERN = re.compile(
+    r"(?:(?:where(?:ver)?|if|when)\s+(?:a|any)\s+page\s+(?:has\s+no|lacks|is\s+missing)"
+    r"|(?:for|on|to)\s+(?:all\s+|any\s+|the\s+|every\s+|each\s+)?pages?\s+(?:without|lacking|with\s+no|missing|that\s+(?:lacks?|ha(?:ve|s)\s+no)))"
+    r"\s+(?:an?\s+)?(?P<field>title|description)s?,?\s+(?:please\s+)?(?:add|insert|fill\s+in)\s+(?:one|it|them)\b",
+    re.I,
 )
 LINK_NOUN = r"(?:links?|references?|navigation|nav|sidebar)"
 UPDATE_LINKS_PATTERN = re.compile(
@@ -89,6 +101,11 @@ def split_clauses(prompt: str) -> list[str]:
     clauses: list[str] = []
     for line in text.split("\n"):
         line = BULLET_PATTERN.sub("", line).strip()
+        opening = POLITE_OPENING_PATTERN.match(line)
+        line = line[opening.end() :] if opening else line
+        line = MISSING_FIRST_PATTERN.sub("", line, count=1) if MISSING_FIRST_PATTERN.match(line) else line
+        if missing_field := MISSING_FIELD_FIRST_PATTERN.match(line):
+            line = f"add a {missing_field['field']}{line[missing_field.end() :]}"
         if RENAME_PATTERN.match(line):
             line = UPDATE_LINKS_PATTERN.sub("", line)
         place = PLACE_FIRST_PATTERN.fullmatch(line)

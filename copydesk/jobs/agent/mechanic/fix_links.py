@@ -1,7 +1,6 @@
-"""Fixes broken internal links that have exactly one possible target, and lists the others.
+"""Fixes broken internal links that have one clear target, and lists the others.
 
-A link is broken if the checks say so. On a site, a link that only may be broken is left alone: a build may create its
-target.
+A link is broken if the checks say so: both use the same judgment. A link that the checks cannot judge is left alone.
 """
 
 import posixpath
@@ -12,11 +11,11 @@ from urllib.parse import unquote
 
 from copydesk.jobs.agent.mechanic.instructions import FixLinks
 from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, join_limited, pluralize, select_lines
-from copydesk.jobs.checks.rules.links import check_link
+from copydesk.jobs.checks.findings import Unjudged
+from copydesk.jobs.checks.rules.links import judge_reference
 from copydesk.jobs.pages.lines import line_at, split_lines
 from copydesk.jobs.pages.page_types import (
     INDEX_NAMES,
-    MARKDOWN_EXTENSIONS,
     PAGE_EXTENSIONS,
     extension,
     stem,
@@ -28,11 +27,12 @@ from copydesk.jobs.pages.site.anchors import FRAME_ANCHOR_PATTERN
 from copydesk.jobs.pages.site.link_rewriter import (
     LinkStyle,
     encode_like,
+    find_referenced_file,
     list_base_folders,
     relative_path,
     rewrite_target,
 )
-from copydesk.jobs.pages.site.paths import split_target
+from copydesk.jobs.pages.site.paths import is_within, split_target, strip_folder
 from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
@@ -42,6 +42,12 @@ MIN_SIMILARITY, MIN_NAME_CHARS = 0.86, 4
 MAX_NAME_CHARS = 100
 MAX_COMPARISONS, MAX_STEPS_PER_NAME = 5000, 10_000
 """Limits the comparisons of names with nearly the same letters: their number in one job, and the steps of each."""
+LINK_KINDS = ("link", "doc", "image", "figure", "download")
+# Folders of a language or a version, and those above them.
+EDITION_FOLDER_PATTERN = re.compile(
+    r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?|v?\d+(?:\.[\dx]+)*|version-.+|versioned_docs|i18n|translations|locales?|current|latest"
+    r"|next|stable|docs|docusaurus-plugin-content-docs"
+)
 NUMBER_PATTERN = re.compile(r"\d+")
 
 
@@ -49,9 +55,13 @@ def plan_link_fixes(workspace: Workspace, instruction: FixLinks) -> EditPlan:
     plan = EditPlan()
     fixer = LinkFixer(workspace)
     fixed = 0
+    unread: list[str] = []
     for path in find_pages(workspace, instruction.scope, plan):
         data = workspace.read(path)
-        if extension(path) not in MARKDOWN_EXTENSIONS or not is_text(data):
+        if not is_text(data) or extension(path) == ".txt":
+            continue
+        if not fixer.can_judge(path):
+            unread.append(path)
             continue
         body = DecodedText.decode(data).body
         edits = select_lines(body, fixer.find_edits(path, body), instruction.scope)
@@ -63,45 +73,73 @@ def plan_link_fixes(workspace: Workspace, instruction: FixLinks) -> EditPlan:
     if fixed:
         plan.notes.insert(0, f"Fixed {pluralize(fixed, 'link')} in {pluralize(plan.file_count, 'file')}.")
     elif not plan.notes:
-        plan.notes.append("No broken link was found." if not fixer.undecided else "No broken link could be fixed.")
+        plan.notes.append(_describe_no_fix(fixer, unread))
     if fixer.undecided:
         plan.notes.append(f"Needs a person, because no single target is clear: {join_limited(fixer.undecided, 50)}.")
+    if fixer.unjudged:
+        plan.notes.append(_describe_unjudged(fixer.unjudged))
+    if unread:
+        plan.notes.append(f"Not checked, because the checks do not read these pages: {join_limited(unread)}.")
     return plan
+
+
+def _describe_no_fix(fixer: "LinkFixer", unread: list[str]) -> str:
+    if fixer.undecided:
+        return "No broken link could be fixed."
+    if fixer.unjudged or unread:
+        return "No link is surely broken, but not every link could be judged."
+    return "No broken link was found."
+
+
+def _describe_unjudged(unjudged: list[Unjudged]) -> str:
+    """Returns one sentence with the number of links for each reason, and an example of each."""
+    groups: dict[str, list[Unjudged]] = {}
+    for each in unjudged:
+        groups.setdefault(each.reason, []).append(each)
+    parts = []
+    for reason, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        example = f"{group[0].path}:{group[0].line} {group[0].subject}"
+        parts.append(f"{pluralize(len(group), 'link')} because {reason} (for example {example})")
+    return f"Not judged: {join_limited(parts, 5)}."
 
 
 class LinkFixer:
     def __init__(self, workspace: Workspace) -> None:
         self.undecided: list[str] = []
+        self.unjudged: list[Unjudged] = []
         self._resolver = index_workspace(workspace).resolver
         self._comparisons_left = MAX_COMPARISONS
 
+    def can_judge(self, path: str) -> bool:
+        """Returns whether the checks read this page. They skip AsciiDoc, and pages such as fixtures of tests."""
+        return path in self._resolver.pages
+
     def find_edits(self, path: str, body: str) -> Edits:
-        """Returns the edits of a page. Pages that the checks skip, such as fixtures of tests, are not edited."""
         edits: Edits = []
-        if path not in self._resolver.pages:
-            return edits
         lines = split_lines(body)
-        links = (each for each in find_references(path, body) if each.kind == "link" and each.is_sure)
-        for link in remove_overlaps(links):
-            if not names_file_or_anchor(link.target):
+        for link in remove_overlaps(each for each in find_references(path, body) if each.kind in LINK_KINDS):
+            if not link.is_sure or not names_file_or_anchor(link.target):
                 continue
-            target = self._fix_target(path, link.target)
-            if target is None:
-                self.undecided.append(f"{path}:{line_at(lines, link.start).number} {link.target}")
+            problem = judge_reference(self._resolver, path, link.kind, link.target)
+            if problem is None:
+                continue
+            line = line_at(lines, link.start).number
+            if problem.doubt:
+                self.unjudged.append(Unjudged(problem.rule, path, line, link.target, problem.doubt))
+                continue
+            target = self._fix_target(path, link.kind, link.target)
+            if target is None or judge_reference(self._resolver, path, link.kind, target) is not None:
+                self.undecided.append(f"{path}:{line} {link.target}")
             elif target != link.target:
                 edits.append((link.start, link.end, target))
         return edits
 
-    def _fix_target(self, page: str, target: str) -> str | None:
-        """Returns the correct target of the link; None when it cannot be determined."""
-        has_site = self._resolver.site_by_page.get(page) is not None
-        problem = check_link(self._resolver, page, "link", target)
-        if has_site and (problem is None or not problem.is_sure):
-            return target
+    def _fix_target(self, page: str, kind: str, target: str) -> str | None:
+        """Returns the correct target of a broken link; None when it cannot be determined."""
+        if kind != "link":
+            return self._fix_directive(page, kind, target)
         path = split_target(target)[0]
         file = self._resolver.resolve(page, path) if path else page
-        if file is None and problem is None:
-            return target  # a file that git does not have, such as build output
         if file is None:
             file = self._guess_target(page, target)
             new_target = None if file is None else self._rewrite_target(page, target, file)
@@ -109,6 +147,21 @@ class LinkFixer:
                 return None
             target = new_target
         return self._fix_anchor(file, target)
+
+    def _fix_directive(self, page: str, kind: str, target: str) -> str | None:
+        """Returns the target of a role or directive of Sphinx. A leading slash means the folder of the sources."""
+        file = self._guess_target(page, target)
+        site = self._resolver.site_by_page.get(page)
+        if file is None or site is None:
+            return None
+        path = strip_extension(file) if kind == "doc" else file
+        is_absolute = target.startswith("/") and is_within(path, site.folder)
+        new_target = (
+            f"/{strip_folder(path, site.folder)}"
+            if is_absolute
+            else relative_path(path, posixpath.dirname(page), target)
+        )
+        return new_target if find_referenced_file(self._resolver, page, kind, new_target) == file else None
 
     def _rewrite_target(self, page: str, target: str, file: str) -> str | None:
         """Returns the link to another file in the style of the old one, or by its path; None if neither resolves."""
@@ -172,7 +225,7 @@ class LinkFixer:
             names.get(self._find_similar_name(_file_kind(link_path), stem(link_path).casefold()), []),
         ):
             if matches:
-                return matches[0] if len(matches) == 1 else None
+                return _choose_nearest(page, matches)
         return None
 
     def _fix_anchor(self, file: str, target: str) -> str | None:
@@ -188,6 +241,32 @@ class LinkFixer:
         if len(similar) == 1:
             return f"{target[:hash_index]}#{similar[0]}"
         return target if anchors.has(anchor) else None
+
+
+def _choose_nearest(page: str, matches: list[str]) -> str | None:
+    """Returns the only match, or the only one near the page: in its folder, or the twin in its language and version.
+
+    Twins have the same path below the folder of a language or version."""
+    if len(matches) == 1:
+        return matches[0]
+    folder = posixpath.dirname(page)
+    in_folder = [path for path in matches if posixpath.dirname(path) == folder]
+    if len(in_folder) == 1:
+        return in_folder[0]
+    shared = {path: len(posixpath.commonprefix([path.split("/")[:-1], page.split("/")[:-1]])) for path in matches}
+    nearest = [path for path in matches if shared[path] == max(shared.values())]
+    if len(nearest) != 1 or not all(_are_twins(nearest[0], other) for other in matches if other != nearest[0]):
+        return None
+    return nearest[0]
+
+
+def _are_twins(path: str, other: str) -> bool:
+    """Returns whether two paths differ only in the folders of a language, of a version, or of the current version."""
+    return _strip_edition(path) == _strip_edition(other)
+
+
+def _strip_edition(path: str) -> tuple[str, ...]:
+    return tuple(name for name in path.split("/") if not EDITION_FOLDER_PATTERN.fullmatch(name))
 
 
 def _possible_paths(page: str, target: str) -> list[str]:

@@ -82,7 +82,21 @@ class FixHeadings:
         return f"fix heading levels that skip one, and second top-level headings, {self.scope}"
 
 
-Instruction = Replace | MovePage | FixLinks | AddField | TrimSpace | FixHeadings
+@dataclass(frozen=True)
+class SetTableValue:
+    row: str
+    """The text of the row's first cell."""
+    value: str
+    column: str | None = None
+    """The heading of the column; None if the table has only one column of values."""
+    scope: InstructionScope = InstructionScope()
+
+    def __str__(self) -> str:
+        column = f"{self.column} of " if self.column is not None else ""
+        return f"set {column}“{self.row}” to “{self.value}” in a table {self.scope}"
+
+
+Instruction = Replace | MovePage | FixLinks | AddField | TrimSpace | FixHeadings | SetTableValue
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from copydesk.jobs.agent.mechanic import (
     fix_links,
     move_page,
     replace_text,
+    table_values,
 )
 from copydesk.jobs.agent.mechanic.instructions import (
     AddField,
@@ -20,6 +21,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
     MovePage,
     NotUnderstood,
     Replace,
+    SetTableValue,
     TrimSpace,
 )
 from copydesk.jobs.agent.mechanic.plan import EditPlan, join_limited, pluralize
@@ -32,7 +34,7 @@ NOT_UNDERSTOOD_TITLE = "Not understood"
 MAX_TITLE_CHARS, MAX_SUMMARY_CHARS = 120, 20_000
 ABILITIES = (
     "The built-in mechanic can replace a word or phrase, rename or move a page with its links, fix broken internal "
-    "links, add missing front-matter fields, remove trailing whitespace and fix heading levels."
+    "links, add missing front-matter fields, set a value in a table, remove trailing whitespace and fix heading levels."
 )
 MODEL_SETUP_HINT = (
     "To use one, set COPYDESK_MODEL, for example to openai:…, anthropic:…, google:…, or openai-compatible:… with "
@@ -94,6 +96,8 @@ def _build_plan(workspace: Workspace, instruction: Instruction) -> EditPlan:
             return fix_formatting.plan_trimming(workspace, instruction)
         case FixHeadings():
             return fix_formatting.plan_headings(workspace, instruction)
+        case SetTableValue():
+            return table_values.plan_table_value(workspace, instruction)
 
 
 def _build_calls(prompt_number: int, number: int, plan: EditPlan) -> tuple[ToolCall, ...]:
@@ -148,6 +152,7 @@ def _build_summary(replies: list[Reply], results: dict[str, ToolResult], texts: 
             )
         if refused:
             parts.append("\n".join(["Refused:", *refused]))
+        parts += [f"A person{note}" for _, result in pairs if (note := result.text.partition(" A person")[2])]
     return "\n\n".join([*parts, *texts])
 
 

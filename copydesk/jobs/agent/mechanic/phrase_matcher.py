@@ -1,9 +1,12 @@
 """Finds whole words or phrases, and writes their replacement in the case of each occurrence."""
 
 import re
+from collections.abc import Iterator
 
 from copydesk.jobs.pages.lines import NON_NEWLINE_PATTERN
 
+MAX_NEAR_CHARS = 40
+"""How much longer than the phrase a word may be that contains it."""
 GAP_PATTERN = r"(?:[ \t]+|[ \t]*\r?\n[ \t>]*)"
 
 
@@ -19,6 +22,7 @@ class PhraseMatcher:
         after = r"(?!\w)" if words[-1][-1].isalnum() else ""
         flags = re.I if self.preserves_case else 0
         self._pattern = re.compile(before + GAP_PATTERN.join(map(re.escape, words)) + after, flags)
+        self._part_pattern = re.compile(GAP_PATTERN.join(map(re.escape, words)), re.I)
         self._first_word = words[0].lower().encode()
 
     def may_occur(self, data: bytes) -> bool:
@@ -41,6 +45,22 @@ class PhraseMatcher:
             elif new != match.group():
                 edits.append((start, end, new))
         return edits, split_count
+
+    def find_near_matches(self, body: str, visible: str) -> Iterator[str]:
+        """Yields the words that contain the phrase and are not it: a plural, a compound, or another case.
+
+        Extends each occurrence to the whole word, instead of a pattern for words, which is slow on long ones.
+        """
+        exact_spans = {match.span() for match in self._pattern.finditer(body)}
+        for match in self._part_pattern.finditer(body):
+            if match.span() in exact_spans or visible[match.start() : match.end()] != match.group():
+                continue
+            start, end = match.span()
+            while start > 0 and match.start() - start < MAX_NEAR_CHARS and _is_word_character(body[start - 1]):
+                start -= 1
+            while end < len(body) and end - match.end() < MAX_NEAR_CHARS and _is_word_character(body[end]):
+                end += 1
+            yield " ".join(body[start:end].split())
 
     def _fit_replacement(self, matched: str) -> str | None:
         gap = re.search(r"(?<![ \t])[ \t]*\r?\n[ \t>]*", matched)
@@ -65,3 +85,7 @@ class PhraseMatcher:
         if " " in matched and all(word[0].isupper() and not word[1:].isupper() for word in matched.split()):
             return " ".join(word[0].upper() + word[1:] for word in self.new.split(" "))
         return self.new if matched == self.old else None
+
+
+def _is_word_character(character: str) -> bool:
+    return character.isalnum() or character == "_"

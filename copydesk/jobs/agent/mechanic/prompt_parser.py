@@ -14,6 +14,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
     MovePage,
     NotUnderstood,
     Replace,
+    SetTableValue,
     TrimSpace,
 )
 from copydesk.jobs.agent.mechanic.scope_parser import EVERYWHERE_PATTERN, parse_code_clause, split_scope
@@ -93,7 +94,8 @@ LACKS_CLAUSE = (
 LACKING_PATTERN = re.compile(
     rf"(?:\s+{LACKS_CLAUSE}|(?:(?<=page)|(?<=pages)|(?<=file)|(?<=files)|(?<=docs))\s+(?:without|lacking|missing|with\s+no))"
     r"\s*(?:one|it|them|any|none|a\s+\w+|an\s+\w+|titles?|descriptions?)?(?:\s+yet)?$"
-    r"|\s+(?:where|if|when)\s+(?:(?:it|one|they)(?:\s+is|['’]s|\s+are)\s+)?(?:missing|absent|lacking|needed)$"
+    r"|\s+(?:where(?:ver)?|if|when)\s+(?:(?:it|one|they)(?:\s+is|['’]s|\s+are)\s+)?(?:missing|absent|lacking|needed)"
+    r"(?:$|(?=\s+(?:to|in|on|of|for)\b))"
     r"|\s+that\s+have\s+none$",
     re.I,
 )
@@ -113,6 +115,12 @@ FIELD_PATTERN = re.compile(
     re.I,
 )
 KEY_VALUE_PATTERN = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\s*:\s*(?P<value>\S.*)")
+TABLE_PATTERN = re.compile(
+    rf"(?:set|change|update)\s+(?:the\s+)?(?:(?:values?|entry|cell)\s+(?:of|for)\s+)?(?:the\s+)?"
+    rf"(?:(?P<column>{VALUE_PATTERN})\s+(?:column\s+)?(?:of|for)\s+)?(?:the\s+(?:row|option|setting)\s+)?(?P<row>{VALUE_PATTERN})"
+    rf"\s+(?:to|{ARROW})\s+(?P<value>{VALUE_PATTERN})\s+in\s+(?:the|a|its)\s+table",
+    re.I,
+)
 HERE_PATTERN = re.compile(
     r"(?<!\s)\s++(?:here|(?:in|on)\s+th(?:is|ese)\s+(?:lines?|sentence|paragraph|(?P<page>page|file)))[\s.!]*$", re.I
 )
@@ -179,6 +187,9 @@ def _parse_clause(clause: str, quotations: Quotations) -> list[Instruction]:
         return [TrimSpace(scope)]
     if FIX_HEADINGS_PATTERN.fullmatch(command):
         return [FixHeadings(scope)]
+    if table := TABLE_PATTERN.fullmatch(command):
+        column = table["column"] and quotations.resolve(table["column"])
+        return [SetTableValue(quotations.resolve(table["row"]), quotations.resolve(table["value"]), column, scope)]
     named_scope = bool(scope.places) or command != clause
     replacement = _parse_replace(command, scope, named_scope, quotations)
     return [replacement] if replacement else []

@@ -2,12 +2,22 @@
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from itertools import zip_longest
 from urllib.parse import unquote
 
 from copydesk.jobs.agent.mechanic.instructions import Replace
 from copydesk.jobs.agent.mechanic.phrase_matcher import PhraseMatcher
-from copydesk.jobs.agent.mechanic.plan import MAX_FILES, EditPlan, Edits, find_pages, pluralize, select_lines
+from copydesk.jobs.agent.mechanic.plan import (
+    MAX_FILES,
+    EditPlan,
+    Edits,
+    find_pages,
+    join_limited,
+    pluralize,
+    select_lines,
+)
+from copydesk.jobs.pages.directives import find_directive_spans, find_underline_edits
 from copydesk.jobs.pages.lines import Span, apply_edits, mask_spans
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page
 from copydesk.jobs.pages.parsing import front_matter
@@ -34,7 +44,7 @@ READABLE_ATTRIBUTE_PATTERN = re.compile(
     r"\s(?:title|alt|label|description|caption|summary|placeholder|aria-label)\s*=\s*(\"[^\"]*\"|'[^']*')"
 )
 MDX_CODE_PATTERN = re.compile(r"\{[^{}\n]*\}|^(?:import|export)\s.*$", re.M)
-DIRECTIVE_PATTERN = re.compile(r"^[ \t]*(?:\.\. [\w:-]+::|:[\w-]+:|!!!\s*\w+|\?\?\?\+?\s*\w+|:::\s*\w+)", re.M)
+DOTTED_NAME_PATTERN = re.compile(r"(?<![\w.])[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++")
 FIELD_KEY_PATTERN = re.compile(r"^[ \t-]*(?P<key>[A-Za-z_][\w-]*)[ \t]*:(?=\s)", re.M)
 # Fields that programs read. People read all other fields.
 MACHINE_FIELD_PATTERN = re.compile(
@@ -48,19 +58,24 @@ def plan_replacement(workspace: Workspace, instruction: Replace) -> EditPlan:
     plan = EditPlan()
     matcher = PhraseMatcher(instruction.old, instruction.new)
     edits_by_path: dict[str, tuple[bytes, Edits]] = {}
+    near_matches: Counter[str] = Counter()
     count = 0
     for path in find_pages(workspace, instruction.scope, plan):
         data = workspace.read(path)
         if not is_text(data) or not matcher.may_occur(data):
             continue
         body = DecodedText.decode(data).body
-        edits = select_lines(body, _find_edits(path, body, matcher, instruction.scope.code, plan), instruction.scope)
+        visible = _mask_unchangeable(path, body, matcher, instruction.scope.code)
+        edits = select_lines(body, _find_edits(path, body, visible, matcher, plan), instruction.scope)
+        if instruction.scope.lines is None:
+            near_matches.update(matcher.find_near_matches(body, visible))
         if edits and len(edits_by_path) >= MAX_FILES:
             plan.note_limit_reached()
             break
         if edits:
-            edits_by_path[path] = data, edits
             count += len(edits)
+            underlines = find_underline_edits(body, edits) if extension(path) == ".rst" else []
+            edits_by_path[path] = data, edits + underlines
     _update_anchor_links(workspace, edits_by_path, plan)
     for path, (data, edits) in edits_by_path.items():
         plan.add_edits(path, data, edits)
@@ -69,15 +84,29 @@ def plan_replacement(workspace: Workspace, instruction: Replace) -> EditPlan:
     elif not plan.notes:
         place = f" {instruction.scope}" if instruction.scope.lines else ""
         plan.notes.append(f"“{instruction.old}” was not found in any text that may be changed{place}.")
+    if near_matches:
+        words = [f"{word} ({number})" for word, number in near_matches.most_common()]
+        plan.notes.append(
+            f"Left unchanged, because only the whole “{instruction.old}” was asked for: {join_limited(words, 10)}."
+        )
     return plan
 
 
-def _find_edits(path: str, body: str, matcher: PhraseMatcher, include_code: bool, plan: EditPlan) -> Edits:
+def _mask_unchangeable(path: str, body: str, matcher: PhraseMatcher, include_code: bool) -> str:
+    """Replaces the front matter and everything that must not change with spaces."""
     prose_text = mask_non_prose(path, body)
-    visible = mask_spans(body if include_code else prose_text, _protected_spans(path, body, prose_text))
+    protected = _protected_spans(path, body, prose_text)
+    if "." not in matcher.old:
+        protected += [match.span() for match in DOTTED_NAME_PATTERN.finditer(prose_text)]
+    visible = mask_spans(body if include_code else prose_text, protected)
     matter = front_matter.parse_front_matter(body)
     if matter:
         visible = mask_spans(body[: matter.body_start], [(0, matter.body_start)]) + visible[matter.body_start :]
+    return visible
+
+
+def _find_edits(path: str, body: str, visible: str, matcher: PhraseMatcher, plan: EditPlan) -> Edits:
+    matter = front_matter.parse_front_matter(body)
     edits, split_count = matcher.find_edits(body, visible)
     if split_count:
         plan.notes.append(f"Not changed in {path}: {pluralize(split_count, 'occurrence')} broken across two lines.")
@@ -89,7 +118,7 @@ def _find_edits(path: str, body: str, matcher: PhraseMatcher, include_code: bool
 def _protected_spans(path: str, body: str, prose_text: str) -> list[Span]:
     """Returns the spans that must not change: link targets, addresses, file names, tags, directives and MDX code."""
     spans = [(reference.start, reference.end) for reference in find_references(path, body)]
-    spans += [match.span() for match in DIRECTIVE_PATTERN.finditer(prose_text)]
+    spans += find_directive_spans(path, prose_text)
     spans += _find_addresses(prose_text)
     if extension(path) == ".mdx":
         spans += [match.span() for match in MDX_CODE_PATTERN.finditer(prose_text)]

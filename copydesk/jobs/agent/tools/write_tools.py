@@ -75,7 +75,9 @@ def move(workspace: Workspace, arguments: Move) -> str:
         raise ToolRefused(f"{arguments.to} already exists; choose another name, or delete it first.")
     updated_files = move_page(workspace, arguments.path, arguments.to)
     links_note = f" and updated the links in {', '.join(updated_files)}" if updated_files else "; nothing linked to it"
-    return f"Moved {arguments.path} to {arguments.to}{links_note}."
+    protected = ", ".join(updated_files.protected)
+    protected_note = f" A person must update {protected}: jobs may not change it." if protected else ""
+    return f"Moved {arguments.path} to {arguments.to}{links_note}.{protected_note}"
 
 
 class Delete(ToolArguments):

@@ -1,5 +1,6 @@
 """Checks the files that a page includes, imports or lists, in the syntax of each generator."""
 
+import posixpath
 from collections.abc import Callable
 
 from copydesk.jobs.checks.findings import ReferenceProblem
@@ -7,6 +8,9 @@ from copydesk.jobs.pages.site.generators import DocsSite
 from copydesk.jobs.pages.site.include_paths import (
     INCLUDE_PARSERS,
     SPHINX_GENERATED_NAMES,
+    IncludePath,
+    exists,
+    list_possible_files,
     may_exist,
     parse_include,
 )
@@ -18,32 +22,54 @@ ReferenceCheck = Callable[[LinkResolver, str, str, str], ReferenceProblem | None
 
 def check_include(resolver: LinkResolver, page: str, kind: str, target: str) -> ReferenceProblem | None:
     include = parse_include(resolver, page, kind, target)
-    if include is None or may_exist(resolver, include):
+    if include is None or exists(resolver, include):
         return None
-    site = resolver.site_by_page.get(page)
-    is_sphinx = site is not None and site.kind == "sphinx"
+    identity = next((path for path, _, _ in list_possible_files(include) if path), target)
+    doubt = _find_doubt(resolver, page, kind, target, include)
     if kind == "toctree":
         message = f"The table of contents lists `{target}`, which does not exist."
-        return ReferenceProblem("navigation", message, is_sphinx and site is not None and not site.generated_prefixes)
+        return ReferenceProblem("navigation", message, identity, doubt)
     if kind == "doc":
         message = f"The link to `{target}` is broken: the target does not exist."
-        return ReferenceProblem("link", message, is_sphinx and site is not None and not site.is_open_ended)
+        return ReferenceProblem("link", message, identity, doubt)
     if kind in ("image", "figure"):
-        return ReferenceProblem("image", f"The image `{target}` does not exist.", site is None or is_sphinx)
+        return ReferenceProblem("image", f"The image `{target}` does not exist.", identity, doubt)
     noun = "imported" if kind == "import" else "included"
-    return ReferenceProblem("include", f"The {noun} file `{target}` does not exist.", _is_sure(site, kind, target))
+    return ReferenceProblem("include", f"The {noun} file `{target}` does not exist.", identity, doubt)
 
 
-def _is_sure(site: DocsSite | None, kind: str, target: str) -> bool:
-    """Returns whether the build would fail. A Jekyll theme may provide files, but not those relative to the page."""
+def _find_doubt(resolver: LinkResolver, page: str, kind: str, target: str, include: IncludePath) -> str:
+    """Returns why the build may find the file; "" if it would fail."""
+    site = resolver.site_by_page.get(page)
+    if may_exist(resolver, include):
+        return "the file is not in the repository: git ignores it, or it is behind a symbolic link or a submodule"
+    if kind in ("toctree", "doc"):
+        return _doubt_document(resolver, site, include)
     if kind == "snippet":
-        return site is None or not site.is_open_ended
+        return site.open_reason if site is not None else ""
     if kind.startswith("liquid "):
-        is_relative = kind != "liquid include" or target.startswith((".", "/"))
-        return is_relative and site is not None and site.kind in ("jekyll", "mkdocs", "gitbook")
-    if kind in ("include", "literalinclude", "download"):
-        return site is None or site.kind == "sphinx"
-    return True
+        return _doubt_liquid(site, kind, target)
+    if kind in ("image", "figure", "include", "literalinclude", "download"):
+        return "" if site is None or site.kind == "sphinx" else f"the directive has no known meaning for {site.kind}"
+    return ""
+
+
+def _doubt_document(resolver: LinkResolver, site: DocsSite | None, include: IncludePath) -> str:
+    if site is None or site.kind != "sphinx":
+        return "no Sphinx configuration was found for this page"
+    if site.has_autosummary:
+        folders = {posixpath.dirname(path) for path, _, _ in list_possible_files(include) if path}
+        if folders & resolver.stub_folders or not folders & resolver.folders:
+            return "autosummary may create pages in this folder"
+    return site.open_reason
+
+
+def _doubt_liquid(site: DocsSite | None, kind: str, target: str) -> str:
+    """Judges a Liquid include. A theme of Jekyll may provide files, but not those relative to the page."""
+    if site is None or site.kind not in ("jekyll", "mkdocs", "gitbook"):
+        return "no known generator of this page has this tag"
+    is_relative = kind != "liquid include" or target.startswith((".", "/"))
+    return "" if is_relative else "a theme may provide the file"
 
 
 def check_label(resolver: LinkResolver, page: str, kind: str, target: str) -> ReferenceProblem | None:
@@ -51,8 +77,10 @@ def check_label(resolver: LinkResolver, page: str, kind: str, target: str) -> Re
     site = resolver.site_by_page.get(page)
     if label in SPHINX_GENERATED_NAMES or any(label in known for known in resolver.labels.values()):
         return None
-    is_sure = site is not None and site.kind == "sphinx" and not site.is_open_ended
-    return ReferenceProblem("anchor", f"The label `{target}` is not defined.", is_sure)
+    doubt = "no Sphinx configuration was found for this page"
+    if site is not None and site.kind in ("sphinx", "mixed"):
+        doubt = site.label_reason
+    return ReferenceProblem("anchor", f"The label `{target}` is not defined.", f"label {label}", doubt)
 
 
 REFERENCE_CHECKS: dict[str, ReferenceCheck] = {"ref": check_label, **dict.fromkeys(INCLUDE_PARSERS, check_include)}

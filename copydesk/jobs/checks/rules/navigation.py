@@ -2,12 +2,21 @@
 
 import posixpath
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from copydesk.jobs.checks.findings import Finding
+from copydesk.jobs.checks.findings import BrokenReference, Finding, ReferenceProblem, Unjudged
+from copydesk.jobs.checks.rules.link_doubts import find_link_doubt
 from copydesk.jobs.pages.page_types import INDEX_NAMES, PARTIAL_FOLDERS, is_site_page, stem
 from copydesk.jobs.pages.site.generators import DocsSite
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
-from copydesk.jobs.pages.site.nav_entries import VERSIONED_SIDEBAR_PATTERN, find_nav_site, resolve_entry
+from copydesk.jobs.pages.site.link_rewriter import find_referenced_file
+from copydesk.jobs.pages.site.nav_entries import (
+    VERSIONED_SIDEBAR_PATTERN,
+    find_nav_root,
+    find_nav_site,
+    resolve_entry,
+    resolve_link,
+)
 from copydesk.jobs.pages.site.nav_files import NavFile
 from copydesk.jobs.pages.site.paths import is_within, join_path, split_target, strip_folder
 
@@ -25,35 +34,82 @@ UNLISTED_FIELDS = (
 SUMMARY_FILES = ("SUMMARY.md", "summary.md")
 
 
-def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -> Iterator[Finding]:
+class NavigationReport(NamedTuple):
+    findings: tuple[Finding, ...]
+    unjudged: tuple[Unjudged, ...]
+    broken: tuple[tuple[str, BrokenReference], ...]
+    """Links of headers, footers and menus that did not resolve, with the paths of their files."""
+    sites: Mapping[str, DocsSite]
+    """The sites by the paths of their navigation files."""
+
+
+def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -> NavigationReport:
+    sites: dict[str, DocsSite] = {}
+    results: list[Finding | Unjudged] = []
+    broken: list[tuple[str, BrokenReference]] = []
+    menus: dict[tuple[DocsSite, str], dict[str, NavFile]] = {}
     for path, nav_file in nav_files.items():
-        for problem in nav_file.problems:
-            yield Finding(problem.rule, path, problem.line, problem.message)
+        results += [Finding(problem.rule, path, problem.line, problem.message) for problem in nav_file.problems]
         site = find_nav_site(resolver, path)
-        if site is not None and nav_file.listed:
-            yield from _check_entries(resolver, site, path, nav_file)
+        if site is None:
+            continue
+        sites[path] = site
+        broken += ((path, each) for each in _find_broken_links(resolver, site, nav_file))
+        if nav_file.has_menu:
+            menus.setdefault((site, find_nav_root(site, path)), {})[path] = nav_file
+    for (site, root), files in menus.items():
+        results += _check_menu(resolver, site, root, files)
     for site in resolver.sites:
         if site.kind in ("mdbook", "gitbook"):
-            yield from _check_summary(resolver, site)
-        elif site.kind == "sphinx" and not site.generated_prefixes:
-            yield from _check_toctrees(resolver, site)
+            results += _check_summary(resolver, site)
+        elif site.kind == "sphinx":
+            results += _check_toctrees(resolver, site)
+        sites.setdefault(site.config_path, site)
+    return NavigationReport(
+        tuple(each for each in results if isinstance(each, Finding)),
+        tuple(each for each in results if isinstance(each, Unjudged)),
+        tuple(broken),
+        sites,
+    )
 
 
-def _check_entries(resolver: LinkResolver, site: DocsSite, path: str, nav_file: NavFile) -> Iterator[Finding]:
+def _find_broken_links(resolver: LinkResolver, site: DocsSite, nav_file: NavFile) -> Iterator[BrokenReference]:
+    page = resolver.find_any_page(site)
+    for entry in nav_file.links:
+        if page is None or resolve_link(resolver, site, entry.value) is not None:
+            continue
+        path = split_target(entry.value)[0]
+        message = f"The link to `{entry.value}` is broken: the target does not exist."
+        problem = ReferenceProblem("link", message, entry.value, find_link_doubt(resolver, page, path))
+        yield BrokenReference(entry.line, entry.value, problem)
+
+
+def _check_menu(
+    resolver: LinkResolver, site: DocsSite, root: str, files: Mapping[str, NavFile]
+) -> Iterator[Finding | Unjudged]:
+    """Checks the navigation files that make up one menu."""
+    open_reason = "" if site.kind == "sphinx" else site.open_reason
     named_files: set[str] = set()
-    for entry in nav_file.listed:
-        file = resolve_entry(resolver, site, path, entry.value)
-        if file is not None:
-            named_files.add(file)
-        elif (site.kind == "sphinx" or not site.is_open_ended) and not _may_exist(resolver, site, entry.value):
-            message = f"The navigation entry `{entry.value}` points to a page that does not exist."
-            yield Finding("navigation", path, entry.line, message)
-    if (
-        nav_file.is_complete
-        and (site.kind == "sphinx" or not site.is_open_ended)
-        and not VERSIONED_SIDEBAR_PATTERN.search(path)
-    ):
-        yield from _find_orphans(resolver, site, named_files, posixpath.basename(path))
+    for path, nav_file in files.items():
+        if nav_file.navigation_doubt:
+            yield Unjudged("navigation", path, 1, "", nav_file.navigation_doubt)
+        for entry in nav_file.listed:
+            file = resolve_entry(resolver, site, path, entry.full_value)
+            if file is not None:
+                named_files.add(file)
+            elif open_reason or _may_exist(resolver, site, entry.value):
+                reason = open_reason or "git ignores the file"
+                yield Unjudged("navigation", path, entry.line, entry.value, reason)
+            else:
+                message = f"The navigation entry `{entry.value}` points to a page that does not exist."
+                yield Finding("navigation", path, entry.line, message)
+    main_path = min(files, key=lambda path: (path != site.config_path, path))
+    doubt = next((each.orphan_doubt for each in files.values() if each.orphan_doubt), open_reason)
+    is_versioned = any(VERSIONED_SIDEBAR_PATTERN.search(path) for path in files)
+    if doubt and any(each.listed or each.orphan_doubt for each in files.values()):
+        yield Unjudged("orphan", main_path, 1, "", doubt)
+    elif named_files and all(each.is_complete for each in files.values()) and not is_versioned:
+        yield from _find_orphans(resolver, site, root, named_files, posixpath.basename(main_path))
 
 
 def _may_exist(resolver: LinkResolver, site: DocsSite, entry: str) -> bool:
@@ -64,19 +120,31 @@ def _may_exist(resolver: LinkResolver, site: DocsSite, entry: str) -> bool:
 
 
 def _check_summary(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding]:
-    """Reports the pages that a summary leaves out. The links in the summary are checked as links."""
+    """Reports the pages that a summary leaves out. The links in the summary are checked as links.
+
+    A page that another one includes is a part of that page."""
     root = site.roots[0]
+    included = {
+        find_referenced_file(resolver, page, kind, target)
+        for page, facts in resolver.pages.items()
+        if resolver.site_by_page.get(page) is site
+        for kind, target in facts.text_includes
+    }
     for name in SUMMARY_FILES:
         path = join_path(root, name) or name
         facts = resolver.pages.get(path)
         if facts is not None:
             linked_files = {resolver.resolve(path, split_target(target)[0]) for _, _, target in facts.references}
-            yield from _find_orphans(resolver, site, {file for file in linked_files if file}, name)
+            named_files = {file for file in linked_files | included if file}
+            yield from _find_orphans(resolver, site, root, named_files, name)
 
 
-def _check_toctrees(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding]:
+def _check_toctrees(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding | Unjudged]:
     """Reports pages that are missing from all Sphinx tables of contents. A `_toc.yml` replaces these tables."""
     if posixpath.basename(site.config_path) == "_toc.yml":
+        return
+    if site.open_reason:
+        yield Unjudged("orphan", site.config_path, 1, "", site.open_reason)
         return
     named_files: set[str] = set()
     for page, facts in resolver.pages.items():
@@ -88,27 +156,32 @@ def _check_toctrees(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding]
                 place = join_path(base, target.strip("/")) or ""
                 named_files |= {place, *(place + kind for kind in (".rst", ".md", ".ipynb"))}
         if facts.has_toctree_glob:
+            yield Unjudged("orphan", site.config_path, 1, "", "a table of contents lists pages by pattern")
             return
     if named_files:
-        yield from _find_orphans(resolver, site, named_files & resolver.pages.keys(), "any table of contents")
+        named_files &= resolver.pages.keys()
+        yield from _find_orphans(resolver, site, site.roots[0], named_files, "any table of contents")
 
 
-def _find_orphans(resolver: LinkResolver, site: DocsSite, named_files: set[str], nav_name: str) -> Iterator[Finding]:
+def _find_orphans(
+    resolver: LinkResolver, site: DocsSite, root: str, named_files: set[str], nav_name: str
+) -> Iterator[Finding]:
     """Reports unlisted pages. A navigation that leaves out more pages than it lists is not meant to be complete."""
     unnamed = [page for page in resolver.pages if page not in named_files and resolver.site_by_page[page] is site]
-    missing = [page for page in unnamed if _should_be_listed(resolver, site, page)]
+    missing = [page for page in unnamed if _should_be_listed(resolver, site, root, page)]
     if len(missing) > len(named_files):
         return
     for page in missing:
         yield Finding("orphan", page, 1, f"This page is not listed in {nav_name}.")
 
 
-def _should_be_listed(resolver: LinkResolver, site: DocsSite, page: str) -> bool:
+def _should_be_listed(resolver: LinkResolver, site: DocsSite, root: str, page: str) -> bool:
     """Returns whether a site should list this page: not its home page, a partial, or a page that opts out."""
-    root = site.roots[0]
     if not is_within(page, root):
         return False
     path_in_root = strip_folder(page, root)
+    if site.kind == "mdbook" and path_in_root == "404.md":
+        return False
     if "/" not in path_in_root and stem(path_in_root) in INDEX_NAMES:
         return False
     folders = set(path_in_root.split("/")[:-1])

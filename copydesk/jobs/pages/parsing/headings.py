@@ -176,6 +176,7 @@ def slugify_vitepress(text: str) -> str:
 
 
 SLUGIFIERS: dict[str, Slugify] = {
+    "github": slugify_github,
     "docusaurus": slugify_github,
     "mkdocs": slugify_mkdocs,
     "vitepress": slugify_vitepress,

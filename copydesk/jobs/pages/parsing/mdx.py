@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 MdxProblem = tuple[int, str]
 """Position and message."""
@@ -15,21 +16,31 @@ MODULE_STATEMENT_PATTERN = re.compile(r"^(?:import|export)[ \t{*\"'].*(?:\n.*\S.
 TEMPLATE_PATTERN = re.compile(r"\{\{|\{%")
 
 
+class MarkupScan(NamedTuple):
+    problems: list[MdxProblem]
+    doubt: str = ""
+    """Why the page cannot be judged; empty if it was."""
+
+
 class _NotUnderstood(Exception):
     """The page uses syntax that this scanner does not understand, so no problem is reported."""
 
 
-def find_problems(prose: str) -> list[MdxProblem]:
+def scan_markup(prose: str) -> MarkupScan:
     """Returns at most one problem, since others usually follow from it.
 
     `prose` is the page without code, comments and front matter.
     """
-    if ("<" not in prose and "{" not in prose) or TEMPLATE_PATTERN.search(prose) or _has_formulas(prose):
-        return []
+    if "<" not in prose and "{" not in prose:
+        return MarkupScan([])
+    if TEMPLATE_PATTERN.search(prose):
+        return MarkupScan([], "the page contains macros of a template")
+    if _has_formulas(prose):
+        return MarkupScan([], "the page contains formulas, in which braces have another meaning")
     try:
-        return _scan(_mask_modules(prose))
+        return MarkupScan(_scan(_mask_modules(prose)))
     except _NotUnderstood:
-        return []
+        return MarkupScan([], "the page uses syntax that Copydesk does not understand")
 
 
 def _has_formulas(prose: str) -> bool:

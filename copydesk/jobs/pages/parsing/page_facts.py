@@ -18,6 +18,11 @@ class PageProblem(NamedTuple):
     message: str
 
 
+class UnjudgedRule(NamedTuple):
+    rule: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class PageFacts:
     references: tuple[NumberedReference, ...] = ()
@@ -34,8 +39,16 @@ class PageFacts:
     is_front_matter_readable: bool = True
     """False if the front matter cannot be parsed; then no field is reported as missing."""
     problems: tuple[PageProblem, ...] = ()
-    is_open_ended: bool = False
-    """True if other files, macros or generators add to this page, so that its anchors are unknown."""
+    unjudged: tuple[UnjudgedRule, ...] = ()
+    """Rules that cannot judge this page, each with the reason."""
+    open_reason: str = ""
+    """Why macros or generators may add anchors to this page; empty if they do not."""
+    text_includes: tuple[tuple[str, str], ...] = ()
+    """Kind and target of the references whose files become a part of this page's text."""
+    stub_folders: tuple[str, ...] = ()
+    """Folders, relative to the page, in which autosummary creates pages."""
+    has_shortcodes: bool = False
+    """True if comments such as `<!-- md:option x -->` may be replaced by a hook."""
     has_toctree_glob: bool = False
     """True if the page's table of contents includes pages by pattern."""
     dependency_keys: tuple[str, ...] = ()
@@ -48,7 +61,16 @@ class PageFacts:
         )
 
 
-UNKNOWN_FACTS = PageFacts(is_open_ended=True, is_front_matter_readable=False)
+PAGE_RULES = ("link", "anchor", "image", "include", "front-matter", "mdx", "fence")
+
+
+def build_unknown_facts(reason: str = "") -> PageFacts:
+    """Returns the facts of a page that is not parsed. `reason` says why; it is empty if there is nothing to parse."""
+    return PageFacts(
+        unjudged=tuple(UnjudgedRule(rule, reason) for rule in PAGE_RULES) if reason else (),
+        open_reason=reason or "the page is empty",
+        is_front_matter_readable=False,
+    )
 
 
 def collect_dependency_keys(references: Iterable[NumberedReference]) -> tuple[str, ...]:

@@ -11,9 +11,10 @@ from copydesk.jobs.pages.parsing.headings import find_raw_headings
 from copydesk.jobs.pages.parsing.markdown_references import find_markdown_references
 from copydesk.jobs.pages.parsing.page_facts import (
     MAX_PAGE_CHARS,
-    UNKNOWN_FACTS,
     PageFacts,
     PageProblem,
+    UnjudgedRule,
+    build_unknown_facts,
     collect_dependency_keys,
 )
 from copydesk.jobs.pages.parsing.prose import mask_non_prose, mask_rst_code
@@ -27,12 +28,16 @@ UNQUOTED_ID_PATTERN = re.compile(r"<[A-Za-z][^<>]*?\s(?:id|name)=([\w.:-]+)")
 ATTRIBUTE_LIST_ID_PATTERN = re.compile(r"\{:?[^{}\n]{0,200}?#([\w.:-]+)")
 MYST_LABEL_PATTERN = re.compile(r"^\(([^()\n]+)\)=[ \t]*\r?$", re.M)
 NAME_OPTION_PATTERN = re.compile(r"^[ \t]*:name:[ \t]*(\S+)", re.M)
-MACRO_PATTERN = re.compile(r"\{\{|\{%|^::: +[\w.]+\.\w", re.M)
-GENERATING_DIRECTIVES = ("{include}", "{eval-rst}", "{auto")
+MACRO_PATTERN = re.compile(r"\{\{(?!\s*#(?:include|rustdoc_include|playground)\b)|\{%|^::: +[\w.]+\.\w", re.M)
+SHORTCODE_PATTERN = re.compile(r"<!--\s*[\w-]+:")
+GENERATING_DIRECTIVES = ("{eval-rst}", "{auto")
 KINDS_WITHOUT_TEXT = ("link", "toctree", "doc", "ref", "image", "figure", "download", "literalinclude")
+CODE_KINDS = ("snippet", "mdbook", "vitepress")
+"""Includes that may be inside a code block, where their text is code."""
 TEXT_EXTENSIONS = (*MARKDOWN_EXTENSIONS, ".rst", ".txt", ".html", "")
 RST_LABEL_PATTERN = re.compile(r"^[ \t]*\.\. _(`[^`\n]+`|[^:\n]+):[ \t]*\r?$", re.M)
 RST_NAME_OPTION_PATTERN = re.compile(r"^[ \t]+:name:[ \t]*(\S[^\n]*)", re.M)
+STUB_FOLDER_PATTERN = re.compile(r"^[ \t]+:toctree:[ \t]*([^\s`]*)", re.M)
 ORPHAN_PATTERN = re.compile(r"^:orphan:[ \t]*\r?$", re.M)
 MAX_FIELD_CHARS = 200
 
@@ -55,8 +60,10 @@ def decode_body(data: bytes) -> str:
 def parse_page(ext: str, data: bytes) -> PageFacts:
     """Parses the facts of a page. `ext` is the page's extension."""
     body = decode_body(data)
-    if not body or len(body) > MAX_PAGE_CHARS:
-        return UNKNOWN_FACTS
+    if len(body) > MAX_PAGE_CHARS:
+        return build_unknown_facts(f"the page has more than {MAX_PAGE_CHARS:,} characters")
+    if not body:
+        return build_unknown_facts("the file is not text" if data else "")
     return _parse_rst(body) if ext == ".rst" else _parse_markdown(ext, body)
 
 
@@ -68,12 +75,15 @@ def _parse_markdown(ext: str, body: str) -> PageFacts:
     references = number_lines(body, find_markdown_references(ext, body, scan))
     raw_headings = find_raw_headings(body, prose) if "#" in prose or "\n-" in prose or "\n=" in prose else []
     line = scan.unclosed_fence_line
+    unjudged: tuple[UnjudgedRule, ...] = ()
     if line is not None and (mark := _find_fence_mark(body, line)):
         problems.append(PageProblem("fence", line, f"The code fence opened with {mark} is never closed."))
+        unjudged = (UnjudgedRule("mdx", "a code fence is never closed"),) if ext == ".mdx" else ()
     elif ext == ".mdx":
+        markup = mdx.scan_markup(prose)
+        unjudged = (UnjudgedRule("mdx", markup.doubt),) if markup.doubt else ()
         problems += [
-            PageProblem("mdx", body.count("\n", 0, position) + 1, message)
-            for position, message in mdx.find_problems(prose)
+            PageProblem("mdx", body.count("\n", 0, position) + 1, message) for position, message in markup.problems
         ]
     has_quoted_headings = " #" in prose and ("> #" in prose or "- #" in prose or ". #" in prose)
     labels = (
@@ -96,7 +106,11 @@ def _parse_markdown(ext: str, body: str) -> PageFacts:
         field_lines=field_lines,
         is_front_matter_readable=is_readable,
         problems=tuple(problems),
-        is_open_ended=_is_open_ended(body, prose, references, fields),
+        unjudged=unjudged,
+        open_reason=_find_open_reason(body, prose, fields),
+        text_includes=_list_text_includes(references, scan.fenced_lines),
+        stub_folders=tuple(STUB_FOLDER_PATTERN.findall(body)) if "{autosummary}" in body else (),
+        has_shortcodes="<!--" in body and SHORTCODE_PATTERN.search(body) is not None,
         has_toctree_glob="{" in body and "{toctree}" in body and ":glob:" in body,
         dependency_keys=collect_dependency_keys(references),
     )
@@ -140,16 +154,25 @@ def _find_ids(prose: str) -> Iterator[str]:
         yield from ATTRIBUTE_LIST_ID_PATTERN.findall(prose)
 
 
-def _is_open_ended(
-    body: str, prose: str, references: tuple[NumberedReference, ...], fields: Mapping[str, object]
-) -> bool:
+def _find_open_reason(body: str, prose: str, fields: Mapping[str, object]) -> str:
+    """Returns why something other than the page's text may add anchors to it, or ""."""
     if ("{" in prose or ":::" in prose) and MACRO_PATTERN.search(prose):
-        return True
+        return "the page contains macros of a template"
     if "```mdx-code-block" in body or ("{" in body and any(mark in body for mark in GENERATING_DIRECTIVES)):
-        return True
+        return "the page contains directives that generate text"
     if not fields.keys().isdisjoint(("openapi", "asyncapi", "api", "layout", "template")):
-        return True
-    return any(_includes_text(kind, target) for _, kind, target in references)
+        return "the page is generated from its front matter"
+    return ""
+
+
+def _list_text_includes(
+    references: tuple[NumberedReference, ...], fenced_lines: frozenset[int]
+) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (kind, target)
+        for line, kind, target in references
+        if _includes_text(kind, target) and not (kind in CODE_KINDS and line in fenced_lines)
+    )
 
 
 def _includes_text(kind: str, target: str) -> bool:
@@ -172,7 +195,8 @@ def _parse_rst(body: str) -> PageFacts:
         labels=labels,
         fields={"orphan": True} if ":orphan:" in body and ORPHAN_PATTERN.search(body) else {},
         is_front_matter_readable=False,
-        is_open_ended=True,
+        open_reason="anchors of reStructuredText are not read",
+        stub_folders=tuple(STUB_FOLDER_PATTERN.findall(visible)) if "autosummary::" in visible else (),
         has_toctree_glob=":glob:" in body,
         dependency_keys=collect_dependency_keys(references),
     )

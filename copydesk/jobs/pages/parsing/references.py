@@ -65,7 +65,7 @@ def number_lines(body: str, references: Iterable[Reference]) -> tuple[NumberedRe
     line = 1
     position = 0
     for start, _, kind, target, is_sure in sorted(set(references)):
-        if is_sure and names_file_or_anchor(target):
+        if is_sure and (kind == "ref" or names_file_or_anchor(target)):
             line += body.count("\n", position, start)
             position = start
             numbered.append((line, kind, intern(target)))

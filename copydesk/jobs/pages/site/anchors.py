@@ -30,15 +30,10 @@ class PageAnchors:
         self._explicit_ids = frozenset(facts.explicit_ids)
 
     def has(self, anchor: str) -> bool:
-        if (
-            anchor in self._explicit_ids
-            or self._facts.is_open_ended
-            or anchor in self._slug_counts
-            or FRAME_ANCHOR_PATTERN.match(anchor)
-        ):
+        if anchor in self._explicit_ids or anchor in self._slug_counts or FRAME_ANCHOR_PATTERN.match(anchor):
             return True
         unnumbered = REPEAT_NUMBER_PATTERN.sub("", anchor)
-        if self._slug_counts[unnumbered] > 1:
+        if self._slug_counts[unnumbered] + (unnumbered in self._explicit_ids) > 1:
             return True
         return not self._known_letters.isdisjoint(
             map(normalize_letters, (anchor, unnumbered, PARAMETER_PREFIX_PATTERN.sub("", anchor)))
@@ -88,10 +83,15 @@ class PageAnchors:
         return frozenset(
             normalize_letters(each)
             for text in texts
-            for each in (text, strip_markup(text), HTML_ELEMENT_PATTERN.sub("", text))
+            for each in (text, strip_markup(text), HTML_ELEMENT_PATTERN.sub("", text), _drop_other_letters(text))
         )
 
 
 def _slugify_words(text: str) -> str:
     """Returns the anchor of a heading of plain words, which is the same for every generator."""
     return text.lower().replace(" ", "-")
+
+
+def _drop_other_letters(text: str) -> str:
+    """Removes the letters that some generators leave out of an anchor."""
+    return text if text.isascii() else text.encode("ascii", "ignore").decode()

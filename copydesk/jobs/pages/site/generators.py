@@ -5,8 +5,21 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from copydesk.jobs.pages.site.paths import is_within
+
+
+class ConfigPart(NamedTuple):
+    """Another file that a site's configuration consists of."""
+
+    path: str
+    role: str
+    """`mintlify` for a file that `$ref` names, `sidebars` and `vitepress` for menus, `versions` for Docusaurus."""
+    keys: tuple[str, ...] = ()
+    """The keys above the reference in the configuration of a Mintlify site."""
+    root: str = ""
+    """The folder of pages that a Docusaurus sidebar lists."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +39,35 @@ class DocsSite:
     """Prefixes of addresses below which a build creates pages."""
     has_custom_anchors: bool = False
     """True if the rules for anchors are unknown or changed by the configuration."""
-    is_open_ended: bool = False
-    """True if the site may have pages without a file, such as those that a plugin adds."""
+    open_reason: str = ""
+    """Why the site may have pages without a file, such as those that a plugin adds; empty if it has none."""
+    label_reason: str = ""
+    """Why a Sphinx site may have labels that no page of the repository defines; empty if it has none."""
+    has_autosummary: bool = False
+    """True if Sphinx's autosummary may create pages."""
+    hooks: str = ""
+    """The hooks of a MkDocs site, which may add anchors; empty if it has none."""
     snippet_folders: tuple[str, ...] = ()
     """Folders in which MkDocs searches for snippets."""
+    parts: tuple[ConfigPart, ...] = ()
+    """Other files of the configuration, also missing ones."""
+    versions: tuple[str, ...] | None = None
+    """The versions that Docusaurus builds, each as its folder of pages; None for other generators."""
 
     def __hash__(self) -> int:
         """Hashes only the kind and the path. A site may have very many redirects, and is looked up for each link."""
         return hash((self.kind, self.config_path))
+
+    @property
+    def is_open_ended(self) -> bool:
+        return bool(self.open_reason)
+
+    def is_unbuilt(self, path: str) -> bool:
+        """Returns whether a page belongs to a version that Docusaurus does not build: it is not in versions.json."""
+        if self.versions is None or not is_within(path, self.folder):
+            return False
+        version = VERSION_FOLDER_PATTERN.match(path, len(self.folder) + 1 if self.folder else 0)
+        return version is not None and version.group() not in self.versions
 
     def find_root(self, path: str) -> str | None:
         """Returns the folder of pages that contains this page, or None if the page is outside the site."""
@@ -51,12 +85,14 @@ class DocsSite:
         Only Docusaurus has several, and only there does the order matter."""
         if self.kind != "docusaurus":
             return
-        versions = [f"version-{name}" for name in names]
+        versions = [name if name.startswith("version-") else f"version-{name}" for name in names]
         for locale in names:
             for route in dict.fromkeys((*names, "docs")):
                 folder = _join(self.folder, f"i18n/{locale}/docusaurus-plugin-content-{route}")
                 yield from (_join(folder, name) for name in (*versions, "current", ""))
         yield from (_join(self.folder, f"versioned_docs/{version}") for version in versions)
+        for route in names:
+            yield from (_join(self.folder, f"{route}_versioned_docs/{version}") for version in versions)
         yield from (_join(self.folder, name) for name in names or ["src/pages"])
         yield from self.roots
 
@@ -65,17 +101,19 @@ DOCUSAURUS_ROOT_PATTERN = re.compile(
     r"(?:i18n/[^/]+/docusaurus-plugin-content-[^/]+(?:/(?:current|version-[^/]+)(?=/))?"
     r"|[^/]*versioned_docs/version-[^/]+|src/pages|[^/]+)/"
 )
+VERSION_FOLDER_PATTERN = re.compile(r"[^/]*versioned_docs/version-[^/]+")
 BASE_URL_PATTERN = re.compile(r"\b(?:baseUrl|base)\s*:\s*[\"'`]/([^\"'`$]+?)/?[\"'`]")
 ROUTE_BASE_PATTERN = re.compile(r"\brouteBasePath\s*:\s*[\"'`]/?([^\"'`]*)[\"'`]")
 DOCS_PATH_PATTERN = re.compile(r"\bpath\s*:\s*[\"'`](?:\./)?([^\"'`]+?)/?[\"'`]")
 SOURCE_FOLDER_PATTERN = re.compile(r"\bsrcDir\s*:\s*[\"'`](?:\./)?([^\"'`]+?)/?[\"'`]")
 MKDOCS_PAGE_PLUGIN_PATTERN = re.compile(
-    r"^[^\S\n]*+- *[\"']?(?:gen-files|monorepo|multirepo|i18n|api-autonav|mkdoxy|gallery|same-dir)\b|^hooks:", re.M
+    r"^[^\S\n]*+- *[\"']?(gen-files|monorepo|multirepo|i18n|api-autonav|mkdoxy|gallery|same-dir)\b", re.M
 )
 SPHINX_PAGE_EXTENSION_PATTERN = re.compile(
-    r"autosummary|autoapi|apidoc|gallery|nbsphinx|exhale|breathe|sphinx_multiversion"
+    r"autoapi\b|ext\.apidoc|sphinxcontrib\.apidoc|run_apidoc|sphinx_gallery|exhale|sphinx_multiversion"
 )
 SPHINX_LABEL_EXTENSION_PATTERN = re.compile(r"intersphinx|autosectionlabel")
+PYTHON_COMMENT_PATTERN = re.compile(r"^[ \t]*#.*$", re.M)
 DOCUSAURUS_PAGE_PLUGIN_PATTERN = re.compile(r"typedoc|openapi-docs|remote-content|docgen|redocusaurus|graphql-markdown")
 
 
@@ -89,7 +127,7 @@ def _parse_mintlify(path: str, text: str) -> DocsSite | None:
         data = json.loads(text)
     except (ValueError, RecursionError):
         data = None
-    if not isinstance(data, dict) or "navigation" not in data:
+    if not isinstance(data, dict) or ("navigation" not in data and "$ref" not in data):
         return None
     folder = posixpath.dirname(path)
     redirects = data.get("redirects")
@@ -107,7 +145,6 @@ def _parse_mintlify(path: str, text: str) -> DocsSite | None:
         redirects=tuple(source.strip("/") for source in sources if isinstance(source, str)),
         generated_prefixes=("api-reference", "api", "reference", *api_folders) if has_api_spec else (),
         has_custom_anchors=True,
-        is_open_ended='"$ref"' in text,
     )
 
 
@@ -135,7 +172,7 @@ def _parse_docusaurus(path: str, text: str) -> DocsSite:
             "docs/tags",
             "assets",
         ),
-        is_open_ended=DOCUSAURUS_PAGE_PLUGIN_PATTERN.search(text) is not None,
+        open_reason=_explain_plugin(path, DOCUSAURUS_PAGE_PLUGIN_PATTERN.search(text)),
     )
 
 
@@ -156,7 +193,8 @@ def _parse_mkdocs(path: str, text: str) -> DocsSite:
         (root,),
         asset_folders=(root,),
         has_custom_anchors="slugify" in text,
-        is_open_ended=MKDOCS_PAGE_PLUGIN_PATTERN.search(text) is not None,
+        open_reason=_explain_plugin(path, MKDOCS_PAGE_PLUGIN_PATTERN.search(text)),
+        hooks=f"hooks in {posixpath.basename(path)}" if re.search(r"^hooks:", text, re.M) else "",
         snippet_folders=tuple(dict.fromkeys([folder, root, "", *(_join(folder, name) for name in snippets)])),
     )
 
@@ -173,7 +211,9 @@ def _parse_vitepress(path: str, text: str) -> DocsSite:
         address_prefixes=frozenset(name for found in BASE_URL_PATTERN.findall(text) for name in found.split("/")),
         asset_folders=(_join(root, "public"),),
         has_custom_anchors=re.search(r"slugify|anchor\s*:", text) is not None,
-        is_open_ended=re.search(r"rewrites|ignoreDeadLinks|srcExclude|transformPageData", text) is not None,
+        open_reason="`rewrites` in the VitePress configuration give pages other addresses"
+        if "rewrites" in text
+        else "",
     )
 
 
@@ -181,6 +221,13 @@ def _parse_sphinx(path: str, text: str) -> DocsSite | None:
     if not re.search(r"^(?:extensions|html_theme|project|master_doc|root_doc)\b", text, re.M):
         return None
     folder = posixpath.dirname(path)
+    text = PYTHON_COMMENT_PATTERN.sub("", text)
+    page_reason = _explain_plugin(path, SPHINX_PAGE_EXTENSION_PATTERN.search(text))
+    labels = SPHINX_LABEL_EXTENSION_PATTERN.search(text)
+    label_reason = f"{labels.group()} in conf.py adds labels that are not read" if labels else ""
+    document_reason = ""
+    if "intersphinx_disabled_reftypes" in text and "std:doc" not in text:
+        document_reason = "intersphinx in conf.py also searches for documents of other projects"
     return DocsSite(
         "sphinx",
         path,
@@ -188,15 +235,25 @@ def _parse_sphinx(path: str, text: str) -> DocsSite | None:
         (folder,),
         asset_folders=(folder,),
         has_custom_anchors=True,
-        generated_prefixes=("",) if SPHINX_PAGE_EXTENSION_PATTERN.search(text) else (),
-        is_open_ended=bool(SPHINX_PAGE_EXTENSION_PATTERN.search(text) or SPHINX_LABEL_EXTENSION_PATTERN.search(text)),
+        generated_prefixes=("",) if page_reason else (),
+        open_reason=page_reason or document_reason,
+        label_reason=page_reason or label_reason,
+        has_autosummary="autosummary" in text and not re.search(r"^autosummary_generate\s*=\s*False", text, re.M),
     )
 
 
 def _parse_toc(path: str, text: str) -> DocsSite:
     folder = posixpath.dirname(path)
+    reason = "the configuration of a Jupyter Book is not read"
     return DocsSite(
-        "sphinx", path, folder, (folder,), asset_folders=(folder,), has_custom_anchors=True, is_open_ended=True
+        "sphinx",
+        path,
+        folder,
+        (folder,),
+        asset_folders=(folder,),
+        has_custom_anchors=True,
+        open_reason=reason,
+        label_reason=reason,
     )
 
 
@@ -204,7 +261,20 @@ def _parse_mdbook(path: str, text: str) -> DocsSite:
     folder = posixpath.dirname(path)
     declared = re.search(r"^src\s*=\s*[\"']([^\"']+)", text, re.M)
     root = _join(folder, declared[1] if declared else "src")
-    return DocsSite("mdbook", path, folder, (root,), asset_folders=(root,), has_custom_anchors=True)
+    redirects = tuple(source.strip("/") for source in _read_mdbook_redirects(text))
+    return DocsSite(
+        "mdbook", path, folder, (root,), asset_folders=(root,), redirects=redirects, has_custom_anchors=True
+    )
+
+
+def _read_mdbook_redirects(text: str) -> Iterator[str]:
+    """Yields the redirected addresses. Reads lines, because parsing all of TOML takes long on crafted text."""
+    in_redirects = False
+    for line in text.splitlines():
+        if line.lstrip().startswith("["):
+            in_redirects = line.strip().replace(" ", "") == "[output.html.redirect]"
+        elif in_redirects and (source := re.match(r"\s*[\"']([^\"']+)[\"']\s*=", line)):
+            yield source[1]
 
 
 def _parse_gitbook(path: str, text: str) -> DocsSite:
@@ -221,8 +291,12 @@ def _build_open_ended_parser(kind: str) -> Callable[[str, str], DocsSite]:
         posixpath.dirname(path),
         (posixpath.dirname(path),),
         has_custom_anchors=True,
-        is_open_ended=True,
+        open_reason=f"templates of {kind.capitalize()} may add pages",
     )
+
+
+def _explain_plugin(path: str, plugin: re.Match[str] | None) -> str:
+    return f"{plugin[plugin.lastindex or 0]} in {posixpath.basename(path)} adds pages" if plugin else ""
 
 
 MAX_SITES = 200
@@ -271,4 +345,7 @@ def _pick_from_group(group: list[DocsSite]) -> DocsSite:
         return max(group, key=lambda site: site.config_path.endswith("_toc.yml"))
     if len(kinds - {"jekyll"}) == 1:  # GitHub Pages adds a _config.yml
         return next(site for site in group if site.kind != "jekyll")
-    return group[0] if len(group) == 1 else replace(group[0], kind="mixed", has_custom_anchors=True, is_open_ended=True)
+    if len(group) == 1:
+        return group[0]
+    reason = f"several generators share the folder: {', '.join(sorted(kinds))}"
+    return replace(group[0], kind="mixed", has_custom_anchors=True, open_reason=reason, label_reason=reason)

@@ -52,12 +52,14 @@ def find_included_file(resolver: LinkResolver, include: IncludePath) -> Included
     return None
 
 
+def exists(resolver: LinkResolver, include: IncludePath) -> bool:
+    """Returns whether the file or folder exists."""
+    return any(path in resolver.files or path in resolver.folders for path, _, _ in list_possible_files(include))
+
+
 def may_exist(resolver: LinkResolver, include: IncludePath) -> bool:
-    """Returns whether the file or folder exists, or may exist in a folder whose content is unknown."""
-    return any(
-        path is None or path in resolver.files or path in resolver.folders or resolver.is_unverifiable(path)
-        for path, _, _ in list_possible_files(include)
-    )
+    """Returns whether the file may exist outside the repository or in a folder whose content is unknown."""
+    return any(path is None or resolver.is_unverifiable(path) for path, _, _ in list_possible_files(include))
 
 
 def parse_include(resolver: LinkResolver, page: str, kind: str, target: str) -> IncludePath | None:

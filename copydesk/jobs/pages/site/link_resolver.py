@@ -4,6 +4,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from urllib.parse import unquote
 
 from copydesk.jobs.pages.page_types import INDEX_NAMES, PAGE_EXTENSIONS, extension, strip_extension
@@ -24,6 +25,13 @@ IMPLIED_ENDINGS_WITHOUT_SITE = (".adoc", ".txt", *(f"/{name}.adoc" for name in I
 """Endings that a link may also leave out where no site is known. The known generators have no such pages."""
 NUMBER_PREFIX_PATTERN = re.compile(r"(^|/)\d+[ \t]*[-_.]+[ \t]*(?=[^-_.\s\d/])")
 DATE_PREFIX_PATTERN = re.compile(r"(^|/)(\d{4})[-/](\d\d)[-/](\d\d)[-/](?=[^/]+$)")
+# Files of site generators that are not supported, and of programs that may build a site.
+OTHER_BUILD_PATTERN = re.compile(
+    r"package\.json|[\w.-]+\.config\.[cm]?[jt]s|antora\.ya?ml|_quarto\.ya?ml|myst\.ya?ml|docfx\.json|zensical\.toml"
+    r"|\.eleventy\.[cm]?js|gatsby-[\w-]+\.[jt]s|_sidebar\.md|index\.html?|_config\.ya?ml|config\.toml|Doxyfile|Gemfile"
+)
+PREFIX_PATTERN = re.compile(r"(?:version-|v)?\d+(\.[\dx]+)*|[a-z]{2}(-[A-Za-z]{2,4})?")
+"""Names before an address that may be a version or a language."""
 FOLDER_MARK = "/"
 """Appended to the path when `find_at` returns a folder."""
 
@@ -54,6 +62,8 @@ class LinkResolver:
         # Versions, translations and the blog of a Docusaurus site have pages with the same addresses.
         self._files_by_root: dict[str, dict[str, str]] = {}
         self.labels: dict[DocsSite | None, set[str]] = {}
+        self.stub_folders: set[str] = set()
+        """Folders in which Sphinx's autosummary creates pages."""
         self._resolved: dict[tuple[str, str], str | None] = {}
         self._anchors_by_page: dict[str, PageAnchors] = {}
         for path, facts in pages.items():
@@ -93,6 +103,8 @@ class LinkResolver:
         self.site_by_page[path] = site = site if root is not None else None
         if facts.labels:
             self.labels.setdefault(site, set()).update(facts.labels)
+        for folder in facts.stub_folders:
+            self.stub_folders.add(join_path(posixpath.dirname(path), folder.rstrip("/") or ".") or "")
         if site is not None and root is not None:
             indexes = [self.files_by_address[site]]
             if site.kind == "docusaurus":
@@ -125,6 +137,15 @@ class LinkResolver:
             return next((each for ending in endings if (each := f"{full_path}{ending}") in self.files), None)
         return file if file or site is None else self._find_below_page(site, page, path)
 
+    @cached_property
+    def has_other_build(self) -> bool:
+        """Returns whether something other than the forge may display the pages that belong to no known site."""
+        return (
+            bool(self.sites)
+            or ".gitignore" in self.files
+            or any(OTHER_BUILD_PATTERN.fullmatch(path[path.rfind("/") + 1 :]) is not None for path in self.files)
+        )
+
     def list_page_addresses(self, page: str) -> list[str]:
         """Returns the addresses of a page on its site; none if it belongs to no site."""
         site = self.site_by_page.get(page)
@@ -132,6 +153,10 @@ class LinkResolver:
         if site is None or facts is None:
             return []
         return list_addresses(site.kind, strip_folder(page, site.find_root(page) or ""), facts)
+
+    def find_any_page(self, site: DocsSite) -> str | None:
+        """Returns one page of a site, from which its absolute addresses can be resolved; None if it has no page."""
+        return next((page for page, each in self.site_by_page.items() if each is site), None)
 
     def get_anchors(self, page: str) -> PageAnchors:
         if page not in self._anchors_by_page:
@@ -145,7 +170,9 @@ class LinkResolver:
     def _find_generator(self, page: str) -> str | None:
         """Returns the generator whose rules for anchors apply to a page; None if they are unknown."""
         site = self.site_by_page.get(page)
-        return None if site is None or site.has_custom_anchors else site.kind
+        if site is None:
+            return None if self.has_other_build else "github"
+        return None if site.has_custom_anchors else site.kind
 
     def may_exist(self, page: str, path: str) -> bool:
         path = unquote(path)
@@ -205,9 +232,9 @@ class LinkResolver:
                 if (file := join_path(asset, path)) in self.files:
                     return file
             first, _, remainder = path.partition("/")
-            if first not in site.address_prefixes and not re.fullmatch(
-                r"v?\d+(\.[\dx]+)*|[a-z]{2}(-[A-Za-z]{2,4})?", first
-            ):
+            # Mintlify and VitePress have a folder for each translation and version, and no page in another's place.
+            may_be_prefix = site.kind not in ("mintlify", "vitepress") and PREFIX_PATTERN.fullmatch(first)
+            if first not in site.address_prefixes and not may_be_prefix:
                 return None
             names.append(first)
             path = remainder
@@ -229,9 +256,10 @@ class LinkResolver:
         root = site.find_root(page) or ""
         path_in_root = strip_folder(page, root)
         own_addresses = list_addresses(site.kind, path_in_root, self.pages[page]) if page in self.pages else []
-        for base in dict.fromkeys(
-            (posixpath.dirname(path_in_root), *own_addresses, *map(posixpath.dirname, own_addresses))
-        ):
+        parents = [posixpath.dirname(address) for address in own_addresses]
+        if site.kind in ("mintlify", "vitepress") and strip_extension(path_in_root).rpartition("/")[2] in INDEX_NAMES:
+            parents = []  # a relative link starts from the folder of the file, which is the page's address
+        for base in dict.fromkeys((posixpath.dirname(path_in_root), *own_addresses, *parents)):
             candidate = join_path(base, path)
             if candidate is None:
                 continue

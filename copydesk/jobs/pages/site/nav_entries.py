@@ -7,18 +7,28 @@ from collections.abc import Iterator
 from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, strip_extension
 from copydesk.jobs.pages.site.generators import DocsSite
 from copydesk.jobs.pages.site.link_resolver import FOLDER_MARK, NUMBER_PREFIX_PATTERN, LinkResolver
-from copydesk.jobs.pages.site.paths import is_within, join_path, split_target, strip_folder
+from copydesk.jobs.pages.site.link_rewriter import rewrite_reference
+from copydesk.jobs.pages.site.paths import PathChange, is_within, join_path, split_target, strip_folder
 
+VERSIONED_SIDEBARS_FOLDER_PATTERN = re.compile(r"(?:^|/)(?:[^/]+_)?versioned_sidebars$")
 VERSIONED_SIDEBAR_PATTERN = re.compile(r"version-(.+)-sidebars\.json$")
 
 
 def find_nav_site(resolver: LinkResolver, nav_path: str) -> DocsSite | None:
     """Returns the site that a navigation file belongs to: the one that it configures, or whose folder it is in."""
     for site in resolver.sites:
-        if site.config_path == nav_path:
+        if site.config_path == nav_path or any(part.path == nav_path for part in site.parts):
             return site
-    folder = posixpath.dirname(nav_path).removesuffix("/versioned_sidebars").removesuffix("versioned_sidebars")
+    if "src/pages/" in nav_path:
+        folder = nav_path[: nav_path.index("src/pages/")].rstrip("/")
+        return next((site for site in resolver.sites if site.kind == "docusaurus" and site.folder == folder), None)
+    folder = VERSIONED_SIDEBARS_FOLDER_PATTERN.sub("", posixpath.dirname(nav_path))
     return next((site for site in resolver.sites if site.kind == "docusaurus" and site.folder == folder), None)
+
+
+def find_nav_root(site: DocsSite, nav_path: str) -> str:
+    """Returns the folder of the pages that a navigation file lists."""
+    return next((part.root for part in site.parts if part.path == nav_path and part.root), site.roots[0])
 
 
 def resolve_entry(resolver: LinkResolver, site: DocsSite, nav_path: str, value: str) -> str | None:
@@ -31,12 +41,34 @@ def resolve_entry(resolver: LinkResolver, site: DocsSite, nav_path: str, value: 
     return resolver.find_at(join_path(site.roots[0], name))
 
 
+def resolve_link(resolver: LinkResolver, site: DocsSite, value: str) -> str | None:
+    """Returns the file that a link in the header, the footer or a menu of a site leads to, or None."""
+    page = resolver.find_any_page(site)
+    return resolver.resolve(page, split_target(value)[0]) if page else None
+
+
+def rename_link(before: LinkResolver, after: LinkResolver, nav_path: str, value: str, change: PathChange) -> str:
+    """Returns the link to a page that has moved; the same link if it leads elsewhere or cannot be rewritten."""
+    site = find_nav_site(before, nav_path)
+    page = before.find_any_page(site) if site and resolve_link(before, site, value) == change.old else None
+    if page is None:
+        return value
+    page_change = change if page == change.old else PathChange(page, page)
+    return rewrite_reference(before, after, "link", value, page_change, change)
+
+
 def _resolve_docusaurus_id(resolver: LinkResolver, site: DocsSite, nav_path: str, name: str) -> str | None:
     """Resolves a Docusaurus ID: the path without number prefixes, or with the front matter's `id` as its last name."""
     version = VERSIONED_SIDEBAR_PATTERN.search(nav_path)
-    names = ["docs", version[1]] if version else ["docs"]
+    root = strip_folder(find_nav_root(site, nav_path), site.folder)
+    instance = posixpath.basename(posixpath.dirname(nav_path)).removesuffix("versioned_sidebars").rstrip("_")
+    names = [instance or "docs", version[1]] if version else [root]
     unnumbered = NUMBER_PREFIX_PATTERN.sub(r"\1", name)
-    return resolver.find_page(site, name, names) or resolver.find_page(site, unnumbered, names)
+    file = resolver.find_page(site, name, names) or resolver.find_page(site, unnumbered, names)
+    is_configured = any(part.path == nav_path for part in site.parts)
+    if file is not None and is_configured and not is_within(file, find_nav_root(site, nav_path)):
+        return None  # a page of another plugin has the same ID
+    return file
 
 
 def find_entry_file(resolver: LinkResolver, nav_path: str, value: str) -> str | None:

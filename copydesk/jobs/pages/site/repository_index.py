@@ -1,7 +1,7 @@
 """The parsed pages, navigation files and sites of a repository. The next index is built from it and what changed."""
 
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from fnmatch import translate
 from functools import partial
 from typing import TypeVar
@@ -11,10 +11,11 @@ import pygit2
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page
 from copydesk.jobs.pages.parsing.page_facts import PageFacts
 from copydesk.jobs.pages.parsing.page_parser import decode_body, parse_page
+from copydesk.jobs.pages.site.config_parts import complete_site, may_have_parts
 from copydesk.jobs.pages.site.content_cache import get_or_parse
-from copydesk.jobs.pages.site.generators import DocsSite, find_config_parser
+from copydesk.jobs.pages.site.generators import ConfigPart, DocsSite, find_config_parser
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
-from copydesk.jobs.pages.site.nav_files import NavFile, find_nav_parser, parse_nav_file
+from copydesk.jobs.pages.site.nav_files import NavFile, find_nav_parser, is_nav_file, parse_nav_file
 from copydesk.jobs.pages.site.paths import is_within
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.repository_limits import FileTooLarge
@@ -55,7 +56,9 @@ class RepositoryIndex:
             changed = {path for path, _ in previous.files.items() ^ files.items()}
         self.changed: Set[str] = changed
 
-        def update(previous_values: Mapping[str, T], parse: Callable[[str], T | None]) -> dict[str, T]:
+        def update(
+            previous_values: Mapping[str, T], parse: Callable[[str], T | None], changed: Set[str] = changed
+        ) -> dict[str, T]:
             values = dict(previous_values)
             for path in changed:  # a first index reads in git's order, which is the fastest for a pack
                 values.pop(path, None)
@@ -67,12 +70,17 @@ class RepositoryIndex:
         self.pages: dict[str, PageFacts] = update(
             previous.pages if previous else {}, lambda path: self._parse_page(path, read)
         )
-        self.nav_files: dict[str, NavFile] = update(
-            previous.nav_files if previous else {}, lambda path: self._parse_nav_file(path, read)
-        )
+        previous_sites = previous.sites if previous else {}
+        changed_sites = {path for path, site in previous_sites.items() if _has_changed_part(site, changed)}
+        changed = {*changed, *changed_sites} if changed_sites else changed
         self.sites: dict[str, DocsSite] = update(
-            previous.sites if previous else {}, lambda path: self._parse_site_config(path, read)
+            previous_sites, lambda path: self._parse_site_config(path, read), changed
         )
+        self.nav_files: dict[str, NavFile] = update(
+            {path: nav_file for path, nav_file in previous.nav_files.items() if is_nav_file(path)} if previous else {},
+            lambda path: self._parse_nav_file(path, read),
+        )
+        self.nav_files.update(self._parse_parts(read))
         self.ignored_pattern: re.Pattern[str] = (
             previous.ignored_pattern if previous and ".gitignore" not in changed else _read_gitignore(files, read)
         )
@@ -93,7 +101,7 @@ class RepositoryIndex:
             and changed.isdisjoint(self.sites.keys() | previous.sites.keys())
             and all(
                 (old is None and new is None)
-                or (old is not None and new is not None and (old.fields, old.labels) == (new.fields, new.labels))
+                or (old is not None and new is not None and _get_layout(old) == _get_layout(new))
                 for old, new in pairs
             )
         )
@@ -118,12 +126,44 @@ class RepositoryIndex:
         parser = find_config_parser(path)
         if parser is None or SKIPPED_PATH_PATTERN.search(path) or not self._may_configure_root(path):
             return None
-        return get_or_parse(self.files[path], f"site {path}", lambda: parser(path, decode_body(read(path))))
+        text = decode_body(read(path))
+        if may_have_parts(path, text):
+            return complete_site(path, text, self.files, lambda name: self._read_text(name, read))
+        return get_or_parse(self.files[path], f"site {path}", lambda: parser(path, text))
+
+    def _read_text(self, path: str, read: ReadFile) -> str | None:
+        if path not in self.files:
+            return None
+        return _none_if_too_large(lambda name: decode_body(read(name)), path)
+
+    def _parse_parts(self, read: ReadFile) -> Iterator[tuple[str, NavFile]]:
+        """Yields the navigation files that a site's configuration names."""
+        for site in self.sites.values():
+            for part in site.parts:
+                if part.path in self.files and part.role != "versions":
+                    nav_file = _none_if_too_large(partial(self._parse_part, part, read), part.path)
+                    if nav_file is not None:
+                        yield part.path, nav_file
+
+    def _parse_part(self, part: ConfigPart, read: ReadFile, path: str) -> NavFile:
+        kind = f"part {part}"
+        return get_or_parse(self.files[path], kind, lambda: parse_nav_file(path, decode_body(read(path)), part))
 
     def _may_configure_root(self, path: str) -> bool:
         """Returns whether a configuration file may apply to pages in the root: it is in the root or above it."""
         folder = path.rpartition("/")[0].rpartition(".vitepress")[0].strip("/") or path.rpartition("/")[0]
         return is_within(path, self.root) or not folder or f"{self.root}/".startswith(f"{folder}/")
+
+
+def _get_layout(facts: PageFacts) -> tuple[object, ...]:
+    return facts.fields, facts.labels, facts.stub_folders
+
+
+def _has_changed_part(site: DocsSite, changed: Set[str]) -> bool:
+    """Returns whether another file of the site's configuration changed, or may have been added."""
+    if site.kind == "vitepress" and any(".vitepress/" in path for path in changed):
+        return True
+    return any(part.path in changed for part in site.parts)
 
 
 def index_workspace(workspace: Workspace) -> RepositoryIndex:

@@ -45,12 +45,17 @@ class IsolatedWork:
         return outcome.text
 
     def check_workspace(
-        self, workspace: Workspace, origin: Tree, required_fields: Sequence[str], ignored_checks: Sequence[str]
+        self,
+        workspace: Workspace,
+        origin: Tree,
+        required_fields: Sequence[str],
+        ignored_checks: Sequence[str],
+        request: str,
     ) -> CheckReport:
         sentence = "Checking the documentation took {}, so nothing was published."
         with _explain_limit(lambda limit: JobFailed(sentence.format(limit), Reason.CHECKS_FAILED)):
             return self._run_on(
-                workspace, tasks.check_workspace, origin.commit, tuple(required_fields), tuple(ignored_checks)
+                workspace, tasks.check_workspace, origin.commit, tuple(required_fields), tuple(ignored_checks), request
             )
 
     def check_publishable(

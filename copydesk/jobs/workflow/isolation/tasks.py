@@ -80,7 +80,11 @@ def run_tool(copy: WorkspaceCopy, name: str, arguments: ToolArguments) -> ToolOu
 
 
 def check_workspace(
-    copy: WorkspaceCopy, origin_commit: str, required_fields: Sequence[str], ignored_checks: Sequence[str]
+    copy: WorkspaceCopy,
+    origin_commit: str,
+    required_fields: Sequence[str],
+    ignored_checks: Sequence[str],
+    request: str,
 ) -> CheckReport:
     """Returns the findings of the checks, divided into those introduced since `origin_commit` and older ones."""
     return check(
@@ -89,6 +93,7 @@ def check_workspace(
         required_fields=required_fields,
         ignored=ignored_checks,
         origin=open_tree(copy.repository, origin_commit, copy.limits),
+        request=request,
     )
 
 

@@ -107,6 +107,8 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
             return TimelineStep(text if len(text) <= MAX_THOUGHT_CHARS else f"{text[:MAX_THOUGHT_CHARS]} …", "words")
         case "tool":
             return _describe_tool_use(data)
+        case "checked" if data["passed"] and data.get("notJudged"):
+            return TimelineStep(f"No problems found; not judged: {', '.join(data['notJudged'])}", "good")
         case "checked" if data["passed"]:
             return TimelineStep("All checks passed", "good")
         case "checked":

@@ -11,6 +11,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
     MovePage,
     NotUnderstood,
     Replace,
+    SetTableValue,
     TrimSpace,
 )
 from copydesk.jobs.agent.mechanic.prompt_parser import parse_prompt
@@ -109,6 +110,13 @@ UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
         [AddField("title", None, InstructionScope(("docs/guides",)))],
     ),
     ("fill in missing descriptions", [AddField("description")]),
+    ("add a title where missing to all pages", [AddField("title")]),
+    ("Where missing, add a title to every page", [AddField("title")]),
+    ("Please, wherever it is missing, add a description in docs/guide.md", [AddField("description", None, GUIDE)]),
+    ("add titles wherever they are missing", [AddField("title")]),
+    ("Where a page has no title, add one.", [AddField("title")]),
+    ("For pages without a description, please add one", [AddField("description")]),
+    ("If missing, add `author: Docs team` to the front matter", [AddField("author", "Docs team")]),
     ("give every page a title", [AddField("title")]),
     ("Make sure every page has a description", [AddField("description")]),
     ("add `author: Docs team` to the front matter of all pages", [AddField("author", "Docs team")]),
@@ -116,6 +124,15 @@ UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
     ('add a front matter field author with the value "Docs team"', [AddField("author", "Docs team")]),
     ("add missing front matter", [AddField("title"), AddField("description")]),
     ("add a title to docs/guide.md", [AddField("title", None, GUIDE)]),
+    (
+        "Set `timeout` to `60` in the table in docs/guide.md",
+        [SetTableValue("timeout", "60", None, GUIDE)],
+    ),
+    (
+        "In the table in docs/guide.md, change the Default of `timeout` to 60 s",
+        [SetTableValue("timeout", "60 s", "Default", GUIDE)],
+    ),
+    ("update the value of `max size` to 5 in the table", [SetTableValue("max size", "5")]),
     ("remove trailing whitespace", [TrimSpace()]),
     ("Strip trailing white space from every page", [TrimSpace()]),
     ("remove all trailing spaces in docs/guide.md", [TrimSpace(GUIDE)]),

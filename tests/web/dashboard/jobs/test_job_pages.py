@@ -452,13 +452,14 @@ def test_text_of_a_job_is_escaped_everywhere(quiet: Service) -> None:
     ]
     finding = {"path": EVIL, "line": 1, "message": EVIL}
     check = {"name": EVIL, "status": "failed", "introduced": 1, "old": 0, "findings": [finding]}
+    unjudged = {**check, "status": "not_judged", "findings": [], "reason": EVIL, "notJudged": [finding]}
     with database.write() as tx:
         update_job(database, tx, job.id, [NewEvent(EventKind(kind), data) for kind, data in notes])
         last_event = insert(events).values(job_id=job.id, seq=len(notes) + 2, at=0, kind=EVIL[:40], data={})
         tx.execute(last_event)
         save_changed_files_in(tx, job.id, [create_patch(f"docs/{EVIL}.md", EVIL.encode(), f"{EVIL}!\n".encode())])
     set_job_columns(quiet, job, summary=f"{EVIL} it says", message=EVIL, model=EVIL, branch=EVIL, ref=EVIL, base=EVIL,
-                    head=EVIL, checks=[check, {**check, "status": "passed"}])  # fmt: skip
+                    head=EVIL, checks=[check, {**check, "status": "passed"}, unjudged])  # fmt: skip
     editor = editor_client(quiet)
     public = quiet.desk.pulls.get_pull(quiet.project.id, number).link("")
     pages = [project_path(quiet, "/jobs"), project_path(quiet, f"/jobs?text={EVIL}&status={EVIL}"),
@@ -471,6 +472,25 @@ def test_text_of_a_job_is_escaped_everywhere(quiet: Service) -> None:
         assert "&lt;script&gt;alert" in shown.text
     refused = post_form(editor, project_path(quiet, "/jobs"), prompt=EVIL, title=EVIL, model=EVIL, ref=EVIL, nonce=EVIL)
     assert (refused.status_code, "<script>alert" in refused.text) == (400, False)
+
+
+def test_job_page_says_which_check_could_not_judge_and_why(quiet: Service) -> None:
+    job = create_job(quiet)
+    part = {"path": "docs/a.md", "line": 3, "message": "`/app` was not judged: a build may create it."}
+    check = {"name": "link", "status": "not_judged", "introduced": 0, "old": 0, "findings": []}
+    set_job_columns(quiet, job, checks=[{**check, "reason": "a build may create it", "notJudged": [part]}])
+    with quiet.desk.database.write() as tx:
+        event = NewEvent(EventKind("checked"), {"passed": True, "faults": [], "notJudged": ["link"]})
+        update_job(quiet.desk.database, tx, job.id, [event])
+    shown = viewer_client(quiet).get(project_path(quiet, f"/jobs/{job.id}")).text
+    assert "not judged</span> link" in shown
+    assert "a build may create it" in shown
+    assert "docs/a.md:3" in shown
+    assert "No problems found; not judged: link" in shown
+    assert "All checks passed" not in shown
+    answered = quiet.http.get(f"/v2/agent/{quiet.project.id}/job/{job.id}").json()["checks"][0]
+    assert (answered["status"], answered["reason"]) == ("not_judged", "a build may create it")
+    assert answered["notJudged"] == [part]
 
 
 @pytest.mark.parametrize("link", ["javascript:alert(1)", "data:text/html,x", " https://example.org/", "//example.org/"])

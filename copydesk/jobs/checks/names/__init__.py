@@ -1,0 +1,1 @@
+"""Finds names in a change that the documentation and its sources do not know: invented flags, settings, endpoints."""

@@ -1,0 +1,150 @@
+"""Finds names in added lines that occur nowhere in the repository as it was, nor in the request.
+
+Models invent flags, settings and endpoints. A repository with source code knows what exists; one with documentation
+alone does not, so there an unknown name is listed as not judged.
+"""
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Set
+from itertools import chain
+
+import pygit2
+
+from copydesk.jobs.checks.findings import Finding, Unjudged
+from copydesk.jobs.checks.names.claimed_names import ClaimedName, NameKind, collect_names, display_name, find_names
+from copydesk.jobs.checks.names.known_names import SearchTooLong, WantedName, find_unknown, search_text
+from copydesk.jobs.pages.page_types import extension, is_page
+from copydesk.jobs.pages.site.paths import is_within
+from copydesk.jobs.pages.site.repository_index import RepositoryIndex
+from copydesk.jobs.workspace.git_tree import Tree
+
+UNKNOWN_NAME_RULE = "unknown-name"
+MAX_NAMES = 100
+"""How many different names of a change are searched for."""
+MAX_SEARCHED_BYTES = 150 << 20
+MAX_FILE_BYTES = 1 << 20
+"""Larger files are data."""
+BINARY_PROBE_BYTES = 8000
+MIN_SOURCE_FILES = 20
+MAX_PAGES_PER_SOURCE_FILE = 4
+MIN_SIMILARITY = 0.75
+MAX_SIMILAR_NAMES = 20_000
+SOURCE_EXTENSION_PATTERN = re.compile(
+    r"\.(?:c|cc|clj|cpp|cs|cts|dart|erl|ex|exs|go|h|hpp|hs|java|jl|js|jsx|kt|lua|m|mjs|mts|php|pl|py|pyi|r|rb|rs|scala|sh|sql"
+    r"|swift|ts|tsx|zig)"
+)
+NO_SOURCES_REASON = "there is no source code in the repository that could confirm it"
+TOO_LARGE_REASON = "the repository is too large to search for so many names"
+TOO_MANY_REASON = f"the change has more than {MAX_NAMES} names"
+
+
+class NameSearch:
+    """Searches one state of a repository. Remembers which names are known, because checks are repeated."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._known: dict[tuple[NameKind, str], bool] = {}
+        self._names: dict[NameKind, Counter[str]] = {}
+
+    def find_unknown(self, wanted: list[WantedName]) -> list[WantedName]:
+        """Returns the names that occur in no file. Raises SearchTooLong if that would read too much."""
+        new = [each for each in wanted if (each.kind, each.name) not in self._known]
+        if new:
+            unknown = set(map(id, find_unknown(new, self._list_contents())))
+            self._known.update({(each.kind, each.name): id(each) not in unknown for each in new})
+        return [each for each in wanted if not self._known[each.kind, each.name]]
+
+    def suggest(self, name: ClaimedName) -> str | None:
+        """Returns the most similar name of the same kind that occurs in the repository."""
+        if name.kind not in self._names:
+            texts = (content.decode("ascii", "replace") for _, content in self._list_contents())
+            names = chain.from_iterable(find_names(name.kind, text) for text in texts)
+            self._names[name.kind] = Counter(names)
+        common_names = [each for each, _ in self._names[name.kind].most_common(MAX_SIMILAR_NAMES)]
+        matches = difflib.get_close_matches(name.name, common_names, 1, MIN_SIMILARITY)
+        return matches[0] if matches else None
+
+    def _list_contents(self) -> Iterator[tuple[str, bytes]]:
+        """Yields all text files; pages first, because most names are in other pages too."""
+        entries = list(self._tree.files())
+        read_bytes = 0
+        for path, entry in sorted(entries, key=lambda each: not is_page(each[0])):
+            if self._tree.size(entry) > MAX_FILE_BYTES:
+                continue
+            content = self._tree.read(entry, path)
+            read_bytes += len(content)
+            if read_bytes > MAX_SEARCHED_BYTES:
+                raise SearchTooLong
+            if b"\0" not in content[:BINARY_PROBE_BYTES]:
+                yield path, content
+
+
+def find_unknown_names(
+    search: NameSearch, before: RepositoryIndex, after: RepositoryIndex, read: Callable[[str], bytes], request: str
+) -> Iterator[Finding | Unjudged]:
+    """Yields the unknown names in the lines that the change adds to pages, each once.
+
+    `read` reads a file after the change. `request` is what the job was asked to do: a name in it is known.
+    """
+    names = list(_collect_added_names(before, after, read))
+    names, rest = names[:MAX_NAMES], names[MAX_NAMES:]
+    for name in rest[:1]:
+        yield Unjudged(UNKNOWN_NAME_RULE, name.path, name.line, "", TOO_MANY_REASON)
+    wanted = [WantedName(name.kind, name.name) for name in names]
+    wanted = search_text(wanted, request.encode(errors="replace"), is_source=False)
+    if not wanted:
+        return
+    has_sources = _has_sources(before)
+    by_key = {(name.kind, name.name): name for name in names}
+    try:
+        for each in search.find_unknown(wanted):
+            name = by_key[each.kind, each.name]
+            if has_sources:
+                yield Finding(UNKNOWN_NAME_RULE, name.path, name.line, _describe(name, search.suggest(name)))
+            else:
+                yield Unjudged(UNKNOWN_NAME_RULE, name.path, name.line, name.display_name, NO_SOURCES_REASON)
+    except SearchTooLong:
+        first = by_key[wanted[0].kind, wanted[0].name]
+        yield Unjudged(UNKNOWN_NAME_RULE, first.path, first.line, "", TOO_LARGE_REASON)
+
+
+def _describe(name: ClaimedName, similar: str | None) -> str:
+    hint = f" Did you mean `{display_name(name.kind, similar)}`?" if similar else ""
+    return f"The {name.kind} `{name.display_name}` occurs nowhere in the repository or the request.{hint}"
+
+
+def _collect_added_names(
+    before: RepositoryIndex, after: RepositoryIndex, read: Callable[[str], bytes]
+) -> Iterator[ClaimedName]:
+    """Yields each name in an added line once, at its first place."""
+    seen: set[tuple[NameKind, str]] = set()
+    for path in sorted(after.pages):
+        if before.files.get(path) == after.files[path]:
+            continue
+        body = read(path)
+        entry = before.tree.find_entry(path) if path in before.files else None
+        added = _list_added_lines(before.tree.read(entry, path) if entry else None, body)
+        for name in collect_names(path, body.decode(errors="replace"), added):
+            if (name.kind, name.name) not in seen:
+                seen.add((name.kind, name.name))
+                yield name
+
+
+def _list_added_lines(old: bytes | None, new: bytes) -> Set[int]:
+    patch = pygit2.Patch.create_from(old, new, context_lines=0)
+    return {line.new_lineno for hunk in patch.hunks for line in hunk.lines if line.origin == "+"}
+
+
+def _has_sources(index: RepositoryIndex) -> bool:
+    """Returns whether there is enough source code outside of the documentation to know the product's names."""
+    roots = [root for site in index.sites.values() for root in site.roots]
+    sources = sum(
+        1
+        for path in index.files
+        if SOURCE_EXTENSION_PATTERN.fullmatch(extension(path))
+        and not path.startswith(".")
+        and not any(is_within(path, root) for root in roots)
+    )
+    return sources >= max(MIN_SOURCE_FILES, len(index.pages) // MAX_PAGES_PER_SOURCE_FILE)
