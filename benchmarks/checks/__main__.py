@@ -1,11 +1,15 @@
-"""python -m benchmarks.checks [--quick]"""
+"""python -m benchmarks.checks [--quick] [--history REPOSITORY | --recall REPOSITORY] [--root FOLDER] [--count N]"""
 
 import argparse
 import multiprocessing
+import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
+from benchmarks.checks.broken_references import measure_recall
+from benchmarks.checks.history import check_history
 from benchmarks.checks.measure import measure_checks
 from benchmarks.checks.repository import make_repository
 
@@ -21,7 +25,43 @@ def _measure_loop_seconds() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.checks", description="Measures what the checks cost.")
     parser.add_argument("--quick", action="store_true", help="2,000 pages alone")
-    sizes = (2_000,) if parser.parse_args().quick else (2_000, 20_000)
+    parser.add_argument("--history", type=Path, help="a git folder: check its last documentation commits")
+    parser.add_argument("--recall", type=Path, help="a git folder: break one reference of each kind at a time")
+    parser.add_argument("--root", default="", help="the documentation folder of the repository")
+    parser.add_argument("--count", type=int, default=100, help="how many commits, or references of each kind")
+    options = parser.parse_args()
+    if options.history:
+        _print_history(options.history, options.root, options.count)
+    elif options.recall:
+        _print_recall(options.recall, options.root, options.count)
+    else:
+        _print_cost((2_000,) if options.quick else (2_000, 20_000))
+
+
+def _print_history(repository: Path, root: str, count: int) -> None:
+    """Prints every finding, so that a person can read it, and how often each reason for not judging occurred."""
+    findings = 0
+    reasons: Counter[str] = Counter()
+    for commit in check_history(repository, root, count):
+        reasons.update({each.reason for each in commit.report.not_judged})
+        for each in commit.report.introduced:
+            findings += 1
+            print(f"{commit.commit[:9]} {commit.message[:50]} | {each.rule} {each.path}:{each.line} {each.message}")
+    print(f"{findings} findings in {count} commits. Commits with a reason for not judging:")
+    for reason, commits in reasons.most_common():
+        print(f"  {commits} {reason}")
+
+
+def _print_recall(repository: Path, root: str, count: int) -> None:
+    print("| Kind | Broken | Reported | Not judged | Missed |")
+    print("|---|---:|---:|---:|---:|")
+    for kind, recall in measure_recall(repository, root, count).items():
+        print(f"| {kind} | {recall.broken} | {recall.reported} | {recall.not_judged} | {len(recall.missed)} |")
+        for missed in recall.missed:
+            print(f"missed: {missed}", file=sys.stderr)
+
+
+def _print_cost(sizes: tuple[int, ...]) -> None:
     print("| Pages | First check | Five pages changed | The next commit | Nothing kept | Memory | Introduced | Loop |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|")
     for pages in sizes:

@@ -7,7 +7,7 @@ or served by another application.
 import posixpath
 from urllib.parse import unquote
 
-from copydesk.jobs.pages.page_types import IMAGE_EXTENSIONS, MARKDOWN_EXTENSIONS, extension
+from copydesk.jobs.pages.page_types import IMAGE_EXTENSIONS, MARKDOWN_EXTENSIONS, extension, strip_extension
 from copydesk.jobs.pages.site.generators import DocsSite
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
 from copydesk.jobs.pages.site.paths import is_within, join_path
@@ -40,6 +40,8 @@ def find_link_doubt(resolver: LinkResolver, page: str, path: str) -> str:
         return OTHER_APPLICATION
     if site.kind == "jekyll":
         return "" if ext in MARKDOWN_EXTENSIONS else site.open_reason
+    if site.kind == "mkdocs" and ext not in MARKDOWN_EXTENSIONS and _leaves_site(site, page, path):
+        return OUTSIDE_SITE
     if ext in LINKED_FILE_EXTENSIONS:
         return site.open_reason if site.kind == "mkdocs" else ""
     if site.kind == "mdbook" and ext == ".html":
@@ -53,6 +55,12 @@ def _doubt_without_site(resolver: LinkResolver, path: str, ext: str) -> str:
             return "no known generator builds this page, so its addresses are unknown"
         return ""
     return "" if ext in LINKED_FILE_EXTENSIONS or not ext else UNKNOWN_BUILD
+
+
+def _leaves_site(site: DocsSite, page: str, path: str) -> bool:
+    """Returns whether a path leads out of the pages' folder. Raw HTML starts from the address, which may be deeper."""
+    place = join_path(strip_extension(page), unquote(path))
+    return place is None or not is_within(place, site.roots[0])
 
 
 def _doubt_html(site: DocsSite, page: str, path: str) -> str:

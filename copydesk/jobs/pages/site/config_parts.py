@@ -5,6 +5,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from copydesk.jobs.pages.parsing.js_tokens import mask_comments
@@ -15,6 +16,11 @@ ReadText = Callable[[str], str | None]
 """Returns the text of a file of the repository, or None if there is no such file."""
 MAX_PARTS = 200
 MAX_NESTING_DEPTH = 100
+MAX_CONFIG_CHARS = 8_000_000
+"""Limits the characters of all files that one configuration refers to."""
+MAX_DOCS_INSTANCES = 50
+MAX_OBJECT_CHARS = 5_000
+"""Limits the documentation plugins of a site, and the characters around `sidebarPath` that are searched."""
 SIDEBAR_PATH_PATTERN = re.compile(r"\bsidebarPath\s*:\s*(?:require\.resolve\(\s*)?[\"'`](?:\./)?([^\"'`$]+)[\"'`]")
 DOCS_PATH_PATTERN = re.compile(r"(?<![\w.])path\s*:\s*[\"'`](?:\./)?([^\"'`$]+?)/?[\"'`]")
 INSTANCE_ID_PATTERN = re.compile(r"(?<![\w.])id\s*:\s*[\"'`]([\w-]+)[\"'`]")
@@ -51,6 +57,7 @@ class _Expansion:
     read: ReadText
     parts: list[ConfigPart] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    chars_left: int = MAX_CONFIG_CHARS
 
     def expand(self, value: Any, path: str, keys: tuple[str, ...], depth: int = 0) -> Any:
         if depth > MAX_NESTING_DEPTH:
@@ -75,6 +82,9 @@ class _Expansion:
         if file is not None and len(self.parts) < MAX_PARTS:
             self.parts.append(ConfigPart(file, "mintlify", keys))
             text = self.read(file)
+        self.chars_left -= len(text or "")
+        if self.chars_left < 0:
+            text = None
         try:
             data = json.loads(text) if text is not None else None
         except (ValueError, RecursionError):
@@ -91,9 +101,12 @@ def _complete_mintlify(path: str, text: str, read: ReadText) -> DocsSite | None:
     except (ValueError, RecursionError):
         return None
     expansion = _Expansion(read)
-    expanded = expansion.expand(data, path, ())
+    try:
+        expanded = json.dumps(expansion.expand(data, path, ()))
+    except RecursionError:
+        return None
     parser = find_config_parser(path)
-    site = parser(path, json.dumps(expanded)) if parser else None
+    site = parser(path, expanded) if parser else None
     if site is None:
         return None
     missing = ", ".join(f"`{target}`" for target in expansion.missing[:3])
@@ -118,7 +131,7 @@ def _complete_docusaurus(site: DocsSite, text: str, read: ReadText) -> DocsSite:
 def _list_docs_instances(text: str) -> Iterator[tuple[str, str, str]]:
     """Yields the sidebar file, the folder of pages and the ID of each documentation plugin."""
     has_main = False
-    for match in SIDEBAR_PATH_PATTERN.finditer(text):
+    for match in islice(SIDEBAR_PATH_PATTERN.finditer(text), MAX_DOCS_INSTANCES):
         block = _find_object(text, match.start())
         path = DOCS_PATH_PATTERN.search(block)
         instance = INSTANCE_ID_PATTERN.search(block)
@@ -132,7 +145,10 @@ def _list_docs_instances(text: str) -> Iterator[tuple[str, str, str]]:
 def _find_object(text: str, position: int) -> str:
     """Returns the object literal around a position, without the objects in it."""
     pieces = []
-    for step, limit in ((-1, -1), (1, len(text))):
+    for step, limit in (
+        (-1, max(-1, position - MAX_OBJECT_CHARS)),
+        (1, min(len(text), position + MAX_OBJECT_CHARS)),
+    ):
         depth = 0
         piece = []
         index = position if step > 0 else position - 1

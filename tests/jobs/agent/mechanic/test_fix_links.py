@@ -17,6 +17,8 @@ MKDOCS = {
     [
         b'<img src="../../img/logo.png">\n',
         b'<img src="../img/logo.png">\n',
+        b'<img src="../../../../../img/logo.png">\n',
+        b'<img src="../../../img/logo.png">\n',
         b"[x](setup.md/#step-one) [y](setup.md#step-one)\n",
         b"[x](/app/login) [y](../setup/) [z](../../img/logo.png)\n",
     ],
