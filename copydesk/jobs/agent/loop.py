@@ -46,6 +46,8 @@ class ReviewFindings(BaseModel):
 
 
 MAX_REVIEWS = 3
+ReviewFinish = Callable[[Workspace, Finished, Conversation], str | None]
+"""Reviews finished work, with the finish call and the conversation so far. None means that the model may finish."""
 
 
 class AgentLoop:
@@ -66,7 +68,7 @@ class AgentLoop:
         *,
         root: str = "",
         check: Callable[[Workspace], str] | None = None,
-        review: Callable[[Workspace], str | None] | None = None,
+        review: ReviewFinish | None = None,
         describe_repository: Callable[[Tree, str], str] = render_overview,
         run_tool: RunTool = run_in_process,
     ) -> None:
@@ -83,9 +85,10 @@ class AgentLoop:
                 Brief(describe_repository(origin, root), tuple(self.tools.values()), attempt.deadline)
             )
         self.model = model
+        self.conversation: Conversation = []
 
     def run(self, workspace: Workspace) -> Finished:
-        conversation = self._load_history(workspace)
+        conversation = self.conversation = self._load_history(workspace)
         used = sum((entry.usage for entry in conversation if isinstance(entry, Reply)), Usage())
         rejections = 0
         pending_finish = None
@@ -110,7 +113,8 @@ class AgentLoop:
                 match stuck_detection.judge_latest_turn(conversation, self.tools):
                     case stuck_detection.FinishedInText(text):
                         finished = Finished(title=_first_line(text), summary=text[:MAX_SUMMARY_CHARS])
-                        findings = self._run_review_step(turn, workspace) if rejections < MAX_REVIEWS else None
+                        may_review = rejections < MAX_REVIEWS
+                        findings = self._run_review_step(turn, workspace, finished) if may_review else None
                         if findings is None:
                             return finished
                         conversation.append(Prompt(text=findings))
@@ -187,17 +191,21 @@ class AgentLoop:
         tool_round = ToolRound(
             results=tuple(results), splices=build_splices(changes_before, workspace), finished=toolbox.finished
         )
-        if toolbox.finished and self.review and may_review and (findings := self.review(workspace)):
-            tool_round = tool_round.with_review_findings(findings)
+        if toolbox.finished and self.review and may_review:
+            conversation = [*self.conversation, ToolResults(results=tool_round.results)]
+            if findings := self.review(workspace, toolbox.finished, conversation):
+                tool_round = tool_round.with_review_findings(findings)
         return tool_round
 
-    def _run_review_step(self, turn: int, workspace: Workspace) -> str | None:
+    def _run_review_step(self, turn: int, workspace: Workspace, finished: Finished) -> str | None:
         """Reviews the work of a model that ended with text. A finish call includes the review already."""
         if self.review is None:
             return None
         review = self.review
         return self.journal.run_step(
-            f"turn-{turn}-review", ReviewFindings, lambda: ReviewFindings(findings=review(workspace))
+            f"turn-{turn}-review",
+            ReviewFindings,
+            lambda: ReviewFindings(findings=review(workspace, finished, self.conversation)),
         ).findings
 
     def _load_history(self, workspace: Workspace) -> Conversation:

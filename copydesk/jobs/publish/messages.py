@@ -56,6 +56,8 @@ class PullRequestReport:
     """One sentence per check that ran."""
     findings: Sequence[str] = ()
     """Problems that the change introduces and that the model did not fix."""
+    reformatted: Sequence[str] = ()
+    """One line for each file with lines that change only in form, with the model's reason."""
     executed_files: Sequence[ExecutedFile] = ()
     """Changed files that a build, a host or a browser executes."""
     external_urls: Sequence[str] = ()
@@ -157,6 +159,7 @@ def render_pull_body(job: Job, prompts: Sequence[str], report: PullRequestReport
         f"**Note:** {report.base_note}" if report.base_note else "",
         _render_list("**Not fixed** (problems that the checks below found in this change):", report.findings),
         f"**Unsure:** {neutralize_markup(report.unsure.strip())}" if report.unsure.strip() else "",
+        _render_list("**Reformatted** (lines that change only in form):", report.reformatted),
         _render_list("**Files**", [_describe_file(patch) for patch in report.files], MAX_FILES_LISTED),
         _render_list("**Checks**", report.checks),
         _render_addresses(report.external_urls, job_link),

@@ -10,7 +10,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.budget import Budget
-from copydesk.jobs.agent.conversation import Model
+from copydesk.jobs.agent.conversation import Conversation, Model
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
 from copydesk.jobs.agent.tools import Finished
@@ -31,6 +31,7 @@ from copydesk.jobs.publish.messages import PullRequestReport, build_commit_messa
 from copydesk.jobs.publish.repository_access import list_known_secrets, plan_commit
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
+from copydesk.jobs.workflow.finish_review import FinishReview, describe_reformatting
 from copydesk.jobs.workflow.folder_requests import asks_for_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
@@ -60,7 +61,6 @@ class RunWorkflow:
     model: Callable[[], Model]
     sandbox: Callable[[], Sandbox | SandboxUnavailable]
     children: ChildPool
-    advised_paths: list[str] = field(default_factory=list)
 
     def execute(self) -> JobOutcome:
         pinned = self._pin_commits()
@@ -78,8 +78,10 @@ class RunWorkflow:
             self.settings.check_tools,
         )
 
+        may_advise = self.job.model != "mechanic"
+        finish_review = FinishReview(reviewer, self.isolated, self._check_publishable, may_advise)
         with traces.start_span("edit"):
-            finished = self._run_agent(workspace, reviewer)
+            finished, conversation = self._run_agent(workspace, reviewer, finish_review)
         if not workspace.changes() and not self._has_unproposed_work(pinned):
             # Keeps the title for a follow-up that changes something: this one says that nothing changed.
             self.journal.save_job_values(summary=finished.summary)
@@ -97,7 +99,10 @@ class RunWorkflow:
             committed = self.journal.run_step("commit", CommitResult, lambda: self._with_retries(publisher.commit))
             change_notes = self.isolated.describe_change(workspace)
             self._push_commit(publisher, committed, pinned)
-            pull_request = self._open_pull_request(pinned, workspace, finished, review, committed, change_notes)
+            reformatted = describe_reformatting(finish_review.find_overreach(workspace, conversation))
+            pull_request = self._open_pull_request(
+                pinned, workspace, finished, review, committed, change_notes, reformatted
+            )
         consequence = "so it is a draft" if pull_request.draft else "which its description lists"
         findings_note = f"The checks found problems in the pull request, {consequence}." if review.findings else None
         executed_note = (
@@ -157,7 +162,9 @@ class RunWorkflow:
         )
         return last_publishing_run is not None and "open" not in last_publishing_run.results
 
-    def _run_agent(self, workspace: Workspace, reviewer: Reviewer) -> Finished:
+    def _run_agent(
+        self, workspace: Workspace, reviewer: Reviewer, finish_review: FinishReview
+    ) -> tuple[Finished, Conversation]:
         if not self.journal.has_result("turn-1-reply"):
             self.journal.enter_phase(Phase.THINKING)
         model = self.model()
@@ -169,32 +176,11 @@ class RunWorkflow:
             reviewer.origin,
             root=self.project.root,
             check=reviewer.describe_for_model,
-            review=lambda workspace: self._review_before_finish(workspace, reviewer),
+            review=finish_review.review,
             describe_repository=self.isolated.describe_repository,
             run_tool=self.isolated.run_tool,
         )
-        return agent_loop.run(workspace)
-
-    def _review_before_finish(self, workspace: Workspace, reviewer: Reviewer) -> str | None:
-        """Returns the findings that the model must fix before it may finish, or None."""
-        try:
-            self._check_publishable(workspace)
-        except publish_guard.PublishRefused as refusal:
-            return f"Not finished yet: this cannot be published. {refusal} Fix that, then call finish again."
-        return reviewer.explain_findings(workspace) or self._find_overreach(workspace)
-
-    def _find_overreach(self, workspace: Workspace) -> str | None:
-        """Returns advice if many small edits add up to a rewrite, which would be refused as a single edit.
-
-        Advises only once per attempt, so that the model can finish if the task asks for a rewrite."""
-        if self.job.model == "mechanic" or self.advised_paths:  # the mechanic reformats only on request
-            return None
-        overreach = self.isolated.find_overreach(workspace)
-        if overreach is None:
-            return None
-        path, advice = overreach
-        self.advised_paths.append(path)
-        return f"{path}: {advice} If this is what was asked for, call finish again."
+        return agent_loop.run(workspace), agent_loop.conversation
 
     def _run_checks(self, workspace: Workspace, reviewer: Reviewer) -> ReviewResult:
         if not self.journal.has_result("check"):
@@ -272,6 +258,7 @@ class RunWorkflow:
         review: ReviewResult,
         committed: CommitResult,
         change_notes: ChangeNotes,
+        reformatted: Sequence[str],
     ) -> OpenedPullRequest:
         tree = workspace.tree
         changes = workspace.changes()
@@ -282,6 +269,7 @@ class RunWorkflow:
             files=diff_trees(tree.repository, tree.root, write_changed_tree(tree, changes)),
             checks=review.summary_lines,
             findings=review.findings,
+            reformatted=reformatted,
             executed_files=change_notes.executed_files,
             external_urls=change_notes.external_addresses,
             usage=self.journal.load_job().usage,

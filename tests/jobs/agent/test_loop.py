@@ -135,7 +135,7 @@ class ScriptedReview:
     def __init__(self, times: int) -> None:
         self.times, self.seen = times, 0
 
-    def __call__(self, workspace: Workspace) -> str | None:
+    def __call__(self, workspace: Workspace, _finished: Finished, _conversation: Conversation) -> str | None:
         self.seen += 1
         return f"page.md line 3: fault {self.seen}" if self.seen <= self.times else None
 

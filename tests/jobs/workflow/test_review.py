@@ -10,14 +10,14 @@ from pydantic import TypeAdapter
 from copydesk.core.projects.policy import Policy
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.jobs.agent.conversation import Reply
+from copydesk.jobs.agent.conversation import Conversation, Reply
 from copydesk.jobs.job import Job, Status
 from copydesk.jobs.sandbox.sandbox import SandboxUnavailable
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import job_topic
 from copydesk.jobs.workflow.executor import RunExecutor
 from copydesk.jobs.workflow.review import ReviewResult
-from copydesk.jobs.workspace.workspace import short_hash
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 from tests.support import migrated_databases
 from tests.support.repositories import make_repository
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
@@ -140,16 +140,33 @@ def test_without_a_sandbox_the_command_is_refused_and_not_blamed_on_the_model(tm
         assert len(stage.model.requests) == 2
 
 
-def test_page_reformatted_in_small_edits_is_pointed_out_once(tmp_path: Path) -> None:
-    lines = [f"* point number {n} of this page" for n in range(60)]
-    pieces = [{"old": line, "new": f"- {line[2:]}"} for line in lines]
-    page = "\n".join(["# A", "", *lines, ""]).encode()
+REFORMATTED_LINES = [f"* point number {n} of this page" for n in range(60)]
+LONG_PAGE = "\n".join(["# A", "", *REFORMATTED_LINES, ""]).encode()
+PIECES = [{"old": line, "new": f"- {line[2:]}"} for line in REFORMATTED_LINES]
 
-    reformat = calls(("edit", {"path": "a.md", "hash": short_hash(page), "replacements": pieces}))
-    with open_stage(tmp_path, reformat, finish(), finish(), page=page) as stage:
+
+def test_pull_request_shows_why_a_page_was_reformatted(tmp_path: Path) -> None:
+    arguments = {"path": "a.md", "hash": short_hash(LONG_PAGE), "replacements": PIECES, "reformat": "It says: dashes."}
+    with open_stage(tmp_path, calls(("edit", arguments)), finish(), page=LONG_PAGE) as stage:
         assert stage.job().status is Status.COMPLETED
-        assert "If this is what was asked for, call finish again." in str(stage.model.requests[2][-1])
-        assert len(stage.model.requests) == 3
+        assert len(stage.model.requests) == 2
+        assert (
+            "**Reformatted** (lines that change only in form):\n\n- a.md, 60 lines: It says: dashes." in stage.pull_text
+        )
+
+
+def test_page_that_was_moved_and_reformatted_is_pointed_out_once(tmp_path: Path) -> None:
+    def reformat(_conversation: Conversation, workspace: Workspace) -> Reply:
+        content = workspace.read("b.md").replace(b"* ", b"- ").decode()
+        return calls(("delete", {"path": "b.md"}), ("write", {"path": "b.md", "content": content}))
+
+    move = calls(("move", {"path": "a.md", "to": "b.md"}))
+    with open_stage(tmp_path, move, reformat, finish(), finish(), page=LONG_PAGE) as stage:
+        assert stage.job().status is Status.COMPLETED
+        assert "b.md: The change only reformats 60 lines" in str(stage.model.requests[3][-1])
+        assert "If this is what was asked for, call finish again." in str(stage.model.requests[3][-1])
+        assert len(stage.model.requests) == 4
+        assert "b.md, 60 lines: the model gave no reason" in stage.pull_text
 
 
 def test_journal_stores_findings_under_their_earlier_name() -> None:

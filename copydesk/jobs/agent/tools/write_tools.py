@@ -7,6 +7,8 @@ from copydesk.jobs.pages.move_page import move_page
 from copydesk.jobs.workspace import edit_scope, text_edits
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
+MAX_REASON_CHARS = 500
+
 
 class Replacement(ToolArguments):
     old: str
@@ -23,6 +25,9 @@ class Edit(ToolArguments):
     hash: str
     """The file's hash as read returned it, so that nothing is edited unseen."""
     replacements: list[Replacement] = Field(min_length=1, max_length=2000)
+    reformat: str = Field("", max_length=MAX_REASON_CHARS)
+    """Only if the request asks for other formatting (wrapping, indentation, bullets, quotes): where it asks for it.
+    The pull request shows this."""
 
 
 def edit(workspace: Workspace, arguments: Edit) -> str:
@@ -32,9 +37,8 @@ def edit(workspace: Workspace, arguments: Edit) -> str:
     new = text_edits.apply_replacements(data, replacements)
     if new == data:
         raise ToolRefused("The replacements do not change the file.")
-    # Each replacement is checked alone: one that covers only a few lines is intended, even if it only trims them.
-    for replacement in arguments.replacements:
-        _refuse_if(edit_scope.explain_reformatting(replacement.old, replacement.new))
+    if not arguments.reformat.strip():
+        _refuse_if(_explain_reformatting(workspace, arguments.path, data, new))
     if any(edit_scope.is_long(one.old) for one in arguments.replacements):
         _refuse_if(edit_scope.explain_rewrite(data, new))
     workspace.write(arguments.path, new)
@@ -48,6 +52,8 @@ class Write(ToolArguments):
     """Needed to replace an existing file: its hash as read returned it."""
     whole: bool = False
     """Set it only when the task is to rewrite an existing page as a whole, such as to translate it."""
+    reformat: str = Field("", max_length=MAX_REASON_CHARS)
+    """As for edit."""
 
 
 def write(workspace: Workspace, arguments: Write) -> str:
@@ -58,7 +64,9 @@ def write(workspace: Workspace, arguments: Write) -> str:
             raise ToolRefused(f"{arguments.path} exists; use edit, or read it and give its hash.")
         data = _read_if_unchanged(workspace, arguments.path, arguments.hash)
     new = text_edits.replace_body(data, arguments.content)
-    _refuse_if(None if data is None else edit_scope.explain_overreach(data, new, allow_rewrite=arguments.whole))
+    if data is not None:
+        allow_reformatting = bool(arguments.reformat.strip())
+        _refuse_if(edit_scope.explain_overreach(data, new, arguments.whole, allow_reformatting))
     workspace.write(arguments.path, new)
     return f"Wrote {arguments.path}; its hash is now {short_hash(new)}."
 
@@ -87,6 +95,17 @@ def delete(workspace: Workspace, arguments: Delete) -> str:
     read_existing(workspace, arguments.path)
     workspace.delete(arguments.path)
     return f"Deleted {arguments.path}."
+
+
+def _explain_reformatting(workspace: Workspace, path: str, data: bytes, new: bytes) -> str | None:
+    """Returns why an edit is refused because the file as a whole would be reformatted, or None.
+
+    Compares with the file as it was before the job, so that many small edits count together. A file that was
+    reformatted for a reason already is not refused again."""
+    original = workspace.read_original(path)
+    if original is None or edit_scope.explain_reformatting(original, data):
+        return None
+    return edit_scope.explain_reformatting(original, new)
 
 
 def _refuse_if(reason: str | None) -> None:
