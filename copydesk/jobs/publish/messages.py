@@ -58,6 +58,10 @@ class PullRequestReport:
     """Problems that the change introduces and that the model did not fix."""
     reformatted: Sequence[str] = ()
     """One line for each file with lines that change only in form, with the model's reason."""
+    intended: Sequence[str] = ()
+    """Findings that the model declared intended, with its reasons."""
+    vanished_addresses: Sequence[str] = ()
+    """Addresses of pages that the change removes without a redirect."""
     executed_files: Sequence[ExecutedFile] = ()
     """Changed files that a build, a host or a browser executes."""
     external_urls: Sequence[str] = ()
@@ -158,7 +162,12 @@ def render_pull_body(job: Job, prompts: Sequence[str], report: PullRequestReport
         neutralize_markup(report.summary.strip()),
         f"**Note:** {report.base_note}" if report.base_note else "",
         _render_list("**Not fixed** (problems that the checks below found in this change):", report.findings),
+        _render_list("**Intended** (findings that the model says are right as they are):", report.intended),
         f"**Unsure:** {neutralize_markup(report.unsure.strip())}" if report.unsure.strip() else "",
+        _render_list(
+            "**Addresses that no longer exist**, without a redirect:",
+            [_format_code(address) for address in report.vanished_addresses],
+        ),
         _render_list("**Reformatted** (lines that change only in form):", report.reformatted),
         _render_list("**Files**", [_describe_file(patch) for patch in report.files], MAX_FILES_LISTED),
         _render_list("**Checks**", report.checks),

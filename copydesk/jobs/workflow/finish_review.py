@@ -35,7 +35,8 @@ class FinishReview:
             self.check_publishable(workspace)
         except PublishRefused as refusal:
             return f"Not finished yet: this cannot be published. {refusal} Fix that, then call finish again."
-        return self.reviewer.explain_findings(workspace) or self._advise_on_overreach(workspace, conversation)
+        findings = self.reviewer.explain_findings(workspace, finished.intended_reasons)
+        return findings or self._advise_on_overreach(workspace, conversation)
 
     def _advise_on_overreach(self, workspace: Workspace, conversation: Conversation) -> str | None:
         """Returns advice if the change as a whole reformats or rewrites pages, although each of its edits was small."""

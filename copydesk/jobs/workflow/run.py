@@ -13,10 +13,10 @@ from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Conversation, Model
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
-from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.agent.tools import CheckTools, Finished, Question
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
-from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, Phase, Reason, RepositoryFailed
+from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, JobQuestion, Phase, Reason, RepositoryFailed
 from copydesk.jobs.projects.repository_warnings import describe_missing_folder
 from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryUnavailable
 from copydesk.jobs.publish.forge_retry import retry_while_unavailable
@@ -37,6 +37,7 @@ from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
 from copydesk.jobs.workflow.open_pull_request import OpenedPullRequest, PullRequestOpener
+from copydesk.jobs.workflow.questions import comment_question, redact_question
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
 from copydesk.jobs.workflow.work_description import describe_published_work
 from copydesk.jobs.workspace.git_tree import write_changed_tree
@@ -81,14 +82,17 @@ class RunWorkflow:
         may_advise = self.job.model != "mechanic"
         finish_review = FinishReview(reviewer, self.isolated, self._check_publishable, may_advise)
         with traces.start_span("edit"):
-            finished, conversation = self._run_agent(workspace, reviewer, finish_review)
+            ending, conversation = self._run_agent(workspace, reviewer, finish_review)
+        if isinstance(ending, Question):
+            return self._ask(ending)
+        finished = ending
         if not workspace.changes() and not self._has_unproposed_work(pinned):
             # Keeps the title for a follow-up that changes something: this one says that nothing changed.
             self.journal.save_job_values(summary=finished.summary)
             reason = Reason.NOT_UNDERSTOOD if finished.title == NOT_UNDERSTOOD_TITLE else Reason.NO_CHANGES
             return JobOutcome(COMPLETED, reason, finished.summary or "No changes were needed.")
         finished = describe_published_work(self.journal, finished)
-        review = self._run_checks(workspace, reviewer)
+        review = self._run_checks(workspace, reviewer, finished.intended_reasons)
 
         with _publish_span():
             self.journal.enter_phase(Phase.PUBLISHING)
@@ -164,10 +168,11 @@ class RunWorkflow:
 
     def _run_agent(
         self, workspace: Workspace, reviewer: Reviewer, finish_review: FinishReview
-    ) -> tuple[Finished, Conversation]:
+    ) -> tuple[Finished | Question, Conversation]:
         if not self.journal.has_result("turn-1-reply"):
             self.journal.enter_phase(Phase.THINKING)
         model = self.model()
+        has_command = self.project.policy.check_command is not None
         agent_loop = AgentLoop(
             IsolatedMechanic(self.isolated) if isinstance(model, Mechanic) else model,
             self.journal,
@@ -175,19 +180,30 @@ class RunWorkflow:
             Budget.from_settings(self.settings),
             reviewer.origin,
             root=self.project.root,
-            check=reviewer.describe_for_model,
+            checks=CheckTools(reviewer.describe_for_model, reviewer.run_command_for_model if has_command else None),
             review=finish_review.review,
             describe_repository=self.isolated.describe_repository,
             run_tool=self.isolated.run_tool,
         )
         return agent_loop.run(workspace), agent_loop.conversation
 
-    def _run_checks(self, workspace: Workspace, reviewer: Reviewer) -> ReviewResult:
+    def _ask(self, question: Question) -> JobOutcome:
+        """Ends the run with a question. Edits stay in the journal, so that the follow-up continues from them."""
+        with self.journal.step("ask", JobQuestion) as step:
+            if not step.is_done:
+                asked = redact_question(question, list_known_secrets(self.project, self.secrets))
+                self._check_still_active()
+                if self.forge is not None and self.job.pr_link is not None:
+                    comment_question(self.forge, self.job.pr_link, asked)
+                step.save(asked, job={"question": asked.model_dump()})
+        return JobOutcome(COMPLETED, Reason.QUESTION, step.result.text)
+
+    def _run_checks(self, workspace: Workspace, reviewer: Reviewer, intended: Mapping[str, str]) -> ReviewResult:
         if not self.journal.has_result("check"):
             self.journal.enter_phase(Phase.CHECKING)
         with self.journal.step("check", ReviewResult) as step:
             if not step.is_done:
-                review = reviewer.review(workspace)
+                review = reviewer.review(workspace, intended)
                 result = {"passed": not review.findings, "faults": review.findings[:20]}
                 step.save(review, events=[NewEvent(EventKind.CHECKED, result)], job={"checks": review.checks})
         review = step.result
@@ -270,6 +286,8 @@ class RunWorkflow:
             checks=review.summary_lines,
             findings=review.findings,
             reformatted=reformatted,
+            intended=review.intended,
+            vanished_addresses=change_notes.vanished_addresses,
             executed_files=change_notes.executed_files,
             external_urls=change_notes.external_addresses,
             usage=self.journal.load_job().usage,
@@ -287,6 +305,7 @@ class RunWorkflow:
             draft=self.job.draft or bool(review.findings) or bool(change_notes.executed_files),
             base=pinned.base if pinned.head else committed.onto,
             head=committed.commit,
+            unsure=finished.unsure_points,
         )
         if self.forge is None:
             return opener.open_locally(self.journal, self.settings.base_url)

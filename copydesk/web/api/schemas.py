@@ -129,6 +129,16 @@ class FindingResponse(ApiModel):
     path: str
     line: int
     message: str
+    id: str | None = None
+    """A short ID, by which the agent can declare the finding intended."""
+    intended: str | None = None
+    """The agent's reason why the finding is right as it is. Such a finding does not make the check fail."""
+
+
+class QuestionResponse(ApiModel):
+    text: str
+    choices: list[str]
+    """Up to four likely answers. Send one of them, or any other text, as a message."""
 
 
 class CheckResponse(ApiModel):
@@ -141,6 +151,8 @@ class CheckResponse(ApiModel):
     """The number of problems that existed before."""
     findings: list[FindingResponse]
     """The first problems that the change introduces."""
+    notes: list[FindingResponse] = []
+    """Remarks that need no change, such as a page outside the navigation where the generator allows that."""
 
 
 class JobResponse(ApiModel):
@@ -168,6 +180,10 @@ class JobResponse(ApiModel):
     checks: list[CheckResponse]
     """The results of the checks before publishing. Empty until then."""
     usage: UsageResponse
+    question: QuestionResponse | None
+    """What the agent asks before it continues; null unless `reason` is `question`."""
+    unsure: list[str]
+    """The points that the agent was unsure of in its latest changes."""
 
     @classmethod
     def from_job(cls, job: Job, files: list[ChangedFile]) -> "JobResponse":
@@ -191,6 +207,8 @@ class JobResponse(ApiModel):
             files_changed=[ChangedFileResponse.model_validate(file.__dict__) for file in files],
             checks=[CheckResponse.model_validate(check) for check in job.checks],
             usage=UsageResponse.model_validate(job.usage.model_dump()),
+            question=QuestionResponse.model_validate(job.question.model_dump()) if job.question else None,
+            unsure=job.unsure,
         )
 
 

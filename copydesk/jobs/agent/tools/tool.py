@@ -37,6 +37,10 @@ class Tool:
         return self.arguments.model_json_schema()
 
 
+def pluralize(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def truncate_output(text: str, hint: str) -> str:
     if len(text) <= MAX_OUTPUT_CHARS:
         return text

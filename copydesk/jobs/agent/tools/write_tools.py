@@ -1,9 +1,8 @@
-"""Tools that change files: edit, write, move, delete. Each call is carried out completely or not at all."""
+"""Tools that change one file: edit and write. Each call is carried out completely or not at all."""
 
 from pydantic import Field
 
 from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused, read_existing
-from copydesk.jobs.pages.move_page import move_page
 from copydesk.jobs.workspace import edit_scope, text_edits
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
@@ -37,8 +36,7 @@ def edit(workspace: Workspace, arguments: Edit) -> str:
     new = text_edits.apply_replacements(data, replacements)
     if new == data:
         raise ToolRefused("The replacements do not change the file.")
-    if not arguments.reformat.strip():
-        _refuse_if(_explain_reformatting(workspace, arguments.path, data, new))
+    refuse_reformatting(workspace, arguments.path, data, new, arguments.reformat)
     if any(edit_scope.is_long(one.old) for one in arguments.replacements):
         _refuse_if(edit_scope.explain_rewrite(data, new))
     workspace.write(arguments.path, new)
@@ -71,41 +69,14 @@ def write(workspace: Workspace, arguments: Write) -> str:
     return f"Wrote {arguments.path}; its hash is now {short_hash(new)}."
 
 
-class Move(ToolArguments):
-    path: str
-    to: str
-
-
-def move(workspace: Workspace, arguments: Move) -> str:
-    """Renames or moves a file, and updates every link and navigation entry that leads to it."""
-    read_existing(workspace, arguments.path)
-    if workspace.exists(arguments.to):
-        raise ToolRefused(f"{arguments.to} already exists; choose another name, or delete it first.")
-    updated_files = move_page(workspace, arguments.path, arguments.to)
-    links_note = f" and updated the links in {', '.join(updated_files)}" if updated_files else "; nothing linked to it"
-    return f"Moved {arguments.path} to {arguments.to}{links_note}."
-
-
-class Delete(ToolArguments):
-    path: str
-
-
-def delete(workspace: Workspace, arguments: Delete) -> str:
-    """Deletes a file. Links to it are not touched: search for them first."""
-    read_existing(workspace, arguments.path)
-    workspace.delete(arguments.path)
-    return f"Deleted {arguments.path}."
-
-
-def _explain_reformatting(workspace: Workspace, path: str, data: bytes, new: bytes) -> str | None:
-    """Returns why an edit is refused because the file as a whole would be reformatted, or None.
+def refuse_reformatting(workspace: Workspace, path: str, data: bytes, new: bytes, reason: str) -> None:
+    """Raises ToolRefused if the file as a whole would be reformatted without a reason.
 
     Compares with the file as it was before the job, so that many small edits count together. A file that was
     reformatted for a reason already is not refused again."""
     original = workspace.read_original(path)
-    if original is None or edit_scope.explain_reformatting(original, data):
-        return None
-    return edit_scope.explain_reformatting(original, new)
+    if not reason.strip() and original is not None and not edit_scope.explain_reformatting(original, data):
+        _refuse_if(edit_scope.explain_reformatting(original, new))
 
 
 def _refuse_if(reason: str | None) -> None:
@@ -120,9 +91,4 @@ def _read_if_unchanged(workspace: Workspace, path: str, expected_hash: str) -> b
     return data
 
 
-WRITE_TOOLS = (
-    Tool.from_function("edit", Edit, edit),
-    Tool.from_function("write", Write, write),
-    Tool.from_function("move", Move, move),
-    Tool.from_function("delete", Delete, delete),
-)
+WRITE_TOOLS = (Tool.from_function("edit", Edit, edit), Tool.from_function("write", Write, write))

@@ -10,6 +10,7 @@ from copydesk.jobs.agent.tools.declarations import Declarations
 from copydesk.jobs.agent.tools.tool import ToolArguments
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import CheckReport, check
+from copydesk.jobs.pages.redirects import find_vanished_addresses
 from copydesk.jobs.publish.guard import publish_guard
 from copydesk.jobs.publish.guard.executed_files import ExecutedFile, find_executed_files
 from copydesk.jobs.publish.guard.external_resources import find_external_resources, find_hosts, format_resources
@@ -52,6 +53,8 @@ class ChangeNotes(NamedTuple):
     """The changed files that a browser, a build or a host executes."""
     external_addresses: list[str]
     """One line for each address that the change adds."""
+    vanished_addresses: list[str]
+    """The addresses of the site that the change removes without a redirect."""
 
 
 class Overreach(NamedTuple):
@@ -122,9 +125,12 @@ def check_publishable(
 
 def describe_change(copy: WorkspaceCopy) -> ChangeNotes:
     """Returns the executed files and external addresses that the pull request lists for its reviewer."""
-    tree = copy.open().tree
+    workspace = copy.open()
+    tree = workspace.tree
     return ChangeNotes(
-        find_executed_files(tree, copy.changes), format_resources(find_external_resources(tree, copy.changes))
+        find_executed_files(tree, copy.changes),
+        format_resources(find_external_resources(tree, copy.changes)),
+        find_vanished_addresses(workspace),
     )
 
 

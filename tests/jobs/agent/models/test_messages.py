@@ -40,7 +40,7 @@ def test_the_request_carries_instructions_tools_and_the_repository_as_data(docs:
     tools = {tool["function"]["name"]: tool["function"] for tool in request.body["tools"]}
     assert tools.keys() == TOOLS.keys()
     assert tools["read"]["description"] == TOOLS["read"].description
-    assert "path" in tools["read"]["parameters"]["required"]
+    assert "path" in tools["edit"]["parameters"]["required"]
     assert request.headers["authorization"] == f"Bearer {PROVIDER_KEY}"
 
 
