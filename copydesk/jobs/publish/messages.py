@@ -66,6 +66,8 @@ class PullRequestReport:
     """Changed files that a build, a host or a browser executes."""
     external_urls: Sequence[str] = ()
     """External URLs that the change adds; those that browsers load without a click come first."""
+    instruction_files: Sequence[str] = ()
+    """The files of the repository with instructions that the model read."""
     usage: Usage = field(default_factory=Usage)
 
 
@@ -172,6 +174,9 @@ def render_pull_body(job: Job, prompts: Sequence[str], report: PullRequestReport
         _render_list("**Files**", [_describe_file(patch) for patch in report.files], MAX_FILES_LISTED),
         _render_list("**Checks**", report.checks),
         _render_addresses(report.external_urls, job_link),
+        f"**Instructions read:** {', '.join(map(_format_code, report.instruction_files))}"
+        if report.instruction_files
+        else "",
         "**Request**" if prompts else "",
         *(_quote_prompt(prompt) for prompt in prompts),
         f"Created by {job.model} ({_format_usage(report.usage)}) in job [`{job.id}`]({job_link}).",

@@ -11,6 +11,7 @@ from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Conversation, Model
+from copydesk.jobs.agent.instruction_files import find_instruction_files
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
 from copydesk.jobs.agent.tools import CheckTools, Finished, Question
@@ -288,6 +289,7 @@ class RunWorkflow:
             reformatted=reformatted,
             intended=review.intended,
             vanished_addresses=change_notes.vanished_addresses,
+            instruction_files=self._list_instruction_files(pinned),
             executed_files=change_notes.executed_files,
             external_urls=change_notes.external_addresses,
             usage=self.journal.load_job().usage,
@@ -312,6 +314,12 @@ class RunWorkflow:
         asked_at = self.attempt.claim.created_at
         deadline = self.attempt.deadline
         return opener.open_on_forge(self.journal, self.forge, asked_at, self._check_still_active, self._pause, deadline)
+
+    def _list_instruction_files(self, pinned: StartingCommits) -> list[str]:
+        """Returns the instruction files that the model read; none for the mechanic, which reads none."""
+        if self.job.model == "mechanic":
+            return []
+        return find_instruction_files((path for path, _ in self.mirror.tree(pinned.base).files()), self.project.root)
 
     def _check_still_active(self) -> None:
         """Raises AttemptStopped or LeaseLost unless this attempt still owns the run.

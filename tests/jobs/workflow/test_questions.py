@@ -88,7 +88,8 @@ def test_version_1_shows_the_question(tmp_path: Path) -> None:
     with open_service(tmp_path, ASK) as (service, _):
         job = service.client.wait(service.client.create_job("Fix the spelling.")["id"])
         headers = {"Authorization": f"Bearer {service.key}"}
-        session = httpx.get(f"{service.url}/v1/agent/{service.project.id}/job/{job['id']}", headers=headers).json()
+        address = f"{service.url}/v1/agent/{service.project.id}/job/{job['id']}"
+        session = httpx.get(address, headers=headers, timeout=60).json()
         assert session["messageToUser"] == "American or British <spelling>?\n- American\n- British"
         assert session["haultReason"] == "completed"
 

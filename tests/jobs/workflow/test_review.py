@@ -266,6 +266,13 @@ def test_run_checks_runs_the_project_command(tmp_path: Path) -> None:
         assert "The check command" in last_results(stage, 4), "finish runs both"
 
 
+def test_pull_request_says_which_instructions_were_read(tmp_path: Path) -> None:
+    files = {"a.md": PAGE, "CLAUDE.md": b"Be brief.\n", ".cursor/rules/x.mdc": b"Be kind.\n"}
+    with open_stage(tmp_path, GOOD, finish(), files=files) as stage:
+        stage.job()
+        assert "**Instructions read:** `CLAUDE.md`, `.cursor/rules/x.mdc`" in stage.pull_text
+
+
 def test_removed_address_without_a_redirect_is_noted_in_the_pull_request(tmp_path: Path) -> None:
     files = {"docs.json": b'{"navigation": {"pages": ["index", "one"]}}', "index.mdx": b"# I\n", "one.mdx": b"# 1\n"}
     move = calls(("move", {"path": "one.mdx", "to": "two.mdx"}))
