@@ -196,7 +196,7 @@ def test_a_pattern_that_takes_long_to_compile_is_refused(pattern: str) -> None:
 
 def test_the_deadline_of_a_search_holds_for_all_lines_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line alone takes less than the deadline; the complete text matches immediately by its first line."""
-    monkeypatch.setattr("copydesk.jobs.agent.tools.read_tools.SEARCH_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("copydesk.jobs.agent.tools.search_tool.SEARCH_TIMEOUT_SECONDS", 0.5)
     search = TOOLS["search"]
     page = workspace_of(a_md="x\n" + ("a" * 24 + "!\n") * 20_000)
     with pytest.raises(ToolRefused, match="too long"):

@@ -23,6 +23,11 @@ class ChangedFile(TypedDict):
     deletions: int
 
 
+class Question(TypedDict):
+    text: str
+    choices: list[str]
+
+
 class Job(TypedDict):
     """A job as the API returns it."""
 
@@ -45,6 +50,9 @@ class Job(TypedDict):
     filesChanged: list[ChangedFile]
     checks: list[Any]
     usage: Usage
+    question: NotRequired[Question | None]
+    """What the agent asks before it continues. Older servers do not send it."""
+    unsure: NotRequired[list[str]]
 
 
 class JobPage(TypedDict):

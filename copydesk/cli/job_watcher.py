@@ -58,6 +58,8 @@ def format_event(event: Event) -> str:
             text = f"pull request {data['url']}"
         case "finished" if data.get("reason") == "not_understood":
             text = f"not understood: {data['message']}"
+        case "finished" if data.get("reason") == "question":
+            text = f"question: {data['message']}"
         case "finished":
             text = f"{data['status']}" + (f": {data['message']}" if data.get("message") else "")
         case kind:

@@ -1,6 +1,6 @@
 """Jobs: their statuses, phases, reasons and allowed transitions. This module does no input or output."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -28,6 +28,7 @@ class Phase(StrEnum):
 class Reason(StrEnum):
     NO_CHANGES = "no_changes"
     NOT_UNDERSTOOD = "not_understood"
+    QUESTION = "question"
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
     BUDGET_EXCEEDED = "budget_exceeded"
@@ -78,6 +79,15 @@ class Usage(BaseModel):
         )
 
 
+class JobQuestion(BaseModel):
+    """A question that the agent asks before it continues, with likely answers. The answer is a follow-up message."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    choices: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Job:
     id: str
@@ -105,6 +115,9 @@ class Job:
     finished_at: int | None
     archived_at: int | None
     archived_from: Status | None
+    question: JobQuestion | None = None
+    unsure: list[str] = field(default_factory=list)
+    """The points that the agent was unsure of, each as one line."""
 
 
 @dataclass(frozen=True)

@@ -205,7 +205,7 @@ class Jobs:
                     "phase": Phase.QUEUED,
                     "finished_at": None,
                 }
-                update_job(self.database, tx, job_id, [event], **values, reason=None, message=None)
+                update_job(self.database, tx, job_id, [event], **values, reason=None, message=None, question=None)
         return self.get(project.id, job_id), headers
 
     def cancel(self, project_id: str, job_id: str) -> Job:

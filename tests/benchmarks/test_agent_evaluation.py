@@ -151,7 +151,7 @@ def evaluate_script(script: str, *names: str) -> dict[str, Result]:
 @pytest.mark.drill
 def test_scripted_reference_model_solves_every_built_in_case() -> None:
     results = evaluate_script("careful.yaml")
-    assert len(results) == len(load_cases(BUILT_IN_CASES)) >= 12
+    assert len(results) == len(load_cases(BUILT_IN_CASES)) >= 31
     assert [name for name, result in results.items() if not result.exact] == []
     total = ResultTotals.from_results(tuple(results.values()))
     assert (total.f1, total.lines_beyond, total.lines_missed, total.bytes_damaged, total.failed) == (1, 0, 0, 0, 0)
@@ -186,6 +186,19 @@ def test_model_that_changes_too_much_scores_lower() -> None:
     faults = results["rename-with-links"].findings
     assert len(faults) == ResultTotals.from_results(tuple(results.values())).findings >= 4
     assert any(fault.startswith("docs/index.md:3:") for fault in faults)
+
+
+@pytest.mark.drill
+def test_hasty_model_solves_none_of_its_cases() -> None:
+    results = evaluate_script("hasty.yaml")
+    assert len(results) == 12
+    assert [name for name, result in results.items() if result.exact] == []
+
+
+@pytest.mark.parametrize("name", ["cards-into-a-group", "move-with-a-redirect", "question-before-a-guess"])
+def test_new_abilities_are_measured(name: str) -> None:
+    assert evaluate_script("careful.yaml", name)[name].exact
+    assert not evaluate_script("hasty.yaml", name)[name].exact
 
 
 def test_model_that_rewrites_pages_scores_lower() -> None:

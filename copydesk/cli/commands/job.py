@@ -120,7 +120,7 @@ def _watch_and_print(client: "Client", job: "Job", watch: bool, json: bool) -> N
 
         job = watch_job(client, job["id"], quiet=json)
     _print_job(job, json, is_watched=watch)
-    if watch and (job["status"] == "failed" or job["reason"] == "not_understood"):
+    if watch and (job["status"] == "failed" or job["reason"] in ("not_understood", "question")):
         raise typer.Exit(1)
 
 
@@ -129,6 +129,7 @@ def _print_job(job: "Job", json: bool, *, is_watched: bool = False) -> None:
     if json:
         print_json(job)
         return
+    question = job.get("question")
     is_repeated = is_watched and job["summary"] == job["message"]
     facts = {
         "job": job["id"],
@@ -136,7 +137,10 @@ def _print_job(job: "Job", json: bool, *, is_watched: bool = False) -> None:
         "title": job["title"],
         "pull request": job["prLink"],
         "summary": None if is_repeated else job["summary"],
-        "message": job["message"] if job["message"] != job["summary"] else None,
+        "message": job["message"] if job["message"] != job["summary"] and not question else None,
+        "question": question["text"] if question else None,
+        "choices": " · ".join(question["choices"]) if question else None,
+        "answer": f"copydesk job message {job['id']} …" if question else None,
         "files": ", ".join(f"{f['path']} (+{f['additions']} −{f['deletions']})" for f in job["filesChanged"]),
     }
     print_facts({name: value for name, value in facts.items() if value})

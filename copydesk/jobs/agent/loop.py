@@ -15,7 +15,16 @@ from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, P
 from copydesk.jobs.agent.models import usage_metrics
 from copydesk.jobs.agent.repository_overview import render_overview
 from copydesk.jobs.agent.tool_round import ToolRound, build_splices
-from copydesk.jobs.agent.tools import MAX_SUMMARY_CHARS, Finished, RunTool, Toolbox, build_toolset, run_in_process
+from copydesk.jobs.agent.tools import (
+    MAX_SUMMARY_CHARS,
+    CheckTools,
+    Finished,
+    Question,
+    RunTool,
+    Toolbox,
+    build_toolset,
+    run_in_process,
+)
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import EarlierRun, Journal
 from copydesk.jobs.job import JobFailed, Reason, Usage
@@ -46,14 +55,17 @@ class ReviewFindings(BaseModel):
 
 
 MAX_REVIEWS = 3
+ReviewFinish = Callable[[Workspace, Finished, Conversation], str | None]
+"""Reviews finished work, with the finish call and the conversation so far. None means that the model may finish."""
 
 
 class AgentLoop:
     """Runs a model on a workspace until it finishes. `origin` is the tree that the job as a whole started from.
 
-    `root` is the documentation folder. `check` implements the tool `check`. `review` runs when the model says that it
-    is finished; its findings go back to the model, at most MAX_REVIEWS times. `describe_repository` returns the
-    overview that the model gets before its first turn. `run_tool` runs the tools, possibly in another process.
+    `root` is the documentation folder. `checks` implements the tools check and run_checks. `review` runs when the model
+    says that it is finished; its findings go back to the model, at most MAX_REVIEWS times. `describe_repository`
+    returns the overview that the model gets before its first turn. `run_tool` runs the tools, possibly in another
+    process.
     """
 
     def __init__(
@@ -65,8 +77,8 @@ class AgentLoop:
         origin: Tree,
         *,
         root: str = "",
-        check: Callable[[Workspace], str] | None = None,
-        review: Callable[[Workspace], str | None] | None = None,
+        checks: CheckTools | None = None,
+        review: ReviewFinish | None = None,
         describe_repository: Callable[[Tree, str], str] = render_overview,
         run_tool: RunTool = run_in_process,
     ) -> None:
@@ -74,18 +86,20 @@ class AgentLoop:
         self.attempt = attempt
         self.budget = budget
         self.origin = origin
-        self.check = check
+        self.checks = checks
         self.review = review
         self.run_tool = run_tool
-        self.tools = build_toolset(check)
+        self.tools = build_toolset(checks)
         if isinstance(model, Briefable):
             model = model.with_brief(
                 Brief(describe_repository(origin, root), tuple(self.tools.values()), attempt.deadline)
             )
         self.model = model
+        self.conversation: Conversation = []
 
-    def run(self, workspace: Workspace) -> Finished:
-        conversation = self._load_history(workspace)
+    def run(self, workspace: Workspace) -> Finished | Question:
+        """Returns how the model described its finished work, or the question that it asks instead."""
+        conversation = self.conversation = self._load_history(workspace)
         used = sum((entry.usage for entry in conversation if isinstance(entry, Reply)), Usage())
         rejections = 0
         pending_finish = None
@@ -100,8 +114,8 @@ class AgentLoop:
                 if reply.calls:
                     tool_round = self._run_tools_step(turn, reply, workspace, rejections < MAX_REVIEWS)
                     conversation.append(ToolResults(results=tool_round.results))
-                    if tool_round.finished is not None:
-                        return tool_round.finished
+                    if ending := tool_round.finished or tool_round.question:
+                        return ending
                     if tool_round.sent_back is not None:
                         rejections += 1
                         pending_finish = tool_round.sent_back
@@ -110,7 +124,8 @@ class AgentLoop:
                 match stuck_detection.judge_latest_turn(conversation, self.tools):
                     case stuck_detection.FinishedInText(text):
                         finished = Finished(title=_first_line(text), summary=text[:MAX_SUMMARY_CHARS])
-                        findings = self._run_review_step(turn, workspace) if rejections < MAX_REVIEWS else None
+                        may_review = rejections < MAX_REVIEWS
+                        findings = self._run_review_step(turn, workspace, finished) if may_review else None
                         if findings is None:
                             return finished
                         conversation.append(Prompt(text=findings))
@@ -179,25 +194,32 @@ class AgentLoop:
     def _execute_tool_calls(self, reply: Reply, workspace: Workspace, may_review: bool) -> ToolRound:
         """Runs the tools that the model called, and the review if it called finish."""
         changes_before = workspace.changes()
-        toolbox = Toolbox(workspace, self.check, self.run_tool)
+        toolbox = Toolbox(workspace, self.checks, self.run_tool)
         results = []
         for call in reply.calls:
             self.attempt.raise_if_stopped()
             results.append(toolbox.call(call))
         tool_round = ToolRound(
-            results=tuple(results), splices=build_splices(changes_before, workspace), finished=toolbox.finished
+            results=tuple(results),
+            splices=build_splices(changes_before, workspace),
+            finished=toolbox.finished,
+            question=None if toolbox.finished else toolbox.question,
         )
-        if toolbox.finished and self.review and may_review and (findings := self.review(workspace)):
-            tool_round = tool_round.with_review_findings(findings)
+        if toolbox.finished and self.review and may_review:
+            conversation = [*self.conversation, ToolResults(results=tool_round.results)]
+            if findings := self.review(workspace, toolbox.finished, conversation):
+                tool_round = tool_round.with_review_findings(findings)
         return tool_round
 
-    def _run_review_step(self, turn: int, workspace: Workspace) -> str | None:
+    def _run_review_step(self, turn: int, workspace: Workspace, finished: Finished) -> str | None:
         """Reviews the work of a model that ended with text. A finish call includes the review already."""
         if self.review is None:
             return None
         review = self.review
         return self.journal.run_step(
-            f"turn-{turn}-review", ReviewFindings, lambda: ReviewFindings(findings=review(workspace))
+            f"turn-{turn}-review",
+            ReviewFindings,
+            lambda: ReviewFindings(findings=review(workspace, finished, self.conversation)),
         ).findings
 
     def _load_history(self, workspace: Workspace) -> Conversation:

@@ -1,4 +1,4 @@
-"""The overview of the repository that a model gets before it starts: a map, the navigation, instructions and template.
+"""The overview of the repository that a model gets before it starts: site, navigation, pages, instructions, template.
 
 All of it is read from the tree that the job started from, never from the workspace. So a run cannot write instructions
 for itself, and the overview stays the same byte for byte, which lets a provider cache it. Every line of data begins
@@ -8,16 +8,24 @@ with a bar, so that no file can end its own quotation.
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from copydesk.jobs.pages.page_types import is_page
+from copydesk.jobs.agent.instruction_files import find_instruction_files
+from copydesk.jobs.pages.languages import Translations, find_translations
+from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, is_page, strip_extension
+from copydesk.jobs.pages.site.generators import find_config_parser
 from copydesk.jobs.pages.site.nav_files import is_nav_file, parse_nav_file
 from copydesk.jobs.workspace.git_tree import Tree, TreeEntry
 from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable
 
-MAX_MAP_CHARS, MAX_NAVIGATION_CHARS, MAX_INSTRUCTIONS_CHARS, MAX_TEMPLATE_CHARS = 8_000, 6_000, 12_000, 4_000
-MAX_FOLDERS = 60
+MAX_PAGES_CHARS, MAX_NAVIGATION_CHARS, MAX_INSTRUCTIONS_CHARS, MAX_TEMPLATE_CHARS = 1_500, 2_500, 12_000, 4_000
+MIN_INSTRUCTIONS_CHARS = 500
+"""Each instruction file is quoted at least this far, also where the files before it are long."""
+MAX_FOLDERS = 12
+MAX_NAV_FILES = 3
 MAX_FILE_BYTES = 1024 * 1024
 MAX_PATH_CHARS = 300
+MIN_SHOWN_CHARS = 40
 
 OUTLINE_FILES = ("SUMMARY.md", "_sidebar.md")
 TEMPLATE_PATHS = (
@@ -41,13 +49,15 @@ def render_overview(origin: Tree, root: str = "") -> str:
     """Returns the overview of the documentation below `root`, or of the whole repository when `root` is empty."""
     files = dict(origin.files())
     files_in_root = {path: entry for path, entry in files.items() if not root or path.startswith(root + "/")}
-    parts = [_render_map(files_in_root, root), _render_navigation(origin, files_in_root)]
-    if (path := _find_instructions(files, root)) is not None:
-        parts.append(
-            _render_quote(
-                INSTRUCTIONS_HEADING.format(path=path), _read_text(origin, files[path]), MAX_INSTRUCTIONS_CHARS
-            )
-        )
+    translations = find_translations(files_in_root, lambda path: _read_text(origin, files_in_root[path]))
+    navigation = _Navigation.read(origin, files_in_root, translations)
+    parts = [
+        _describe_sites(origin, files_in_root, root),
+        _describe_translations(files_in_root, translations),
+        navigation.text,
+        _render_pages(files_in_root, translations, navigation.pages),
+        *_render_instructions(origin, files, root),
+    ]
     if (path := _find_template(files)) is not None:
         parts.append(
             _render_quote(TEMPLATE_HEADING.format(path=path), _read_text(origin, files[path]), MAX_TEMPLATE_CHARS)
@@ -58,47 +68,119 @@ def render_overview(origin: Tree, root: str = "") -> str:
     return "\n\n".join([intro, *filter(None, parts), "What you are asked to do:"])
 
 
-def _render_map(files: Iterable[str], root: str) -> str:
-    paths = list(files)
-    pages = [path for path in paths if is_page(path) and len(path) <= MAX_PATH_CHARS]
+def _describe_sites(origin: Tree, files: dict[str, TreeEntry], root: str) -> str:
+    """Returns the number of files and the site generators, each with its configuration file."""
+    if not files:
+        return "The repository has no files yet."
     location = f" below {root}/, which is the documentation folder" if root else ""
-    folders = Counter(posixpath.dirname(path) for path in paths)
-    folder_lines = [f"{folder or '.'}/ {count}" for folder, count in sorted(folders.items(), key=_folder_sort_key)]
-    more_folders = (
-        f"\n| … and {len(folder_lines) - MAX_FOLDERS} more folders" if len(folder_lines) > MAX_FOLDERS else ""
-    )
-    heading = f"It has {len(paths)} files{location}. Folders, with the number of files in each:"
-    page_list = _render_list("Its pages:", pages, MAX_MAP_CHARS, "pages; list shows them")
+    configs = [path for path in files if find_config_parser(path) and len(path) <= MAX_PATH_CHARS]
+    sites = [
+        f"{site.kind}, configured in {path}"
+        for path in sorted(configs, key=lambda each: (each.count("/"), each))[:MAX_NAV_FILES]
+        if (parse := find_config_parser(path)) and (site := parse(path, _read_text(origin, files[path])))
+    ]
+    count = f"It has {len(files)} file{'' if len(files) == 1 else 's'}{location}."
+    return f"{count} Site generator:\n{_quote_lines(sites)}" if sites else count
+
+
+def _describe_translations(files: Iterable[str], translations: Translations) -> str:
+    if not translations:
+        return ""
+    count = sum(map(translations.contains, files))
+    source = f" The source language is in {translations.source}/." if translations.source else ""
     return (
-        f"{heading}\n{_quote_lines(folder_lines[:MAX_FOLDERS])}{more_folders}\n\n{page_list}"
-        if paths
-        else "The repository has no files yet."
+        f"{count} of its files are translations and not listed below, and search leaves them out.{source} Edit the "
+        "source language alone, unless the request asks for translations. They are in:\n"
+        + _quote_lines(translations.names)
     )
+
+
+class _Navigation(NamedTuple):
+    text: str
+    pages: set[str]
+    """The entries of all navigation files, as written, without slashes and extension."""
+
+    @classmethod
+    def read(cls, origin: Tree, files: dict[str, TreeEntry], translations: Translations) -> "_Navigation":
+        """Renders the navigation files as trees, in their order, without translations."""
+        parts: list[str] = []
+        pages: set[str] = set()
+        for path, entry in files.items():
+            if translations.contains(path) or len(parts) == MAX_NAV_FILES:
+                continue
+            if is_nav_file(path):
+                nav_file = parse_nav_file(path, _read_text(origin, entry))
+                names = [item.value.strip("/") for item in nav_file.listed or nav_file.entries]
+                names = [name for name in names if name and not translations.contains(name)]
+                pages.update(map(_without_page_extension, names))
+                heading = f"Its navigation, in order, from {_quote_name(path)}"
+                parts.append(_render_lines(heading, group_by_folder(names), MAX_NAVIGATION_CHARS))
+            elif posixpath.basename(path) in OUTLINE_FILES:
+                text = f"{path}\n{_read_text(origin, entry)}"
+                parts.append(_render_quote("A file that outlines the pages, and its text:", text, MAX_NAVIGATION_CHARS))
+        return cls("\n\n".join(filter(None, parts)), pages)
+
+
+def _quote_name(path: str) -> str:
+    """Returns a path in one line, for a heading, which is not quoted."""
+    return path if path.isprintable() and len(path) <= MAX_PATH_CHARS else "a file with an unusual name"
+
+
+def group_by_folder(names: Iterable[str]) -> list[str]:
+    """Returns a line for each run of names in the same folder, such as `guide/: install, upgrade`."""
+    lines: list[tuple[str, list[str]]] = []
+    for name in names:
+        folder, _, base = name.rpartition("/")
+        if lines and lines[-1][0] == folder:
+            lines[-1][1].append(base)
+        else:
+            lines.append((folder, [base]))
+    return [f"{folder or '.'}/: {', '.join(bases)}" for folder, bases in lines]
+
+
+def _render_pages(files: Iterable[str], translations: Translations, listed: set[str]) -> str:
+    """Returns the pages that no navigation names, by folder, and the folders with other files."""
+    own = [path for path in files if not translations.contains(path) and len(path) <= MAX_PATH_CHARS]
+    pages = [path for path in own if is_page(path)]
+    unlisted = [path for path in pages if not _is_listed(path, listed)]
+    other = Counter(posixpath.dirname(path) for path in own if not is_page(path))
+    heading = "Pages that the navigation does not name, by folder" if listed else "Its pages, by folder"
+    folders = [f"{folder or '.'}/ {count}" for folder, count in sorted(other.items(), key=_folder_sort_key)]
+    more = [f"… and {len(folders) - MAX_FOLDERS} more folders"] if len(folders) > MAX_FOLDERS else []
+    others = f"Other files, by folder:\n{_quote_lines([*folders[:MAX_FOLDERS], *more])}" if folders else ""
+    page_lines = (
+        _render_lines(heading, group_by_folder(sorted(unlisted, key=posixpath.split)), MAX_PAGES_CHARS)
+        if unlisted
+        else ""
+    )
+    return "\n\n".join(filter(None, [page_lines, others]))
+
+
+def _is_listed(path: str, listed: set[str]) -> bool:
+    """Returns whether the navigation names a page, relative to any folder above the page."""
+    name = _without_page_extension(path)
+    return any(name[start:] in listed for start in (0, *(n + 1 for n, c in enumerate(name) if c == "/")))
+
+
+def _without_page_extension(path: str) -> str:
+    return strip_extension(path) if extension(path) in PAGE_EXTENSIONS else path
 
 
 def _folder_sort_key(folder_count: tuple[str, int]) -> tuple[int, str]:
     return folder_count[0].count("/") if folder_count[0] else -1, folder_count[0]
 
 
-def _render_navigation(origin: Tree, files: dict[str, TreeEntry]) -> str:
-    """Lists the pages that the navigation files name, in their order. The model can read the files themselves."""
-    parts = []
-    for path, entry in files.items():
-        if is_nav_file(path):
-            nav_file = parse_nav_file(path, _read_text(origin, entry))
-            names = [path, *(item.value for item in nav_file.listed or nav_file.entries)]
-            parts.append(
-                _render_list("A navigation file, and the pages it names:", names, MAX_NAVIGATION_CHARS, "names")
-            )
-        elif posixpath.basename(path) in OUTLINE_FILES:
-            text = f"{path}\n{_read_text(origin, entry)}"
-            parts.append(_render_quote("A file that outlines the pages, and its text:", text, MAX_NAVIGATION_CHARS))
-    return "\n\n".join(filter(None, parts[:3]))
-
-
-def _find_instructions(files: dict[str, TreeEntry], root: str) -> str | None:
-    root_paths = [f"{root}/AGENTS.md"] if root else []
-    return next((path for path in (".copydesk/AGENTS.md", *root_paths, "AGENTS.md") if path in files), None)
+def _render_instructions(origin: Tree, files: dict[str, TreeEntry], root: str) -> Iterator[str]:
+    """Yields the instruction files as quotations, in their order. A copy of an earlier file is left out."""
+    chars_left = MAX_INSTRUCTIONS_CHARS
+    seen: set[str] = set()
+    for path in find_instruction_files(files, root):
+        text = _read_text(origin, files[path])
+        if text.strip() in seen:
+            continue
+        seen.add(text.strip())
+        yield _render_quote(INSTRUCTIONS_HEADING.format(path=path), text, max(chars_left, MIN_INSTRUCTIONS_CHARS))
+        chars_left -= len(text)
 
 
 def _find_template(files: dict[str, TreeEntry]) -> str | None:
@@ -117,18 +199,19 @@ def _read_text(origin: Tree, entry: TreeEntry) -> str:
         return ""
 
 
-def _render_list(heading: str, names: list[str], max_chars: int, noun: str) -> str:
-    shown = list(_take_within(names, max_chars))
-    more = f"\n| … and {len(names) - len(shown)} more {noun}" if len(shown) < len(names) else ""
-    return f"{heading}\n{_quote_lines(shown)}{more}" if names else ""
-
-
-def _take_within(names: Iterable[str], chars_left: int) -> Iterator[str]:
-    for name in names:
-        chars_left -= len(name) + 3
-        if chars_left < 0:
-            return
-        yield name
+def _render_lines(heading: str, lines: list[str], max_chars: int) -> str:
+    """Returns the lines within a limit. Of lines that are too long, the beginning is shown, and what is missing."""
+    shown: list[str] = []
+    for number, line in enumerate(lines):
+        if len(line) > max_chars:
+            cut = f" … and {line.count(', ', max(max_chars, 0)) + 1} more" if max_chars > MIN_SHOWN_CHARS else ""
+            shown += [line[:max_chars] + cut] if cut else []
+            omitted = len(lines) - number - bool(cut)
+            shown += [f"… and {omitted} more folders; list shows them"] if omitted else []
+            break
+        shown.append(line)
+        max_chars -= len(line) + 3
+    return f"{heading}:\n{_quote_lines(shown)}" if lines else ""
 
 
 def _render_quote(heading: str, text: str, max_chars: int) -> str:

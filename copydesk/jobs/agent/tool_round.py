@@ -3,7 +3,7 @@
 from pydantic import Base64Bytes, BaseModel, ConfigDict
 
 from copydesk.jobs.agent.conversation import ToolResult
-from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.agent.tools import Finished, Question
 from copydesk.jobs.workspace.patches import common_prefix_length
 from copydesk.jobs.workspace.workspace import Changes, Workspace, short_hash
 
@@ -54,6 +54,8 @@ class ToolRound(BaseModel):
     finished: Finished | None
     sent_back: Finished | None = None
     """The finish call that the review answered with findings."""
+    question: Question | None = None
+    """The question that ends the run."""
 
     def with_review_findings(self, findings: str) -> "ToolRound":
         """Returns the round as unfinished, with the findings as the result of the finish call."""

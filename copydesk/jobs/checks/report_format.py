@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from copydesk.core.text.truncation import truncate
+from copydesk.jobs.checks.finding_queries import finding_id
 from copydesk.jobs.checks.findings import RULES, CheckReport, Finding, Unjudged
 
 MAX_FINDINGS_FOR_MODEL = 40
@@ -21,6 +22,7 @@ def format_for_model(report: CheckReport) -> str:
     """
     lines = [
         f"{each.path}:{each.line} [{each.rule}] {_truncate(each.message)}"
+        f" (id {finding_id(each.rule, each.path, each.message)})"
         for each in report.introduced[:MAX_FINDINGS_FOR_MODEL]
     ]
     omitted = len(report.introduced) - len(lines)

@@ -56,10 +56,18 @@ class PullRequestReport:
     """One sentence per check that ran."""
     findings: Sequence[str] = ()
     """Problems that the change introduces and that the model did not fix."""
+    reformatted: Sequence[str] = ()
+    """One line for each file with lines that change only in form, with the model's reason."""
+    intended: Sequence[str] = ()
+    """Findings that the model declared intended, with its reasons."""
+    vanished_addresses: Sequence[str] = ()
+    """Addresses of pages that the change removes without a redirect."""
     executed_files: Sequence[ExecutedFile] = ()
     """Changed files that a build, a host or a browser executes."""
     external_urls: Sequence[str] = ()
     """External URLs that the change adds; those that browsers load without a click come first."""
+    instruction_files: Sequence[str] = ()
+    """The files of the repository with instructions that the model read."""
     usage: Usage = field(default_factory=Usage)
 
 
@@ -156,10 +164,19 @@ def render_pull_body(job: Job, prompts: Sequence[str], report: PullRequestReport
         neutralize_markup(report.summary.strip()),
         f"**Note:** {report.base_note}" if report.base_note else "",
         _render_list("**Not fixed** (problems that the checks below found in this change):", report.findings),
+        _render_list("**Intended** (findings that the model says are right as they are):", report.intended),
         f"**Unsure:** {neutralize_markup(report.unsure.strip())}" if report.unsure.strip() else "",
+        _render_list(
+            "**Addresses that no longer exist**, without a redirect:",
+            [_format_code(address) for address in report.vanished_addresses],
+        ),
+        _render_list("**Reformatted** (lines that change only in form):", report.reformatted),
         _render_list("**Files**", [_describe_file(patch) for patch in report.files], MAX_FILES_LISTED),
         _render_list("**Checks**", report.checks),
         _render_addresses(report.external_urls, job_link),
+        f"**Instructions read:** {', '.join(map(_format_code, report.instruction_files))}"
+        if report.instruction_files
+        else "",
         "**Request**" if prompts else "",
         *(_quote_prompt(prompt) for prompt in prompts),
         f"Created by {job.model} ({_format_usage(report.usage)}) in job [`{job.id}`]({job_link}).",

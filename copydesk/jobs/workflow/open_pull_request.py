@@ -1,7 +1,7 @@
 """Opens or updates the pull request of a run, as a page of this service or on the project's forge."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
@@ -41,6 +41,7 @@ class PullRequestOpener:
     draft: bool
     base: str
     head: str
+    unsure: list[str] = field(default_factory=list)
 
     def open_locally(self, journal: Journal, base_url: str) -> OpenedPullRequest:
         """Opens or updates a local pull request, in the transaction that stores the step."""
@@ -104,6 +105,7 @@ class PullRequestOpener:
             "summary": self.summary,
             "base": self.base,
             "head": self.head,
+            "unsure": self.unsure,
         }
         step.save(opened, events=[NewEvent(EventKind.PULL_REQUEST, {"url": opened.link})], job=job)
 

@@ -1,14 +1,26 @@
 """Reviews a job's changes with the checks and the project's check command, relative to the commit it started from."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from copydesk.core.projects.projects import Project
-from copydesk.jobs.checks import CheckReport, format_for_api, format_for_model
+from copydesk.jobs.agent.tools import Check
+from copydesk.jobs.agent.tools.tool import ToolRefused
+from copydesk.jobs.checks import CheckReport, Finding, format_for_api, format_for_model
 from copydesk.jobs.checks.check_command import CommandResult, run_command
+from copydesk.jobs.checks.finding_queries import (
+    finding_id,
+    format_findings,
+    is_note,
+    mark_intended,
+    subtract_findings,
+)
 from copydesk.jobs.execution.stoppable import Stoppable
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workspace.git_tree import Tree
@@ -16,6 +28,13 @@ from copydesk.jobs.workspace.workspace import Changes, Workspace
 
 COMMAND_CHECK = "command"
 MAX_OUTPUT_CHARS = 4000
+COMMAND_BUDGET_RUNS = 3
+"""The tool run_checks may take this many times the minutes of the check command in one attempt."""
+UNFINISHED = (
+    "Not finished yet: your changes introduce these problems. Fix them, then call finish again. If one is right as it "
+    "is, name its id in intended, with the reason."
+)
+NONE_INTENDED: Mapping[str, str] = MappingProxyType({})
 
 
 class ReviewResult(BaseModel):
@@ -30,6 +49,16 @@ class ReviewResult(BaseModel):
     """False if a model cannot fix the findings: only the check command failed, and it could not be run."""
 
     @property
+    def intended(self) -> list[str]:
+        """Returns a line for each finding that the model declared intended, with its reason."""
+        return [
+            f"{finding['path']}:{finding['line']} {finding['message']} Intended: {finding['intended']}"
+            for entry in self.checks
+            for finding in entry["findings"]
+            if finding.get("intended")
+        ]
+
+    @property
     def summary_lines(self) -> list[str]:
         """Returns the lines about checks in the pull request."""
         command_failed_before = any(entry["name"] == COMMAND_CHECK and entry["old"] for entry in self.checks)
@@ -40,6 +69,8 @@ class ReviewResult(BaseModel):
         lines += [f"**failed: {entry['name']}**" for entry in self.checks if entry["status"] == "failed"]
         lines += [f"not judged: {entry['name']} ({entry['reason']})" for entry in self.checks if entry.get("reason")]
         lines += ["the check command fails, as it did before the change"] if command_failed_before else []
+        if note_count := sum(len(entry.get("notes", ())) for entry in self.checks):
+            lines.append("1 note, which needs no change" if note_count == 1 else f"{note_count} notes")
         if old_count:
             lines.append(f"{old_count} existing problem{'' if old_count == 1 else 's'} not touched by this change")
         return lines
@@ -54,12 +85,6 @@ CheckWorkspace = Callable[[Workspace, Tree, Sequence[str], Sequence[str]], Check
 """Checks a workspace against the tree it started from, given required front-matter fields and ignored checks."""
 
 
-class _Review(NamedTuple):
-    result: ReviewResult
-    text: str
-    """The result as text for the model."""
-
-
 class _CommandReview(NamedTuple):
     entry: dict[str, Any]
     """The entry of the check command, as the API shows it."""
@@ -67,8 +92,17 @@ class _CommandReview(NamedTuple):
     could_run: bool
 
 
+@dataclass
+class _Reviewed:
+    """The reviews of one state of the workspace."""
+
+    changes: Changes
+    report: CheckReport
+    command: _CommandReview | None = None
+
+
 class Reviewer:
-    """Reviews a workspace. Caches the last result: finish, the `check` tool and publishing review the same changes."""
+    """Reviews a workspace. Caches the last results: finish, the tools and publishing review the same changes."""
 
     def __init__(
         self,
@@ -85,47 +119,79 @@ class Reviewer:
         self.tools = tools
         self._check = check
         self._sandbox = sandbox
-        self._last_changes: Changes | None = None
-        self._last_review: _Review | None = None
+        self._reviewed: _Reviewed | None = None
+        self._seconds_left = COMMAND_BUDGET_RUNS * project.policy.check_minutes * 60
 
-    def review(self, workspace: Workspace) -> ReviewResult:
-        return self._review_if_changed(workspace).result
-
-    def describe_for_model(self, workspace: Workspace) -> str:
-        """Returns the result of the review as text for the model."""
-        return self._review_if_changed(workspace).text
-
-    def explain_findings(self, workspace: Workspace) -> str | None:
-        """Returns why the model may not finish yet, or None if it may."""
-        if not workspace.changes():
-            return None
-        result, text = self._review_if_changed(workspace)
-        if not result.findings or not result.can_mend:
-            return None
-        return f"Not finished yet: your changes introduce these problems. Fix them, then call finish again.\n{text}"
-
-    def _review_if_changed(self, workspace: Workspace) -> _Review:
-        changes = workspace.changes()
-        if self._last_review is None or self._last_changes != changes:
-            self._last_review = self._run_review(workspace)
-            self._last_changes = changes
-        return self._last_review
-
-    def _run_review(self, workspace: Workspace) -> _Review:
-        policy = self.project.policy
-        report = self._check(workspace, self.origin, policy.required_fields, policy.ignored_checks)
-        checks = format_for_api(report, policy.ignored_checks)
-        findings = [f"{finding.path}:{finding.line} {finding.message}" for finding in report.introduced]
-        text = format_for_model(report)
-        if policy.check_command is not None:
-            command = self._review_command(policy.check_command, workspace)
+    def review(self, workspace: Workspace, intended: Mapping[str, str] = NONE_INTENDED) -> ReviewResult:
+        """Reviews the changes. `intended` has the reasons of findings that the model declared intended, by ID."""
+        report = self._get_report(workspace)
+        ignored_checks = self.project.policy.ignored_checks
+        checks = add_notes(mark_intended(format_for_api(without_notes(report), ignored_checks), intended), report)
+        introduced = [each for each in report.introduced if not is_note(each)]
+        unintended = [each for each in introduced if finding_id(each.rule, each.path, each.message) not in intended]
+        findings = [f"{each.path}:{each.line} {each.message}" for each in unintended]
+        can_mend = True
+        if (command := self._get_command_review(workspace)) is not None:
             checks.append(command.entry)
-            text += f"\n{command.text}"
             if command.entry["introduced"]:
                 findings.append(command.entry["findings"][0]["message"])
             can_mend = command.could_run or len(findings) > 1
-            return _Review(ReviewResult(checks=checks, findings=findings, can_mend=can_mend), text)
-        return _Review(ReviewResult(checks=checks, findings=findings), text)
+        return ReviewResult(checks=checks, findings=findings, can_mend=can_mend)
+
+    def describe_for_model(self, workspace: Workspace, query: Check) -> str:
+        """Returns the findings of the checks as text for the model, on request with those that existed before."""
+        report = self._get_report(workspace)
+        lines = [format_for_model(without_notes(report)), *_describe_notes(report)]
+        if query.existing:
+            existing = format_findings(report.old, query.files, query.rule)
+            fixed = format_findings(self._find_fixed(report), query.files, query.rule)
+            lines += ["Existed before:", *(existing or ["none"]), "Fixed by your changes:", *(fixed or ["none"])]
+        return "\n".join(lines)
+
+    def run_command_for_model(self, workspace: Workspace) -> str:
+        """Runs the check command as a tool. Raises ToolRefused once all runs together took too long."""
+        if self._seconds_left <= 0:
+            raise ToolRefused("run_checks has used up its time. Call finish; the command then runs once more.")
+        started = time.monotonic()
+        command = self._get_command_review(workspace)
+        self._seconds_left -= time.monotonic() - started
+        assert command is not None
+        return command.text
+
+    def explain_findings(self, workspace: Workspace, intended: Mapping[str, str] = NONE_INTENDED) -> str | None:
+        """Returns why the model may not finish yet, or None if it may."""
+        if not workspace.changes():
+            return None
+        result = self.review(workspace, intended)
+        if not result.findings or not result.can_mend:
+            return None
+        command = self._get_command_review(workspace)
+        text = format_for_model(without_notes(self._get_report(workspace), intended))
+        return "\n".join(filter(None, [UNFINISHED, text, command.text if command else ""]))
+
+    def _find_fixed(self, report: CheckReport) -> list[Finding]:
+        policy = self.project.policy
+        before = self._check(Workspace(self.origin), self.origin, policy.required_fields, policy.ignored_checks)
+        return subtract_findings(before.old, report.old)
+
+    def _get_report(self, workspace: Workspace) -> CheckReport:
+        return self._get_reviewed(workspace).report
+
+    def _get_reviewed(self, workspace: Workspace) -> _Reviewed:
+        changes = workspace.changes()
+        if self._reviewed is None or self._reviewed.changes != changes:
+            policy = self.project.policy
+            report = self._check(workspace, self.origin, policy.required_fields, policy.ignored_checks)
+            self._reviewed = _Reviewed(changes, report)
+        return self._reviewed
+
+    def _get_command_review(self, workspace: Workspace) -> _CommandReview | None:
+        if self.project.policy.check_command is None:
+            return None
+        reviewed = self._get_reviewed(workspace)
+        if reviewed.command is None:
+            reviewed.command = self._review_command(self.project.policy.check_command, workspace)
+        return reviewed.command
 
     def _review_command(self, command: str, workspace: Workspace) -> _CommandReview:
         """Runs the check command.
@@ -156,6 +222,31 @@ class Reviewer:
             stoppable=self.stoppable,
             tools=self.tools,
         )
+
+
+def without_notes(report: CheckReport, intended: Mapping[str, str] = NONE_INTENDED) -> CheckReport:
+    """Returns the report without findings that are only notes or that are intended."""
+    introduced = tuple(
+        each
+        for each in report.introduced
+        if not is_note(each) and finding_id(each.rule, each.path, each.message) not in intended
+    )
+    return replace(report, introduced=introduced)
+
+
+def add_notes(checks: list[dict[str, Any]], report: CheckReport) -> list[dict[str, Any]]:
+    """Returns the entries of the API with the notes of each rule, where there are any."""
+    for each in filter(is_note, report.introduced):
+        for entry in checks:
+            if entry["name"] == each.rule:
+                note = {"path": each.path, "line": each.line, "message": each.message}
+                entry["notes"] = [*entry.get("notes", []), note]
+    return checks
+
+
+def _describe_notes(report: CheckReport) -> list[str]:
+    notes = format_findings(filter(is_note, report.introduced))
+    return ["Notes, which you may leave if they are intended:", *notes] if notes else []
 
 
 def _command_entry(

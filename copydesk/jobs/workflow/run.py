@@ -10,14 +10,15 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.budget import Budget
-from copydesk.jobs.agent.conversation import Model
+from copydesk.jobs.agent.conversation import Conversation, Model
+from copydesk.jobs.agent.instruction_files import find_instruction_files
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
-from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.agent.tools import CheckTools, Finished, Question
 from copydesk.jobs.checks import CheckReport
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
-from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, Phase, Reason, RepositoryFailed
+from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, JobQuestion, Phase, Reason, RepositoryFailed
 from copydesk.jobs.projects.repository_warnings import describe_missing_folder
 from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryUnavailable
 from copydesk.jobs.publish.forge_retry import retry_while_unavailable
@@ -32,11 +33,13 @@ from copydesk.jobs.publish.messages import PullRequestReport, build_commit_messa
 from copydesk.jobs.publish.repository_access import list_known_secrets, plan_commit
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
+from copydesk.jobs.workflow.finish_review import FinishReview, describe_reformatting
 from copydesk.jobs.workflow.folder_requests import asks_for_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
 from copydesk.jobs.workflow.open_pull_request import OpenedPullRequest, PullRequestOpener
+from copydesk.jobs.workflow.questions import comment_question, redact_question
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
 from copydesk.jobs.workflow.work_description import describe_published_work
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
@@ -61,7 +64,6 @@ class RunWorkflow:
     model: Callable[[], Model]
     sandbox: Callable[[], Sandbox | SandboxUnavailable]
     children: ChildPool
-    advised_paths: list[str] = field(default_factory=list)
 
     def execute(self) -> JobOutcome:
         pinned = self._pin_commits()
@@ -79,15 +81,20 @@ class RunWorkflow:
             self.settings.check_tools,
         )
 
+        may_advise = self.job.model != "mechanic"
+        finish_review = FinishReview(reviewer, self.isolated, self._check_publishable, may_advise)
         with traces.start_span("edit"):
-            finished = self._run_agent(workspace, reviewer)
+            ending, conversation = self._run_agent(workspace, reviewer, finish_review)
+        if isinstance(ending, Question):
+            return self._ask(ending)
+        finished = ending
         if not workspace.changes() and not self._has_unproposed_work(pinned):
             # Keeps the title for a follow-up that changes something: this one says that nothing changed.
             self.journal.save_job_values(summary=finished.summary)
             reason = Reason.NOT_UNDERSTOOD if finished.title == NOT_UNDERSTOOD_TITLE else Reason.NO_CHANGES
             return JobOutcome(COMPLETED, reason, finished.summary or "No changes were needed.")
         finished = describe_published_work(self.journal, finished)
-        review = self._run_checks(workspace, reviewer)
+        review = self._run_checks(workspace, reviewer, finished.intended_reasons)
 
         with _publish_span():
             self.journal.enter_phase(Phase.PUBLISHING)
@@ -98,7 +105,10 @@ class RunWorkflow:
             committed = self.journal.run_step("commit", CommitResult, lambda: self._with_retries(publisher.commit))
             change_notes = self.isolated.describe_change(workspace)
             self._push_commit(publisher, committed, pinned)
-            pull_request = self._open_pull_request(pinned, workspace, finished, review, committed, change_notes)
+            reformatted = describe_reformatting(finish_review.find_overreach(workspace, conversation))
+            pull_request = self._open_pull_request(
+                pinned, workspace, finished, review, committed, change_notes, reformatted
+            )
         consequence = "so it is a draft" if pull_request.draft else "which its description lists"
         findings_note = f"The checks found problems in the pull request, {consequence}." if review.findings else None
         executed_note = (
@@ -165,10 +175,13 @@ class RunWorkflow:
         )
         return last_publishing_run is not None and "open" not in last_publishing_run.results
 
-    def _run_agent(self, workspace: Workspace, reviewer: Reviewer) -> Finished:
+    def _run_agent(
+        self, workspace: Workspace, reviewer: Reviewer, finish_review: FinishReview
+    ) -> tuple[Finished | Question, Conversation]:
         if not self.journal.has_result("turn-1-reply"):
             self.journal.enter_phase(Phase.THINKING)
         model = self.model()
+        has_command = self.project.policy.check_command is not None
         agent_loop = AgentLoop(
             IsolatedMechanic(self.isolated) if isinstance(model, Mechanic) else model,
             self.journal,
@@ -176,40 +189,30 @@ class RunWorkflow:
             Budget.from_settings(self.settings),
             reviewer.origin,
             root=self.project.root,
-            check=reviewer.describe_for_model,
-            review=lambda workspace: self._review_before_finish(workspace, reviewer),
+            checks=CheckTools(reviewer.describe_for_model, reviewer.run_command_for_model if has_command else None),
+            review=finish_review.review,
             describe_repository=self.isolated.describe_repository,
             run_tool=self.isolated.run_tool,
         )
-        return agent_loop.run(workspace)
+        return agent_loop.run(workspace), agent_loop.conversation
 
-    def _review_before_finish(self, workspace: Workspace, reviewer: Reviewer) -> str | None:
-        """Returns the findings that the model must fix before it may finish, or None."""
-        try:
-            self._check_publishable(workspace)
-        except publish_guard.PublishRefused as refusal:
-            return f"Not finished yet: this cannot be published. {refusal} Fix that, then call finish again."
-        return reviewer.explain_findings(workspace) or self._find_overreach(workspace)
+    def _ask(self, question: Question) -> JobOutcome:
+        """Ends the run with a question. Edits stay in the journal, so that the follow-up continues from them."""
+        with self.journal.step("ask", JobQuestion) as step:
+            if not step.is_done:
+                asked = redact_question(question, list_known_secrets(self.project, self.secrets))
+                self._check_still_active()
+                if self.forge is not None and self.job.pr_link is not None:
+                    comment_question(self.forge, self.job.pr_link, asked)
+                step.save(asked, job={"question": asked.model_dump()})
+        return JobOutcome(COMPLETED, Reason.QUESTION, step.result.text)
 
-    def _find_overreach(self, workspace: Workspace) -> str | None:
-        """Returns advice if many small edits add up to a rewrite, which would be refused as a single edit.
-
-        Advises only once per attempt, so that the model can finish if the task asks for a rewrite."""
-        if self.job.model == "mechanic" or self.advised_paths:  # the mechanic reformats only on request
-            return None
-        overreach = self.isolated.find_overreach(workspace)
-        if overreach is None:
-            return None
-        path, advice = overreach
-        self.advised_paths.append(path)
-        return f"{path}: {advice} If this is what was asked for, call finish again."
-
-    def _run_checks(self, workspace: Workspace, reviewer: Reviewer) -> ReviewResult:
+    def _run_checks(self, workspace: Workspace, reviewer: Reviewer, intended: Mapping[str, str]) -> ReviewResult:
         if not self.journal.has_result("check"):
             self.journal.enter_phase(Phase.CHECKING)
         with self.journal.step("check", ReviewResult) as step:
             if not step.is_done:
-                review = reviewer.review(workspace)
+                review = reviewer.review(workspace, intended)
                 result = {
                     "passed": not review.findings,
                     "faults": review.findings[:20],
@@ -284,6 +287,7 @@ class RunWorkflow:
         review: ReviewResult,
         committed: CommitResult,
         change_notes: ChangeNotes,
+        reformatted: Sequence[str],
     ) -> OpenedPullRequest:
         tree = workspace.tree
         changes = workspace.changes()
@@ -294,6 +298,10 @@ class RunWorkflow:
             files=diff_trees(tree.repository, tree.root, write_changed_tree(tree, changes)),
             checks=review.summary_lines,
             findings=review.findings,
+            reformatted=reformatted,
+            intended=review.intended,
+            vanished_addresses=change_notes.vanished_addresses,
+            instruction_files=self._list_instruction_files(pinned),
             executed_files=change_notes.executed_files,
             external_urls=change_notes.external_addresses,
             usage=self.journal.load_job().usage,
@@ -311,12 +319,19 @@ class RunWorkflow:
             draft=self.job.draft or bool(review.findings) or bool(change_notes.executed_files),
             base=pinned.base if pinned.head else committed.onto,
             head=committed.commit,
+            unsure=finished.unsure_points,
         )
         if self.forge is None:
             return opener.open_locally(self.journal, self.settings.base_url)
         asked_at = self.attempt.claim.created_at
         deadline = self.attempt.deadline
         return opener.open_on_forge(self.journal, self.forge, asked_at, self._check_still_active, self._pause, deadline)
+
+    def _list_instruction_files(self, pinned: StartingCommits) -> list[str]:
+        """Returns the instruction files that the model read; none for the mechanic, which reads none."""
+        if self.job.model == "mechanic":
+            return []
+        return find_instruction_files((path for path, _ in self.mirror.tree(pinned.base).files()), self.project.root)
 
     def _check_still_active(self) -> None:
         """Raises AttemptStopped or LeaseLost unless this attempt still owns the run.

@@ -6,16 +6,16 @@ from functools import cached_property
 
 from copydesk.core.text.normal_forms import normalize
 from copydesk.jobs.workspace.bounded_matcher import MAX_STEPS, BoundedMatcher
+from copydesk.jobs.workspace.indentation_shifts import find_shifted_lines
 from copydesk.jobs.workspace.text_edits import DecodedText, DiffHunk, diff_lines, is_text, split_lines
 
-MAX_SMALL_EDIT_LINES = 5
-"""Edits of at most this many lines are never refused as reformatting."""
+MAX_REFORMATTED_LINES = 5
+"""A file may have this many lines that change only in formatting: edits often touch the lines next to them."""
 MIN_REWRITE_LINES = 12
 REWRITE_SHARE = 0.6
 """A page of at least MIN_REWRITE_LINES lines counts as rewritten if more than this share of its old words was removed
 and more than this share of its new words was inserted."""
 MAX_WORD_PAIRS = 1_000_000
-INDENT_CHARS = " \t>"
 
 TYPOGRAPHY_TABLE = str.maketrans(
     {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "_": "*", "\u00a0": " "}
@@ -26,10 +26,12 @@ FENCE_PATTERN = re.compile(r"`{3,}|~{3,}")
 BLOCK_START_PATTERN = re.compile(r"\s*(?:[*+-]\s|\d+[.)]\s|#{1,6}\s|`{3}|~{3}|<|>)")
 
 
-def explain_overreach(old: bytes, new: bytes, *, allow_rewrite: bool = False) -> str | None:
+def explain_overreach(
+    old: bytes, new: bytes, allow_rewrite: bool = False, allow_reformatting: bool = False
+) -> str | None:
     """Returns why a file's new bytes go beyond an edit, with advice, or None if they do not.
 
-    `allow_rewrite` means that the whole page may be rewritten."""
+    `allow_rewrite` means that the whole page may be rewritten; `allow_reformatting`, that lines may change in form."""
     if not (is_text(old) and is_text(new)):
         return None
     before = DecodedText.decode(old)
@@ -37,18 +39,25 @@ def explain_overreach(old: bytes, new: bytes, *, allow_rewrite: bool = False) ->
     if before.bom != after.bom:
         return "The change would add or remove the file's byte-order mark. Leave it as it is."
     comparison = Comparison.from_texts(before.body, after.body)
-    if not (allow_rewrite and comparison.meaningful_count > len(comparison.format_only_lines)) and (
-        refusal := _explain_reformatting(comparison)
-    ):
+    is_real_rewrite = allow_rewrite and comparison.meaningful_count > len(comparison.format_only_lines)
+    if not (is_real_rewrite or allow_reformatting) and (refusal := _explain_reformatting(comparison)):
         return refusal
     return None if allow_rewrite else _explain_rewrite(comparison)
 
 
-def explain_reformatting(old: str, new: str) -> str | None:
-    """Returns why a piece of text, as the read tool shows it, may not be replaced by another, or None.
+def explain_reformatting(old: bytes, new: bytes) -> str | None:
+    """Returns why a file's new bytes are refused because they only reformat too many lines, or None."""
+    return _explain_reformatting(_compare(old, new)) if is_text(old) and is_text(new) else None
 
-    The replacement is refused if it only reformats too many lines."""
-    return _explain_reformatting(Comparison.from_texts(old.replace("\r\n", "\n"), new.replace("\r\n", "\n")))
+
+def count_reformatted_lines(old: bytes, new: bytes) -> int:
+    """Returns the number of lines that change only in formatting; 0 if there are few enough to be incidental."""
+    count = len(_compare(old, new).format_only_lines) if is_text(old) and is_text(new) else 0
+    return count if count > MAX_REFORMATTED_LINES else 0
+
+
+def _compare(old: bytes, new: bytes) -> "Comparison":
+    return Comparison.from_texts(DecodedText.decode(old).body, DecodedText.decode(new).body)
 
 
 def is_long(piece: str) -> bool:
@@ -58,18 +67,18 @@ def is_long(piece: str) -> bool:
 
 def explain_rewrite(old: bytes, new: bytes) -> str | None:
     """Returns why an edit is refused as a rewrite, because it leaves little of the old text, or None."""
-    return _explain_rewrite(Comparison.from_texts(DecodedText.decode(old).body, DecodedText.decode(new).body))
+    return _explain_rewrite(_compare(old, new))
 
 
 def _explain_reformatting(comparison: "Comparison") -> str | None:
     format_only = comparison.format_only_lines
-    if comparison.touched_count <= MAX_SMALL_EDIT_LINES or not format_only:
+    if len(format_only) <= MAX_REFORMATTED_LINES:
         return None
-    count = "1 line" if len(format_only) == 1 else f"{len(format_only)} lines"
     return (
-        f"The change only reformats {count} (spaces, wrapping, quotes, bullets, line endings or similar), for example "
-        f"{comparison.old.excerpt(format_only[0])!r}."
+        f"The change only reformats {len(format_only)} lines (spaces, wrapping, quotes, bullets, line endings or "
+        f"similar), for example {comparison.old.excerpt(format_only[0])!r}."
         " Leave such lines as they are, and edit only lines whose meaning changes."
+        " If the request asks for this formatting, say where in 'reformat'."
     )
 
 
@@ -86,7 +95,8 @@ def normalize_words(line: str) -> list[str]:
     """Returns the words of a line, normalized so that variants of quotes, dashes, bullets and rules are equal."""
     line = normalize("NFC", line).translate(TYPOGRAPHY_TABLE).replace("…", "...")
     line = BULLET_PATTERN.sub(lambda mark: f"{mark[1]}{f'{mark[2]}.' if mark[2] else '-'}", line)
-    return FENCE_PATTERN.sub("```", RULE_PATTERN.sub("--", line.replace("|", " | "))).split()
+    line = RULE_PATTERN.sub("--", line.replace("|", " | "))
+    return FENCE_PATTERN.sub(lambda fence: "`" * len(fence[0]), line).split()
 
 
 class TextVersion:
@@ -104,10 +114,6 @@ class TextVersion:
 
     def all_words(self, numbers: range) -> list[str]:
         return [word for number in numbers for word in self.words(number)]
-
-    def list_unedited(self, numbers: range) -> list[str]:
-        """Returns those of these lines that have words and no meaningful change."""
-        return [self.lines[n] for n in numbers if self.words(n) and n not in self.meaningful_lines]
 
     @cached_property
     def block_numbers(self) -> list[int]:
@@ -163,12 +169,12 @@ class Comparison:
     def format_only_lines(self) -> list[int]:
         """Returns the old lines (0-based) that change only in formatting, away from meaningful changes."""
         line_numbers: set[int] = set()
+        shifted = find_shifted_lines(self.old.lines, self.new.lines)
         for hunk in self.hunks:
-            if self._is_indentation_shift(hunk):
-                continue
-            if old_numbers := self._find_format_only(self.old, self.new, hunk.old, hunk.new):
-                line_numbers.update(old_numbers)
-            elif self._find_format_only(self.new, self.old, hunk.new, hunk.old):
+            old_numbers = self._find_format_only(self.old, self.new, hunk.old, hunk.new)
+            if old_numbers:
+                line_numbers.update(number for number in old_numbers if number not in shifted.old)
+            elif not shifted.new.issuperset(self._find_format_only(self.new, self.old, hunk.new, hunk.old)):
                 line_numbers.add(hunk.old.start)
         blank_lines = {n for n in line_numbers if n < len(self.old.lines) and not self.old.words(n)}
         # Meaningful edits often add or remove a blank line, which the diff may show as a separate hunk.
@@ -239,26 +245,6 @@ class Comparison:
             if is_format_only:
                 format_only.append(n)
         return format_only
-
-    def _is_indentation_shift(self, hunk: DiffHunk) -> bool:
-        """Returns whether the hunk only indents lines by the same amount, next to a line that changes in meaning.
-
-        That happens when lines are put into a new group, tab, list or quotation, and is not reformatting."""
-        old = self.old.list_unedited(hunk.old)
-        new = self.new.list_unedited(hunk.new)
-        if len(old) != len(new) or self.new.meaningful_lines.isdisjoint(hunk.new):
-            return False
-        is_same_text = all(
-            one.lstrip(INDENT_CHARS) == two.lstrip(INDENT_CHARS) for one, two in zip(old, new, strict=True)
-        )
-        return (
-            is_same_text
-            and len({_indent_width(two) - _indent_width(one) for one, two in zip(old, new, strict=True)}) <= 1
-        )
-
-
-def _indent_width(line: str) -> int:
-    return len(line) - len(line.lstrip(INDENT_CHARS))
 
 
 def _number_blocks(lines: list[str]) -> Iterator[int]:

@@ -1,11 +1,17 @@
 """Patches of changed files, as git shows them."""
 
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pygit2
 from pygit2.enums import DeltaStatus
 
 CHANGE_NAMES = {DeltaStatus.ADDED: "added", DeltaStatus.DELETED: "deleted", DeltaStatus.RENAMED: "renamed"}
+
+MIN_RENAME_SIMILARITY = 0.5
+MAX_RENAME_PAIRS = 10_000
+"""Above this many pairs of a deleted and an added file, only files with the same bytes count as renamed."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,40 @@ def create_patch(path: str, old: bytes | None, new: bytes | None, context: int =
     _, additions, deletions = patch.line_stats
     change = "added" if old is None else "deleted" if new is None else "modified"
     return FilePatch(path, change, None, additions, deletions, patch.data or b"")
+
+
+def render_patch(old_path: str, new_path: str, old: bytes | None, new: bytes | None) -> bytes:
+    """Returns the patch of a file, which says that the file was renamed if the two paths differ."""
+    patch = pygit2.Patch.create_from(old, new, old_as_path=old_path, new_as_path=new_path)
+    data = patch.data or b""
+    if old_path == new_path:
+        return data
+    _, _, hunks = data.partition(b"\n+++ ")
+    renamed = f"diff --git a/{old_path} b/{new_path}\nrename from {old_path}\nrename to {new_path}\n".encode()
+    return renamed + (f"--- a/{old_path}\n+++ ".encode() + hunks if hunks else b"")
+
+
+def pair_renames(changes: Mapping[str, bytes | None], read_original: Callable[[str], bytes | None]) -> dict[str, str]:
+    """Returns the earlier path of each added file that equals or resembles a deleted one, each at most once."""
+    deleted = {path: read_original(path) or b"" for path, data in changes.items() if data is None}
+    added = {path: data for path, data in changes.items() if data is not None and read_original(path) is None}
+    if len(deleted) * len(added) > MAX_RENAME_PAIRS:
+        similarities = ((1.0, new, old) for new, data in added.items() for old in deleted if deleted[old] == data)
+    else:
+        old_lines = {path: Counter(data.splitlines()) for path, data in deleted.items()}
+        new_lines = {path: Counter(data.splitlines()) for path, data in added.items()}
+        similarities = ((_similarity(old_lines[old], new_lines[new]), new, old) for new in added for old in deleted)
+    renames: dict[str, str] = {}
+    for _, new, old in sorted((-each, new, old) for each, new, old in similarities if each >= MIN_RENAME_SIMILARITY):
+        if new not in renames and old not in renames.values():
+            renames[new] = old
+    return renames
+
+
+def _similarity(old_lines: Counter[bytes], new_lines: Counter[bytes]) -> float:
+    """Returns the share of lines that both files have, between 0 and 1."""
+    total = old_lines.total() + new_lines.total()
+    return 2 * (old_lines & new_lines).total() / total if total else 1.0
 
 
 def diff_trees(repository: pygit2.Repository, old: pygit2.Oid, new: pygit2.Oid) -> list[FilePatch]:

@@ -119,12 +119,18 @@ class SessionResponse(ApiModel):
             haulted=is_over,
             hault_reason=_find_halt_reason(job),
             pull_request_link=job.pr_link or "" if is_over else "",
-            message_to_user=(job.summary if is_completed else None) or job.message or "",
+            message_to_user=_find_message(job, is_completed),
             todos=_list_todos(job),
             user_id="api",
             title=job.title or truncate(to_single_line(job.prompt), MAX_TITLE_CHARS),
             created_at=format_iso(job.created_at),
         )
+
+
+def _find_message(job: Job, is_completed: bool) -> str:
+    if job.question is not None and job.reason is Reason.QUESTION:
+        return "\n".join([job.question.text, *(f"- {choice}" for choice in job.question.choices)])
+    return (job.summary if is_completed else None) or job.message or ""
 
 
 class SessionListResponse(ApiModel):

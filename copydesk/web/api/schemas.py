@@ -129,6 +129,16 @@ class FindingResponse(ApiModel):
     path: str
     line: int
     message: str
+    id: str | None = None
+    """A short ID, by which the agent can declare the finding intended."""
+    intended: str | None = None
+    """The agent's reason why the finding is right as it is. Such a finding does not make the check fail."""
+
+
+class QuestionResponse(ApiModel):
+    text: str
+    choices: list[str]
+    """Up to four likely answers. Send one of them, or any other text, as a message."""
 
 
 class CheckResponse(ApiModel):
@@ -146,6 +156,8 @@ class CheckResponse(ApiModel):
     """Why the rule could not judge a part of the change; null if it judged all of it."""
     not_judged: list[FindingResponse] = []
     """The first parts of the change that the rule could not judge."""
+    notes: list[FindingResponse] = []
+    """Remarks that need no change, such as a page outside the navigation where the generator allows that."""
 
 
 class JobResponse(ApiModel):
@@ -173,6 +185,10 @@ class JobResponse(ApiModel):
     checks: list[CheckResponse]
     """The results of the checks before publishing. Empty until then."""
     usage: UsageResponse
+    question: QuestionResponse | None
+    """What the agent asks before it continues; null unless `reason` is `question`."""
+    unsure: list[str]
+    """The points that the agent was unsure of in its latest changes."""
 
     @classmethod
     def from_job(cls, job: Job, files: list[ChangedFile]) -> "JobResponse":
@@ -196,6 +212,8 @@ class JobResponse(ApiModel):
             files_changed=[ChangedFileResponse.model_validate(file.__dict__) for file in files],
             checks=[CheckResponse.model_validate(check) for check in job.checks],
             usage=UsageResponse.model_validate(job.usage.model_dump()),
+            question=QuestionResponse.model_validate(job.question.model_dump()) if job.question else None,
+            unsure=job.unsure,
         )
 
 

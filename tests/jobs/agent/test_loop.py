@@ -14,7 +14,7 @@ from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Prompt, Reply, ToolResults
 from copydesk.jobs.agent.loop import AgentLoop, ReviewFindings
 from copydesk.jobs.agent.mechanic import Mechanic
-from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.agent.tools import CheckTools, Finished
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.execution.queue import Queue, QueueLimits
@@ -47,7 +47,9 @@ class LoopBench:
         attempt, budget = Attempt(claim, 60), Budget(requests=20, tokens=100_000, cost_usd=1)
         editor = AgentLoop(model, Journal(self.desk.database, claim), attempt, budget, workspace.tree, **options)
         try:
-            return editor.run(workspace), workspace
+            finished = editor.run(workspace)
+            assert isinstance(finished, Finished)
+            return finished, workspace
         finally:
             self.queue.release("bench", [claim.run_id])
 
@@ -135,7 +137,7 @@ class ScriptedReview:
     def __init__(self, times: int) -> None:
         self.times, self.seen = times, 0
 
-    def __call__(self, workspace: Workspace) -> str | None:
+    def __call__(self, workspace: Workspace, _finished: Finished, _conversation: Conversation) -> str | None:
         self.seen += 1
         return f"page.md line 3: fault {self.seen}" if self.seen <= self.times else None
 
@@ -185,7 +187,7 @@ def test_mechanic_does_not_loop_on_findings(new_bench: Callable[[str], LoopBench
 
 def test_check_is_offered_as_a_tool(bench: LoopBench) -> None:
     model = ScriptedModel([calls(("check", {})), finish()])
-    bench.run_editor(model, check=lambda workspace: f"{len(workspace.changes())} findings")
+    bench.run_editor(model, checks=CheckTools(lambda workspace, _query: f"{len(workspace.changes())} findings"))
     answered = model.requests[1][-1]
     assert isinstance(answered, ToolResults)
     assert answered.results[0].text == "0 findings"
@@ -216,7 +218,7 @@ class BriefedModel(ScriptedModel):
 
 def test_model_gets_a_brief_of_repository_tools_and_deadline(bench: LoopBench) -> None:
     model = BriefedModel([finish()])
-    bench.run_editor(model, check=lambda _: "")
+    bench.run_editor(model, checks=CheckTools(lambda _workspace, _query: ""))
     assert "| Be brief." in model.brief.overview
     assert "check" in [tool.name for tool in model.brief.tools]
     assert model.brief.deadline < float("inf")

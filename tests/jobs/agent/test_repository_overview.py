@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.jobs.agent.repository_overview import MAX_INSTRUCTIONS_CHARS, render_overview
+from copydesk.jobs.pages.languages import find_translations
 from tests.jobs.conftest import Files, MakeWorkspace
 
 
@@ -16,53 +17,107 @@ def quoted_lines(text: str) -> list[str]:
     return [line.removeprefix("| ") for line in text.split("\n") if line.startswith("| ")]
 
 
-def test_map_counts_folders_and_lists_pages(workspace: MakeWorkspace) -> None:
-    shown = quoted_lines(
-        render_files_overview(workspace, {"README.md": b"", "docs/a.md": b"", "docs/b.mdx": b"", "docs/img/x.png": b""})
-    )
-    assert shown == ["./ 1", "docs/ 2", "docs/img/ 1", "README.md", "docs/a.md", "docs/b.mdx"]
+def test_pages_are_listed_by_folder_and_other_files_counted(workspace: MakeWorkspace) -> None:
+    files = {"README.md": b"", "docs/a.md": b"", "docs/b.mdx": b"", "docs/img/x.png": b"", "x.txt": b""}
+    shown = quoted_lines(render_files_overview(workspace, files))
+    assert shown == ["./: README.md, x.txt", "docs/: a.md, b.mdx", "docs/img/ 1"]
 
 
 def test_map_of_a_large_repository_is_truncated_with_a_note(workspace: MakeWorkspace) -> None:
-    text = render_files_overview(workspace, {f"docs/{n:04}/page.md": b"" for n in range(1000)})
-    assert len(text) < 12_000
-    assert "It has 1000 files" in text
-    assert "more folders" in text
-    assert "more pages; list shows them" in text
+    files = {f"docs/{n:04}/page.md": b"" for n in range(1000)} | {f"img/{n:04}/x.png": b"" for n in range(100)}
+    text = render_files_overview(workspace, files)
+    assert len(text) < 4_000
+    assert "It has 1100 files" in text
+    assert "more folders; list shows them" in text
+    assert "more folders\n" in text
 
 
 def test_only_the_documentation_folder_is_mapped(workspace: MakeWorkspace) -> None:
     text = render_files_overview(workspace, {"src/a.md": b"", "docs/b.md": b"", "docs-old/c.md": b""}, root="docs")
-    assert quoted_lines(text) == ["docs/ 1", "docs/b.md"]
-    assert "It has 1 files below docs/" in text
+    assert quoted_lines(text) == ["docs/: b.md"]
+    assert "It has 1 file below docs/" in text
 
 
-def test_the_navigation_is_shown_in_its_order(workspace: MakeWorkspace) -> None:
-    navigation = b'{"navigation": {"pages": ["zebra", "apple"]}}'
-    shown = quoted_lines(
-        render_files_overview(workspace, {"docs.json": navigation, "zebra.mdx": b"", "apple.mdx": b""})
-    )
-    assert shown[-3:] == ["docs.json", "zebra", "apple"]
-    assert quoted_lines(render_files_overview(workspace, {"SUMMARY.md": b"- [B](b.md)\n"}))[-2:] == [
+def test_the_navigation_is_a_tree_in_its_order(workspace: MakeWorkspace) -> None:
+    navigation = b'{"navigation": {"pages": ["zebra", "apple", "guide/z", "guide/a", "end"]}}'
+    pages = {f"{name}.mdx": b"" for name in ("zebra", "apple", "guide/z", "guide/a", "end", "guide/hidden")}
+    text = render_files_overview(workspace, {"docs.json": navigation, **pages})
+    assert quoted_lines(text)[:4] == [
+        "mintlify, configured in docs.json",
+        "./: zebra, apple",
+        "guide/: z, a",
+        "./: end",
+    ]
+    assert "Pages that the navigation does not name, by folder:\n| guide/: hidden.mdx" in text
+    assert quoted_lines(render_files_overview(workspace, {"SUMMARY.md": b"- [B](b.md)\n"}))[:2] == [
         "SUMMARY.md",
         "- [B](b.md)",
     ]
 
 
-@pytest.mark.parametrize(
-    ("files", "root", "used"),
-    [
-        ({"AGENTS.md": b"one", ".copydesk/AGENTS.md": b"two"}, "", "two"),
-        ({"AGENTS.md": b"one", "docs/AGENTS.md": b"three", ".copydesk/AGENTS.md": b"two"}, "docs", "two"),
-        ({"AGENTS.md": b"one", "docs/AGENTS.md": b"three"}, "docs", "three"),
-        ({"AGENTS.md": b"one", "docs/AGENTS.md": b"three"}, "", "one"),
-    ],
-)
-def test_the_nearest_instructions_are_quoted(workspace: MakeWorkspace, files: Files, root: str, used: str) -> None:
-    quoted = [
-        line for line in quoted_lines(render_files_overview(workspace, files, root)) if line in ("one", "two", "three")
-    ]
-    assert quoted == [used]
+def test_translations_are_left_out_of_the_map_and_named(workspace: MakeWorkspace) -> None:
+    navigation = b'{"navigation": {"languages": [{"language": "en", "pages": ["a", "b"]}, {"language": "es", '
+    navigation += b'"pages": ["es/a", "es/b"]}]}}'
+    pages = {f"{folder}{name}.mdx": b"" for folder in ("", "es/") for name in ("a", "b", "extra")}
+    text = render_files_overview(workspace, {"docs.json": navigation, **pages})
+    assert "Edit the source language alone, unless the request asks for translations." in text
+    assert quoted_lines(text)[1:] == ["es/", "./: a, b", "./: extra.mdx", "./ 1"]
+
+
+TRANSLATED_SITES = {
+    "docs.json": (
+        {"docs.json": b'{"navigation":{"languages":[{"language":"en"},{"language":"de"}]}}', "a.mdx": b"",
+         "de/neu.mdx": b""},
+        ("de",), (),
+    ),
+    "twins": ({"guide/a.md": b"", "guide/b.md": b"", "zh/guide/a.md": b"", "zh/guide/b.md": b""}, ("zh",), ()),
+    "siblings": ({"docs/en/a.md": b"", "docs/pt-BR/a.md": b""}, ("docs/pt-BR",), ()),
+    "docusaurus": (
+        {"docs/a.md": b"", "i18n/fr/docusaurus-plugin-content-docs/current/a.md": b""}, ("i18n/fr",), ()
+    ),
+    "suffixes": ({"docs/a.md": b"", "docs/a.fr.md": b"", "docs/b.md": b""}, (), (".fr.md",)),
+    "words that look like languages": ({"is/this.md": b"", "no/page.md": b"", "to/do.md": b""}, (), ()),
+    "one language": ({"docs/en/a.md": b"", "docs/en/b.md": b""}, (), ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", TRANSLATED_SITES)
+def test_folders_of_translations_are_recognized(what: str) -> None:
+    files, folders, suffixes = TRANSLATED_SITES[what]
+    found = find_translations(files, lambda path: files[path].decode())
+    assert (found.folders, found.suffixes) == (folders, suffixes)
+
+
+INSTRUCTIONS: Files = {
+    "GEMINI.md": b"gemini",
+    ".github/copilot-instructions.md": b"copilot",
+    ".cursor/rules/b.mdc": b"cursor b",
+    ".cursor/rules/a.mdc": b"cursor a",
+    ".claude/CLAUDE.md": b"claude folder",
+    "CLAUDE.md": b"claude",
+    "AGENTS.md": b"agents",
+    ".mintlify/AGENTS.md": b"mintlify",
+    "docs/AGENTS.md": b"docs folder",
+    ".copydesk/AGENTS.md": b"copydesk",
+}
+
+
+def test_all_instruction_files_are_quoted_in_order(workspace: MakeWorkspace) -> None:
+    quoted = quoted_lines(render_files_overview(workspace, {**INSTRUCTIONS, "docs/a.md": b""}, "docs"))
+    texts = [data.decode() for data in reversed(INSTRUCTIONS.values())]
+    assert [line for line in quoted if line in texts] == texts
+    without_root = quoted_lines(render_files_overview(workspace, INSTRUCTIONS))
+    assert "docs folder" not in without_root
+
+
+def test_copies_of_instructions_are_quoted_once(workspace: MakeWorkspace) -> None:
+    text = render_files_overview(workspace, {"AGENTS.md": b"Be brief.\n", "CLAUDE.md": b"Be brief."})
+    assert text.count("Be brief.") == 1
+
+
+def test_long_instructions_do_not_hide_later_files(workspace: MakeWorkspace) -> None:
+    text = render_files_overview(workspace, {"AGENTS.md": b"x" * 50_000, "CLAUDE.md": b"Be brief."})
+    assert "| Be brief." in text
 
 
 def test_instructions_come_from_the_tree_and_never_from_the_workspace(workspace: MakeWorkspace) -> None:

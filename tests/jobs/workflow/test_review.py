@@ -10,14 +10,14 @@ from pydantic import TypeAdapter
 from copydesk.core.projects.policy import Policy
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
-from copydesk.jobs.agent.conversation import Reply
+from copydesk.jobs.agent.conversation import Conversation, Reply, ToolResults
 from copydesk.jobs.job import Job, Status
 from copydesk.jobs.sandbox.sandbox import SandboxUnavailable
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import job_topic
 from copydesk.jobs.workflow.executor import RunExecutor
 from copydesk.jobs.workflow.review import ReviewResult
-from copydesk.jobs.workspace.workspace import short_hash
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 from tests.support import migrated_databases
 from tests.support.repositories import make_repository
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
@@ -54,10 +54,17 @@ class ReviewStage:
 
 @contextmanager
 def open_stage(
-    folder: Path, *script: Turn, policy: Policy | None = None, page: bytes = PAGE, without_sandbox: bool = False
+    folder: Path,
+    *script: Turn,
+    policy: Policy | None = None,
+    page: bytes = PAGE,
+    files: dict[str, bytes] | None = None,
+    without_sandbox: bool = False,
 ) -> Iterator[ReviewStage]:
     desk = open_desk(Settings(data=folder / "data", database_url=migrated_databases.new_sqlite(folder / "data")))
-    stage = ReviewStage(desk, make_repository(folder / "docs.git", {"a.md": page}), policy or Policy(), list(script))
+    stage = ReviewStage(
+        desk, make_repository(folder / "docs.git", files or {"a.md": page}), policy or Policy(), list(script)
+    )
     if without_sandbox:
         assert isinstance(stage.worker.executor, RunExecutor)
         stage.worker.executor.get_sandbox()  # it was started with the worker
@@ -162,16 +169,138 @@ def test_without_a_sandbox_the_command_is_refused_and_not_blamed_on_the_model(tm
         assert len(stage.model.requests) == 2
 
 
-def test_page_reformatted_in_small_edits_is_pointed_out_once(tmp_path: Path) -> None:
-    lines = [f"* point number {n} of this page" for n in range(60)]
-    pieces = [{"old": line, "new": f"- {line[2:]}"} for line in lines]
-    page = "\n".join(["# A", "", *lines, ""]).encode()
+REFORMATTED_LINES = [f"* point number {n} of this page" for n in range(60)]
+LONG_PAGE = "\n".join(["# A", "", *REFORMATTED_LINES, ""]).encode()
+PIECES = [{"old": line, "new": f"- {line[2:]}"} for line in REFORMATTED_LINES]
 
-    reformat = calls(("edit", {"path": "a.md", "hash": short_hash(page), "replacements": pieces}))
-    with open_stage(tmp_path, reformat, finish(), finish(), page=page) as stage:
+
+def test_pull_request_shows_why_a_page_was_reformatted(tmp_path: Path) -> None:
+    arguments = {"path": "a.md", "hash": short_hash(LONG_PAGE), "replacements": PIECES, "reformat": "It says: dashes."}
+    with open_stage(tmp_path, calls(("edit", arguments)), finish(), page=LONG_PAGE) as stage:
         assert stage.job().status is Status.COMPLETED
-        assert "If this is what was asked for, call finish again." in str(stage.model.requests[2][-1])
+        assert len(stage.model.requests) == 2
+        assert (
+            "**Reformatted** (lines that change only in form):\n\n- a.md, 60 lines: It says: dashes." in stage.pull_text
+        )
+
+
+def test_page_that_was_moved_and_reformatted_is_pointed_out_once(tmp_path: Path) -> None:
+    def reformat(_conversation: Conversation, workspace: Workspace) -> Reply:
+        content = workspace.read("b.md").replace(b"* ", b"- ").decode()
+        return calls(("delete", {"path": "b.md"}), ("write", {"path": "b.md", "content": content}))
+
+    move = calls(("move", {"path": "a.md", "to": "b.md"}))
+    with open_stage(tmp_path, move, reformat, finish(), finish(), page=LONG_PAGE) as stage:
+        assert stage.job().status is Status.COMPLETED
+        assert "b.md: The change only reformats 60 lines" in str(stage.model.requests[3][-1])
+        assert "If this is what was asked for, call finish again." in str(stage.model.requests[3][-1])
+        assert len(stage.model.requests) == 4
+        assert "b.md, 60 lines: the model gave no reason" in stage.pull_text
+
+
+def last_results(stage: ReviewStage, request: int) -> str:
+    entry = stage.model.requests[request][-1]
+    assert isinstance(entry, ToolResults)
+    return "\n".join(result.text for result in entry.results)
+
+
+def test_intended_finding_is_shown_with_its_reason_and_makes_no_draft(tmp_path: Path) -> None:
+    def finish_as_intended(conversation: Conversation, _workspace: Workspace) -> Reply:
+        refused = str(conversation[-1])
+        identifier = refused.partition("(id ")[2].partition(")")[0]
+        intended = [{"id": identifier, "reason": "The next release adds gone.md."}]
+        return calls(("finish", {"title": "T", "summary": "S", "intended": intended}))
+
+    with open_stage(tmp_path, BAD, finish(), finish_as_intended) as stage:
+        job = stage.job()
+        assert job.message is None
+        assert not stage.desk.pulls.list_for_project(stage.project.id)[0].draft
+        assert "Intended: The next release adds gone.md." in stage.pull_text
+        assert "**Not fixed**" not in stage.pull_text
+        link = next(check for check in job.checks if check["name"] == "link")
+        assert (link["status"], link["introduced"]) == ("passed", 0)
+        assert link["findings"][0]["intended"] == "The next release adds gone.md."
         assert len(stage.model.requests) == 3
+
+
+def test_other_findings_still_make_a_draft(tmp_path: Path) -> None:
+    unknown = {"title": "T", "summary": "S", "intended": [{"id": "00000000", "reason": "Why not."}]}
+    with open_stage(tmp_path, BAD, *[calls(("finish", unknown))] * 4) as stage:
+        assert stage.job().message == "The checks found problems in the pull request, so it is a draft."
+        link = next(check for check in stage.job().checks if check["name"] == "link")
+        assert all(finding["intended"] is None for finding in link["findings"])
+
+
+def test_page_outside_the_navigation_is_a_note_where_the_generator_allows_it(tmp_path: Path) -> None:
+    files = {"docs.json": b'{"navigation": {"pages": ["index", "one"]}}', "index.mdx": b"# I\n", "one.mdx": b"# 1\n"}
+    write = calls(("write", {"path": "two.mdx", "content": "# 2\n"}), ("check", {}))
+    with open_stage(tmp_path, write, finish(), files=files) as stage:
+        job = stage.job()
+        assert job.message is None
+        assert len(stage.model.requests) == 2
+        assert "Notes, which you may leave" in last_results(stage, 1)
+        orphan = next(check for check in job.checks if check["name"] == "orphan")
+        assert orphan["status"] == "passed"
+        assert orphan["notes"][0]["path"] == "two.mdx"
+        assert "1 note, which needs no change" in stage.pull_text
+
+
+def test_page_outside_the_navigation_is_a_finding_where_it_is_not_built(tmp_path: Path) -> None:
+    files = {"book.toml": b"[book]\n", "src/SUMMARY.md": b"# Summary\n\n- [A](a.md)\n- [B](b.md)\n"}
+    files |= {"src/a.md": b"# A\n", "src/b.md": b"# B\n"}
+    write = calls(("write", {"path": "src/c.md", "content": "# C\n"}))
+    with open_stage(tmp_path, write, *[finish()] * 4, files=files) as stage:
+        assert "so it is a draft" in (stage.job().message or "")
+
+
+def test_check_lists_existing_findings_and_those_that_were_fixed(tmp_path: Path) -> None:
+    page = b"# A\n\n[x](gone.md) [y](lost.md)\n"
+    script = [
+        calls(("check", {"existing": True})),
+        edit("a.md", "[x](gone.md)", "x"),
+        calls(("check", {"existing": True, "rule": "link", "files": ["a.*"]})),
+        calls(("check", {"existing": True, "rule": "image"})),
+        finish(),
+    ]
+    with open_stage(tmp_path, *script, page=page) as stage:
+        stage.job()
+        before, after = last_results(stage, 1), last_results(stage, 3)
+        assert before.count("a.md:3 [link]") == 2
+        assert "lost.md" in after.partition("Existed before:")[2].partition("Fixed")[0]
+        assert "gone.md" in after.partition("Fixed by your changes:")[2]
+        assert "Existed before:\nnone\nFixed by your changes:\nnone" in last_results(stage, 4)
+
+
+def test_check_command_is_a_tool_only_if_the_project_has_one(tmp_path: Path) -> None:
+    use = calls(("run_checks", {}))
+    with open_stage(tmp_path, GOOD, use, finish()) as stage:
+        stage.job()
+        assert "There is no tool run_checks" in last_results(stage, 2)
+
+
+def test_run_checks_runs_the_project_command(tmp_path: Path) -> None:
+    policy = Policy(check_command="grep -q one a.md")
+    use = calls(("run_checks", {}))
+    with open_stage(tmp_path, GOOD, use, calls(("check", {})), *[finish()] * 4, policy=policy) as stage:
+        assert stage.job().checks[-1]["status"] == "failed"
+        assert "The check command" in last_results(stage, 2)
+        assert "The check command" not in last_results(stage, 3), "check runs the rules alone"
+        assert "The check command" in last_results(stage, 4), "finish runs both"
+
+
+def test_pull_request_says_which_instructions_were_read(tmp_path: Path) -> None:
+    files = {"a.md": PAGE, "CLAUDE.md": b"Be brief.\n", ".cursor/rules/x.mdc": b"Be kind.\n"}
+    with open_stage(tmp_path, GOOD, finish(), files=files) as stage:
+        stage.job()
+        assert "**Instructions read:** `CLAUDE.md`, `.cursor/rules/x.mdc`" in stage.pull_text
+
+
+def test_removed_address_without_a_redirect_is_noted_in_the_pull_request(tmp_path: Path) -> None:
+    files = {"docs.json": b'{"navigation": {"pages": ["index", "one"]}}', "index.mdx": b"# I\n", "one.mdx": b"# 1\n"}
+    move = calls(("move", {"path": "one.mdx", "to": "two.mdx"}))
+    with open_stage(tmp_path, move, finish(), files=files) as stage:
+        stage.job()
+        assert "**Addresses that no longer exist**, without a redirect:\n\n- `/one`" in stage.pull_text
 
 
 def test_journal_stores_findings_under_their_earlier_name() -> None:

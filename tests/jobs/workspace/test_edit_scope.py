@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
 from copydesk.jobs.agent.tools import Toolbox
-from copydesk.jobs.workspace.edit_scope import MAX_SMALL_EDIT_LINES, explain_overreach, explain_reformatting
+from copydesk.jobs.workspace.edit_scope import MAX_REFORMATTED_LINES, explain_overreach
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 from tests.jobs.conftest import MakeWorkspace
 from tests.support.cpu_budget import limit_cpu
@@ -157,12 +157,12 @@ TEXT = st.lists(LINE, min_size=8, max_size=40)
 @settings(max_examples=100, deadline=None)
 @given(TEXT, st.data())
 def test_any_edit_of_a_few_lines_passes(lines: list[str], data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(lines) - MAX_SMALL_EDIT_LINES))
-    gone = data.draw(st.integers(0, MAX_SMALL_EDIT_LINES))
+    start = data.draw(st.integers(0, len(lines) - MAX_REFORMATTED_LINES))
+    gone = data.draw(st.integers(0, MAX_REFORMATTED_LINES))
     new = data.draw(
         st.lists(
             st.text(st.characters(exclude_characters="\n\r\0", codec="utf-8"), max_size=30),
-            max_size=MAX_SMALL_EDIT_LINES,
+            max_size=MAX_REFORMATTED_LINES,
         )
     )
     after = [*lines[:start], *new, *lines[start + gone :]]
@@ -175,7 +175,7 @@ def test_whitespace_changes_outside_the_edited_lines_are_refused(
     lines: list[str], space: str, before: bool, meant: int
 ) -> None:
     changed = [f"{space}{line}" if before else f"{line}{space}" for line in lines]
-    assume(sum(1 for line in lines if line) > MAX_SMALL_EDIT_LINES + meant)
+    assume(sum(1 for line in lines if line) > MAX_REFORMATTED_LINES + meant)
     for number in range(meant):
         changed[number] = "really something else"
     assume(not before or not meant)  # lines that move together with a new line above form one intended group
@@ -183,12 +183,13 @@ def test_whitespace_changes_outside_the_edited_lines_are_refused(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(WORDS.filter(lambda w: len(w) > 7), min_size=5, max_size=12), st.integers(12, 30))
+@given(st.lists(WORDS.filter(lambda w: len(w) > 7), min_size=9, max_size=14), st.integers(12, 30))
 def test_rewrapping_other_paragraphs_is_refused(paragraphs: list[list[str]], width: int) -> None:
     old = "\n\n".join("\n".join([" ".join(words[:4]), " ".join(words[4:])]) for words in paragraphs)
     new = "\n\n".join(textwrap.fill(" ".join(words), width) for words in paragraphs)
     edited = new.replace(paragraphs[0][0], "edited", 1)
-    assume(sum(a != b for a, b in zip(old.split("\n\n")[1:], new.split("\n\n")[1:], strict=True)) >= 3)
+    pairs = zip(old.split("\n\n")[1:], new.split("\n\n")[1:], strict=True)
+    assume(sum(one != two for one, two in pairs) > MAX_REFORMATTED_LINES)
     assert check_edit(new + "\n", old + "\n")
     assert check_edit(edited + "\n", old + "\n")
 
@@ -198,15 +199,15 @@ def use_tool(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
 
 
 def test_tools_refuse_reformatting_and_leave_the_file_unchanged(workspace: MakeWorkspace) -> None:
-    docs = workspace({"a.md": PAGE.encode()})
-    seen = short_hash(PAGE.encode())
-    anew = rewrap(PAGE.replace("60 MB", "80 MB"))
-    translated = re.sub(r"[A-Za-z]{3,}", lambda word: word.group()[::-1] + "a", PAGE)
+    docs = workspace({"a.md": TWICE.encode()})
+    seen = short_hash(TWICE.encode())
+    anew = rewrap(TWICE.replace("60 MB", "80 MB", 1))
+    translated = re.sub(r"[A-Za-z]{3,}", lambda word: word.group()[::-1] + "a", TWICE)
     for result in (
         use_tool(docs, "write", path="a.md", hash=seen, content=anew),
         use_tool(docs, "write", path="a.md", hash=seen, content=translated),
-        use_tool(docs, "edit", path="a.md", hash=seen, replacements=[{"old": PAGE, "new": anew}]),
-        use_tool(docs, "edit", path="a.md", hash=seen, replacements=[{"old": PAGE, "new": translated}]),
+        use_tool(docs, "edit", path="a.md", hash=seen, replacements=[{"old": TWICE, "new": anew}]),
+        use_tool(docs, "edit", path="a.md", hash=seen, replacements=[{"old": TWICE, "new": translated}]),
     ):
         assert not result.ok
         assert docs.changes() == {}
@@ -214,12 +215,132 @@ def test_tools_refuse_reformatting_and_leave_the_file_unchanged(workspace: MakeW
     assert use_tool(docs, "write", path="new.md", content=PAGE).ok
 
 
-def test_whitespace_cleanup_that_names_each_line_is_accepted(workspace: MakeWorkspace) -> None:
+def test_reformatting_passes_with_a_reason(workspace: MakeWorkspace) -> None:
+    docs = workspace({"a.md": TWICE.encode(), "b.md": TWICE.encode()})
+    seen = short_hash(TWICE.encode())
+    anew = rewrap(TWICE)
+    why = "The request says: wrap all paragraphs at 60 characters."
+    assert not use_tool(docs, "write", path="a.md", hash=seen, content=anew, reformat=" ").ok
+    assert use_tool(docs, "write", path="a.md", hash=seen, content=anew, reformat=why).ok
+    pieces = [{"old": TWICE, "new": anew}]
+    assert use_tool(docs, "edit", path="b.md", hash=seen, replacements=pieces, reformat=why).ok
+    assert docs.read("a.md") == docs.read("b.md") == anew.encode()
+
+
+@pytest.mark.parametrize("calls", [1, 8, 40])
+def test_small_pieces_of_reformatting_count_together(workspace: MakeWorkspace, calls: int) -> None:
     body = "".join(f"line {n}   \n" for n in range(40))
     docs = workspace({"a.md": body.encode()})
-    trimmed = [{"old": f"line {n}   ", "new": f"line {n}", "line": n + 1} for n in range(40)]
-    assert use_tool(docs, "edit", path="a.md", hash=short_hash(body.encode()), replacements=trimmed).ok
-    assert explain_reformatting('"', "“") is None
+    pieces = [{"old": f"line {n}   ", "new": f"line {n}", "line": n + 1} for n in range(40)]
+    results = []
+    for start in range(0, 40, 40 // calls):
+        seen = short_hash(docs.read("a.md"))
+        chunk = pieces[start : start + 40 // calls]
+        results.append(use_tool(docs, "edit", path="a.md", hash=seen, replacements=chunk))
+    assert not all(result.ok for result in results)
+    assert docs.read("a.md").count(b"   \n") >= 40 - MAX_REFORMATTED_LINES
+    seen = short_hash(docs.read("a.md"))
+    rest = pieces[MAX_REFORMATTED_LINES:]
+    why = "The request says: remove the spaces at the ends of lines."
+    assert use_tool(docs, "edit", path="a.md", hash=seen, replacements=rest, reformat=why).ok
+
+
+CARDS = """\
+## Start here
+
+<Card title="One" href="/one">
+  The first.
+
+  It has two paragraphs.
+</Card>
+<Card title="Two" href="/two">
+  The second.
+</Card>
+
+Read on.
+"""
+GROUPED_CARDS = """\
+## Start here
+
+<CardGroup cols={2}>
+  <Card title="One" href="/one">
+    The first.
+
+    It has two paragraphs.
+  </Card>
+  <Card title="Two" href="/two">
+    The second.
+  </Card>
+</CardGroup>
+
+Read on.
+"""
+NAVIGATION = """\
+{
+  "navigation": {
+    "pages": [
+      "index",
+      "one",
+      "two",
+      "three",
+      "four",
+      "five",
+      "six",
+      "seven"
+    ]
+  }
+}
+"""
+GROUPED_NAVIGATION = """\
+{
+  "navigation": {
+    "pages": [
+      "index",
+      {
+        "group": "Numbers",
+        "pages": [
+          "one",
+          "two",
+          "three",
+          "four",
+          "five",
+          "six",
+          "seven"
+        ]
+      }
+    ]
+  }
+}
+"""
+STEPS = "".join(f"{n}. Step {n}, which is short.\n" for n in range(1, 9))
+SHIFTS = {
+    "cards in a group": (CARDS, GROUPED_CARDS),
+    "pages in a group": (NAVIGATION, GROUPED_NAVIGATION),
+    "a note": (STEPS, "<Note>\n" + textwrap.indent(STEPS, "  ") + "</Note>\n"),
+    "an accordion, with an edited line": (
+        STEPS,
+        '<Accordion title="Steps">\n' + textwrap.indent(STEPS.replace("Step 4", "Part 4"), "  ") + "</Accordion>\n",
+    ),
+    "an admonition": (STEPS, "!!! note\n\n" + textwrap.indent(STEPS, "    ")),
+    "a group of a menu": (
+        "nav:\n" + "".join(f"  - {n}.md\n" for n in range(9)),
+        "nav:\n  - Numbers:\n" + "".join(f"    - {n}.md\n" for n in range(9)),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SHIFTS)
+def test_lines_may_move_into_and_out_of_a_block(what: str) -> None:
+    before, after = SHIFTS[what]
+    assert check_edit(after, before) is None
+    assert check_edit(before, after) is None
+
+
+def test_shift_without_an_opening_line_is_reformatting() -> None:
+    assert check_edit(textwrap.indent(STEPS, "  "), STEPS)
+    assert check_edit(STEPS + "\nOne more line.\n", textwrap.indent(STEPS, "  "))
+    elsewhere = "<Note>A new note.</Note>\n\nSome text.\n\n"
+    assert check_edit(elsewhere + textwrap.indent(STEPS, "  "), "Some text.\n\n" + STEPS)
 
 
 @pytest.mark.parametrize(("old", "written"), [(PAGE, PAGE.rstrip("\n")), (PAGE.rstrip("\n"), PAGE)])

@@ -16,6 +16,10 @@ MAX_CHANGED_LINES = 20_000
 Edits = list[tuple[int, int, str]]
 
 
+REFORMAT_REASON = "The request asks for exactly these changes."
+"""The reason for edits that change only the form of lines. The mechanic makes them only on request."""
+
+
 @dataclass
 class EditPlan:
     """The work of one instruction. `calls` are pairs of tool name and arguments; `notes` are for the reviewer."""
@@ -43,7 +47,8 @@ class EditPlan:
         while replacements:
             chunk = replacements[:MAX_REPLACEMENTS_PER_CALL]
             replacements = replacements[MAX_REPLACEMENTS_PER_CALL:]
-            self.calls.append(("edit", {"path": path, "hash": short_hash(data), "replacements": chunk}))
+            arguments = {"path": path, "hash": short_hash(data), "replacements": chunk, "reformat": REFORMAT_REASON}
+            self.calls.append(("edit", arguments))
             if replacements:
                 data = apply_replacements(data, [Replacement(**replacement) for replacement in chunk])
         self.file_count += 1

@@ -79,7 +79,7 @@ def refusal_reason(response: "ModelResponse", name: str) -> str | None:
     if response.finish_reason == "content_filter":
         explanation = details.get("refusal") or details.get("block_reason") or details.get("finish_reason") or ""
         return shorten(f"{name} or its provider's content filter refused to answer: {explanation}".removesuffix(": "))
-    if response.finish_reason == "length" and not response.tool_calls:
+    if response.finish_reason == "length":
         return f"{name} stopped in the middle of its answer, because it reached the limit of output tokens (length)."
     return None
 

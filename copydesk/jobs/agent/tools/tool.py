@@ -34,7 +34,26 @@ class Tool:
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        return self.arguments.model_json_schema()
+        return _strip_titles(self.arguments.model_json_schema())
+
+
+def _strip_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns a schema without the titles that pydantic derives from names. Every request of a job pays for them."""
+    stripped: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            stripped[key] = {name: _strip_titles(each) for name, each in value.items()}
+        elif isinstance(value, dict):
+            stripped[key] = _strip_titles(value)
+        elif key == "anyOf":
+            stripped[key] = [_strip_titles(each) for each in value]
+        elif key != "title":
+            stripped[key] = value
+    return stripped
+
+
+def pluralize(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def truncate_output(text: str, hint: str) -> str:

@@ -3,10 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import ValidationError
 
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
-from copydesk.jobs.agent.tools.read_tools import READ_TOOLS, check_tool
+from copydesk.jobs.agent.tools.check_tools import CheckTools
+from copydesk.jobs.agent.tools.finish_tools import ASK_TOOL, FINISH_TOOL, Finished, Question
+from copydesk.jobs.agent.tools.history_tool import HISTORY_TOOL
+from copydesk.jobs.agent.tools.move_tools import MOVE_TOOLS
+from copydesk.jobs.agent.tools.read_tools import DIFF_TOOL, LIST_TOOL, READ_TOOL
+from copydesk.jobs.agent.tools.replace_tool import REPLACE_TOOL
+from copydesk.jobs.agent.tools.search_tool import SEARCH_TOOL
 from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused
 from copydesk.jobs.agent.tools.write_tools import WRITE_TOOLS
 from copydesk.jobs.workspace.path_rules import PathRefused
@@ -14,34 +20,15 @@ from copydesk.jobs.workspace.repository_limits import FileTooLarge
 from copydesk.jobs.workspace.text_edits import NotEditable
 from copydesk.jobs.workspace.workspace import Workspace
 
-MAX_SUMMARY_CHARS = 20_000
 MAX_ROUND_CHARS = 80_000
 """Read tools are refused once a round's results exceed this, because compaction never shortens the newest results."""
 INVALID_ARGUMENTS = "The arguments do not fit"
 INVALID_JSON_KEYS = {"INVALID_JSON"}
 
 
-class Finished(ToolArguments):
-    title: str = Field(min_length=1, max_length=200)
-    """The pull request's title: what changed, in a few words."""
-    summary: str = Field(max_length=MAX_SUMMARY_CHARS)
-    """What was done and why, for the reviewer."""
-    unsure: str = Field("", max_length=MAX_SUMMARY_CHARS)
-    """What you were unsure of, for the reviewer to look at; empty when there is nothing."""
-
-    @field_validator("title", "summary", "unsure")
-    @classmethod
-    def _strip_nul(cls, text: str) -> str:
-        return text.replace("\x00", "")
-
-
-def finish(_workspace: Workspace, _arguments: Finished) -> str:
-    """Says that the work is done; call it last."""
-    return "Finished."
-
-
+READ_TOOLS = (LIST_TOOL, READ_TOOL, SEARCH_TOOL, DIFF_TOOL, HISTORY_TOOL)
 TOOLS: dict[str, Tool] = {
-    tool.name: tool for tool in (*READ_TOOLS, *WRITE_TOOLS, Tool.from_function("finish", Finished, finish))
+    tool.name: tool for tool in (*READ_TOOLS, *WRITE_TOOLS, REPLACE_TOOL, *MOVE_TOOLS, ASK_TOOL, FINISH_TOOL)
 }
 
 
@@ -54,7 +41,7 @@ def run_in_process(tool: Tool, workspace: Workspace, arguments: ToolArguments) -
 
 
 class Toolbox:
-    """Runs the tool calls of one round. `check` implements the tool `check`; without it, there is no such tool.
+    """Runs the tool calls of one round. `checks` implements the tools check and run_checks, if there are any.
 
     `run_tool` runs the other tools; by default they run in this process.
     """
@@ -62,13 +49,14 @@ class Toolbox:
     def __init__(
         self,
         workspace: Workspace,
-        check: Callable[[Workspace], str] | None = None,
+        checks: CheckTools | None = None,
         run_tool: RunTool = run_in_process,
     ) -> None:
         self.workspace = workspace
         self._run_tool = run_tool
-        self.tools = build_toolset(check)
+        self.tools = build_toolset(checks)
         self.finished: Finished | None = None
+        self.question: Question | None = None
         self._shown_chars = 0
         self._has_refusal = False
 
@@ -92,20 +80,22 @@ class Toolbox:
         if self._shown_chars > MAX_ROUND_CHARS and tool in READ_TOOLS:
             raise ToolRefused("That is too much output for one turn; call this again in the next one.")
         parsed = _parse_arguments(tool, arguments)
-        if isinstance(parsed, Finished) and self._has_refusal:
-            raise ToolRefused("Another call of this turn was refused. Resolve that first, then call finish again.")
+        if isinstance(parsed, Finished | Question) and self._has_refusal:
+            raise ToolRefused(f"Another call of this turn was refused. Resolve that first, then call {name} again.")
         run_tool = self._run_tool if name in TOOLS else run_in_process
         text = run_tool(tool, self.workspace, parsed)
         if isinstance(parsed, Finished):
             self.finished = parsed
+        elif isinstance(parsed, Question):
+            self.question = parsed
         return text
 
 
-def build_toolset(check: Callable[[Workspace], str] | None = None) -> dict[str, Tool]:
-    if check is None:
+def build_toolset(checks: CheckTools | None = None) -> dict[str, Tool]:
+    if checks is None:
         return TOOLS
-    *others, finish_tool = TOOLS.values()
-    return {tool.name: tool for tool in (*others, check_tool(check), finish_tool)}
+    *others, ask_tool, finish_tool = TOOLS.values()
+    return {tool.name: tool for tool in (*others, *checks.build(), ask_tool, finish_tool)}
 
 
 def _parse_arguments(tool: Tool, arguments: dict[str, Any]) -> ToolArguments:

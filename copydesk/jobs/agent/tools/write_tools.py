@@ -1,11 +1,12 @@
-"""Tools that change files: edit, write, move, delete. Each call is carried out completely or not at all."""
+"""Tools that change one file: edit and write. Each call is carried out completely or not at all."""
 
 from pydantic import Field
 
 from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused, read_existing
-from copydesk.jobs.pages.move_page import move_page
 from copydesk.jobs.workspace import edit_scope, text_edits
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
+
+MAX_REASON_CHARS = 500
 
 
 class Replacement(ToolArguments):
@@ -23,6 +24,9 @@ class Edit(ToolArguments):
     hash: str
     """The file's hash as read returned it, so that nothing is edited unseen."""
     replacements: list[Replacement] = Field(min_length=1, max_length=2000)
+    reformat: str = Field("", max_length=MAX_REASON_CHARS)
+    """Only if the request asks for other formatting (wrapping, indentation, bullets, quotes): where it asks for it.
+    The pull request shows this."""
 
 
 def edit(workspace: Workspace, arguments: Edit) -> str:
@@ -32,9 +36,7 @@ def edit(workspace: Workspace, arguments: Edit) -> str:
     new = text_edits.apply_replacements(data, replacements)
     if new == data:
         raise ToolRefused("The replacements do not change the file.")
-    # Each replacement is checked alone: one that covers only a few lines is intended, even if it only trims them.
-    for replacement in arguments.replacements:
-        _refuse_if(edit_scope.explain_reformatting(replacement.old, replacement.new))
+    refuse_reformatting(workspace, arguments.path, data, new, arguments.reformat)
     if any(edit_scope.is_long(one.old) for one in arguments.replacements):
         _refuse_if(edit_scope.explain_rewrite(data, new))
     workspace.write(arguments.path, new)
@@ -48,6 +50,8 @@ class Write(ToolArguments):
     """Needed to replace an existing file: its hash as read returned it."""
     whole: bool = False
     """Set it only when the task is to rewrite an existing page as a whole, such as to translate it."""
+    reformat: str = Field("", max_length=MAX_REASON_CHARS)
+    """As for edit."""
 
 
 def write(workspace: Workspace, arguments: Write) -> str:
@@ -58,37 +62,21 @@ def write(workspace: Workspace, arguments: Write) -> str:
             raise ToolRefused(f"{arguments.path} exists; use edit, or read it and give its hash.")
         data = _read_if_unchanged(workspace, arguments.path, arguments.hash)
     new = text_edits.replace_body(data, arguments.content)
-    _refuse_if(None if data is None else edit_scope.explain_overreach(data, new, allow_rewrite=arguments.whole))
+    if data is not None:
+        allow_reformatting = bool(arguments.reformat.strip())
+        _refuse_if(edit_scope.explain_overreach(data, new, arguments.whole, allow_reformatting))
     workspace.write(arguments.path, new)
     return f"Wrote {arguments.path}; its hash is now {short_hash(new)}."
 
 
-class Move(ToolArguments):
-    path: str
-    to: str
+def refuse_reformatting(workspace: Workspace, path: str, data: bytes, new: bytes, reason: str) -> None:
+    """Raises ToolRefused if the file as a whole would be reformatted without a reason.
 
-
-def move(workspace: Workspace, arguments: Move) -> str:
-    """Renames or moves a file, and updates every link and navigation entry that leads to it."""
-    read_existing(workspace, arguments.path)
-    if workspace.exists(arguments.to):
-        raise ToolRefused(f"{arguments.to} already exists; choose another name, or delete it first.")
-    updated_files = move_page(workspace, arguments.path, arguments.to)
-    links_note = f" and updated the links in {', '.join(updated_files)}" if updated_files else "; nothing linked to it"
-    protected = ", ".join(updated_files.protected)
-    protected_note = f" A person must update {protected}: jobs may not change it." if protected else ""
-    return f"Moved {arguments.path} to {arguments.to}{links_note}.{protected_note}"
-
-
-class Delete(ToolArguments):
-    path: str
-
-
-def delete(workspace: Workspace, arguments: Delete) -> str:
-    """Deletes a file. Links to it are not touched: search for them first."""
-    read_existing(workspace, arguments.path)
-    workspace.delete(arguments.path)
-    return f"Deleted {arguments.path}."
+    Compares with the file as it was before the job, so that many small edits count together. A file that was
+    reformatted for a reason already is not refused again."""
+    original = workspace.read_original(path)
+    if not reason.strip() and original is not None and not edit_scope.explain_reformatting(original, data):
+        _refuse_if(edit_scope.explain_reformatting(original, new))
 
 
 def _refuse_if(reason: str | None) -> None:
@@ -103,9 +91,4 @@ def _read_if_unchanged(workspace: Workspace, path: str, expected_hash: str) -> b
     return data
 
 
-WRITE_TOOLS = (
-    Tool.from_function("edit", Edit, edit),
-    Tool.from_function("write", Write, write),
-    Tool.from_function("move", Move, move),
-    Tool.from_function("delete", Delete, delete),
-)
+WRITE_TOOLS = (Tool.from_function("edit", Edit, edit), Tool.from_function("write", Write, write))

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from copydesk.jobs.agent.conversation import Conversation, ModelFailed, Reply
+from copydesk.jobs.agent.tools.declarations import Declarations
 from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused
 from copydesk.jobs.checks import CheckReport
 from copydesk.jobs.execution.stoppable import Stoppable
@@ -14,7 +15,7 @@ from copydesk.jobs.publish.guard.publish_guard import PublishRefused
 from copydesk.jobs.workflow.isolation import tasks
 from copydesk.jobs.workflow.isolation.child_limits import LimitExceeded
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
-from copydesk.jobs.workflow.isolation.tasks import ChangeNotes, WorkspaceCopy
+from copydesk.jobs.workflow.isolation.tasks import ChangeNotes, Overreach, WorkspaceCopy
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -70,13 +71,13 @@ class IsolatedWork:
         with _explain_limit(lambda limit: PublishRefused(f"Listing the additions of the change took {limit}.")):
             return self._run_on(workspace, tasks.describe_change)
 
-    def find_overreach(self, workspace: Workspace) -> tuple[str, str] | None:
-        """Returns the first file that was rewritten rather than edited, with advice, or None.
+    def find_overreach(self, workspace: Workspace, declarations: Declarations) -> list[Overreach]:
+        """Returns the files that were reformatted or rewritten rather than edited.
 
-        Also returns None if the search exceeds a limit, since the advice is optional."""
+        Returns none if the search exceeds a limit, since the advice is optional."""
         with suppress(LimitExceeded):
-            return self._run_on(workspace, tasks.find_overreach)
-        return None
+            return self._run_on(workspace, tasks.find_overreach, declarations)
+        return []
 
     def reply_as_mechanic(self, conversation: Conversation, workspace: Workspace) -> Reply:
         with _explain_limit(lambda limit: ModelFailed(f"The built-in mechanic took {limit}.")):

@@ -6,13 +6,15 @@ from typing import NamedTuple
 from copydesk.jobs.agent.conversation import Conversation, Reply
 from copydesk.jobs.agent.mechanic.model import build_reply
 from copydesk.jobs.agent.repository_overview import render_overview
+from copydesk.jobs.agent.tools.declarations import Declarations
 from copydesk.jobs.agent.tools.tool import ToolArguments
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import CheckReport, check
+from copydesk.jobs.pages.redirects import find_vanished_addresses
 from copydesk.jobs.publish.guard import publish_guard
 from copydesk.jobs.publish.guard.executed_files import ExecutedFile, find_executed_files
 from copydesk.jobs.publish.guard.external_resources import find_external_resources, find_hosts, format_resources
-from copydesk.jobs.workspace.edit_scope import explain_overreach
+from copydesk.jobs.workspace.edit_scope import count_reformatted_lines, explain_overreach
 from copydesk.jobs.workspace.git_repository import open_repository
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
@@ -51,6 +53,19 @@ class ChangeNotes(NamedTuple):
     """The changed files that a browser, a build or a host executes."""
     external_addresses: list[str]
     """One line for each address that the change adds."""
+    vanished_addresses: list[str]
+    """The addresses of the site that the change removes without a redirect."""
+
+
+class Overreach(NamedTuple):
+    """A file whose change goes beyond an edit."""
+
+    path: str
+    advice: str | None
+    """Why the model should take it back; None if the model declared the reason."""
+    reformatted_lines: int
+    reason: str | None
+    """The model's reason for reformatting the file; None if it gave none."""
 
 
 class ToolOutcome(NamedTuple):
@@ -115,17 +130,26 @@ def check_publishable(
 
 def describe_change(copy: WorkspaceCopy) -> ChangeNotes:
     """Returns the executed files and external addresses that the pull request lists for its reviewer."""
-    tree = copy.open().tree
+    workspace = copy.open()
+    tree = workspace.tree
     return ChangeNotes(
-        find_executed_files(tree, copy.changes), format_resources(find_external_resources(tree, copy.changes))
+        find_executed_files(tree, copy.changes),
+        format_resources(find_external_resources(tree, copy.changes)),
+        find_vanished_addresses(workspace),
     )
 
 
-def find_overreach(copy: WorkspaceCopy) -> tuple[str, str] | None:
-    """Returns the first file that was rewritten rather than edited, with advice, or None."""
+def find_overreach(copy: WorkspaceCopy, declarations: Declarations) -> list[Overreach]:
+    """Returns the files that were reformatted or rewritten rather than edited, sorted by path."""
     workspace = copy.open()
-    for path, data in copy.changes.items():
-        old = workspace.read_original(path)
-        if old is not None and data is not None and (advice := explain_overreach(old, data)):
-            return path, advice
-    return None
+    overreach = []
+    for path, data in sorted(copy.changes.items()):
+        old = workspace.read_original(declarations.moves.get(path, path))
+        if old is None or data is None:
+            continue
+        reason = declarations.reformats.get(path)
+        advice = explain_overreach(old, data, path in declarations.rewrites, reason is not None)
+        line_count = count_reformatted_lines(old, data)
+        if advice or line_count:
+            overreach.append(Overreach(path, advice, line_count, reason))
+    return overreach

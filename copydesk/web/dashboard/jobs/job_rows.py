@@ -39,9 +39,11 @@ class JobRow:
 
     @property
     def tone(self) -> str:
-        """The CSS class of the status. A prompt that was not understood has a color of its own: it is no success."""
+        """The CSS class of the status. A job that waits for an answer or a clearer prompt is no success."""
         is_completed = self.job.status is Status.COMPLETED
-        return "warn" if is_completed and self.job.reason is Reason.NOT_UNDERSTOOD else self.job.status
+        return (
+            "warn" if is_completed and self.job.reason in (Reason.NOT_UNDERSTOOD, Reason.QUESTION) else self.job.status
+        )
 
     @property
     def is_active(self) -> bool:

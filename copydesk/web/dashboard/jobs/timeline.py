@@ -23,6 +23,7 @@ PHASE_LABELS = {
 REASON_LABELS = {
     Reason.NO_CHANGES: "No changes",
     Reason.NOT_UNDERSTOOD: "Not understood",
+    Reason.QUESTION: "Question",
     Reason.CANCELLED: "Cancelled",
     Reason.TIMED_OUT: "Timed out",
     Reason.BUDGET_EXCEEDED: "Out of budget",
@@ -37,12 +38,16 @@ TOOL_SENTENCES = {
     "list": ("Listed the files", "list the files"),
     "read": ("Read {path}", "read {path}"),
     "search": ("Searched the files: {result}", "search the files"),
+    "history": ("Looked up the history of {path}", "look up the history of {path}"),
     "diff": ("Viewed the diff", "view the diff"),
     "edit": ("Edited {path}", "edit {path}"),
     "write": ("Wrote {path}", "write {path}"),
     "move": ("{result}", "move {path}"),
     "delete": ("Deleted {path}", "delete {path}"),
+    "replace": ("{result}", "replace the text"),
     "check": ("Checked the change: {result}", "check the change"),
+    "run_checks": ("Ran the check command: {result}", "run the check command"),
+    "ask": ("Asked a question", "ask a question"),
     "finish": ("Finished", "finish"),
 }
 
@@ -122,6 +127,8 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
             return TimelineStep("Opened or updated the pull request")
         case "finished" if data.get("reason") == Reason.NOT_UNDERSTOOD:
             return TimelineStep(f"{REASON_LABELS[Reason.NOT_UNDERSTOOD]}: {data['message']}", "warn")
+        case "finished" if data.get("reason") == Reason.QUESTION:
+            return TimelineStep(f"{REASON_LABELS[Reason.QUESTION]}: {data['message']}", "warn")
         case "finished" if data["status"] == Status.COMPLETED:
             return TimelineStep("Completed" + (f": {data['message']}" if data.get("message") else ""), "good")
         case "finished":

@@ -204,6 +204,19 @@ def test_answer_truncated_at_max_tokens_is_not_final(name: str, reason: str, doc
     assert "stopped in the middle of its answer" in str(told)
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [(COMPATIBLE_MODEL, "length"), ("openai:gpt-5", "max_output_tokens"), ("anthropic:claude-opus-5", "max_tokens"),
+     ("google:gemini-2.5-pro", "MAX_TOKENS")],
+)  # fmt: skip
+def test_tool_call_truncated_at_max_tokens_is_not_carried_out(name: str, reason: str, docs: Workspace) -> None:
+    """The arguments may be valid JSON although a part of the page is missing."""
+    written = '{"path": "new.md", "content": "# N"}'
+    told, _ = ask_failing_model([replace(call("write", written), finish_reason=reason)], docs, name)
+    assert "stopped in the middle of its answer" in str(told)
+    assert not docs.changes()
+
+
 @pytest.mark.parametrize("name", [name for name in PROVIDER_MODELS if not name.startswith("google:")])
 def test_truncated_arguments_are_refused_by_the_tool(name: str, docs: Workspace) -> None:
     reply, _ = ask_model([call("write", '{"path": "new.md", "content": "# N')], FIX_TYPO_CONVERSATION, docs, name)

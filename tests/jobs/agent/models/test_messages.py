@@ -35,12 +35,12 @@ def test_the_request_carries_instructions_tools_and_the_repository_as_data(docs:
     system, user = request.body["messages"]
     assert system["role"] == "system"
     assert "pull request" in system["content"]
-    assert "\n| guide.md\n" in user["content"]
+    assert "\n| ./: guide.md, index.md\n" in user["content"]
     assert user["content"].endswith("\n\nFix the typo.")
     tools = {tool["function"]["name"]: tool["function"] for tool in request.body["tools"]}
     assert tools.keys() == TOOLS.keys()
     assert tools["read"]["description"] == TOOLS["read"].description
-    assert "path" in tools["read"]["parameters"]["required"]
+    assert "path" in tools["edit"]["parameters"]["required"]
     assert request.headers["authorization"] == f"Bearer {PROVIDER_KEY}"
 
 

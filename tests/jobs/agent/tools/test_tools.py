@@ -1,15 +1,22 @@
 """The agent's tools: their output, their changes, and their errors."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pygit2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pygit2.enums import FileMode
 
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
 from copydesk.jobs.agent.tool_round import Splice
 from copydesk.jobs.agent.tools import TOOLS, Toolbox
+from copydesk.jobs.pages.redirects import find_vanished_addresses
+from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.path_rules import PathRefused
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
 MakeWorkspace = Callable[[dict[str, bytes]], Workspace]
@@ -20,7 +27,8 @@ def use_tool(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
 
 
 def test_tools_are_fixed_and_include_no_shell() -> None:
-    assert set(TOOLS) == {"list", "read", "search", "diff", "edit", "write", "move", "delete", "finish"}
+    reading = {"list", "read", "search", "diff", "history"}
+    assert set(TOOLS) == reading | {"edit", "write", "replace", "move", "delete", "ask", "finish"}
 
 
 def test_list_filters_and_pages(workspace: MakeWorkspace) -> None:
@@ -37,11 +45,28 @@ def test_read_numbers_the_lines_and_returns_the_hash(workspace: MakeWorkspace) -
     assert shown == f"a.md hash {short_hash(data)}, lines 2 to 2 of 3\n     2\ttwo"
 
 
+def test_read_shows_several_files_and_says_what_is_missing(workspace: MakeWorkspace) -> None:
+    docs = workspace({"a.md": b"one\n", "b.md": b"two\n", "big.md": b"x" * 39_000, "bigger.md": b"y" * 39_000})
+    shown = use_tool(docs, "read", paths=["a.md", "b.md", "c.md"]).text
+    assert f"a.md hash {short_hash(b'one' + chr(10).encode())}" in shown
+    assert "     1\ttwo" in shown
+    assert "c.md: There is no file c.md" in shown
+    assert "Not read, because that is too much at once: bigger.md." in (
+        use_tool(docs, "read", paths=["big.md", "bigger.md"]).text
+    )
+    assert not use_tool(docs, "read").ok
+    assert not use_tool(docs, "read", paths=["c.md"]).ok
+
+
 def test_search_returns_lines_with_context_and_notes_truncation(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": b"one\ntwo\nthree\n", "b.md": b"two\r\ntwo\r\n", "c.bin": b"two\0"})
-    assert use_tool(docs, "search", pattern="^two$", limit=1).text == "3 lines match, the first 1 shown.\na.md:2: two"
+    assert use_tool(docs, "search", pattern="^two$", limit=1).text.splitlines() == [
+        "3 lines match in 2 files; shown: 1 to 1.",
+        "a.md:2: two",
+        "Further matches, with offset 1: b.md (2)",
+    ]
     assert use_tool(docs, "search", pattern="TWO", ignore_case=True, files="a*", context=1).text.splitlines()[1:] == [
-        "a.md-1 one".replace("-1 ", ":1- "),
+        "a.md:1- one",
         "a.md:2: two",
         "a.md:3- three",
         "--",
@@ -51,8 +76,232 @@ def test_search_returns_lines_with_context_and_notes_truncation(workspace: MakeW
     assert use_tool(docs, "search", pattern=r"two(?!\n)").text.startswith("3 lines match")
 
 
+def test_search_pages_through_matches_and_counts_the_rest_by_file(workspace: MakeWorkspace) -> None:
+    docs = workspace({f"{n}.md": b"x\n" * n for n in range(1, 6)})
+    seen: list[str] = []
+    for offset in range(0, 15, 4):
+        shown = use_tool(docs, "search", pattern="x", limit=4, offset=offset).text.splitlines()
+        assert shown[0] == f"15 lines match in 5 files; shown: {offset + 1} to {min(offset + 4, 15)}."
+        seen += [line for line in shown if ":" in line and line[0].isdigit() and " match" not in line]
+    assert len(seen) == len(set(seen)) == 15
+    assert "5.md (4)" in use_tool(docs, "search", pattern="x", limit=11).text
+
+
+def test_search_takes_several_patterns_and_exclusions(workspace: MakeWorkspace) -> None:
+    docs = workspace({"a/x.md": b"x\n", "b/x.mdx": b"x\n", "c/x.md": b"x\n", "d/x.txt": b"x\n"})
+    shown = use_tool(docs, "search", pattern="x", files=["*.md", "*.mdx"], exclude=["c/*"]).text
+    assert shown.splitlines()[1:] == ["a/x.md:1: x", "b/x.mdx:1: x"]
+
+
+def test_search_merges_context_and_marks_cut_lines(workspace: MakeWorkspace) -> None:
+    docs = workspace({"a.md": b"1\nx\n3\nx\n5\n6\n7\n8\nx\n", "b.md": b"long " * 200})
+    shown = use_tool(docs, "search", pattern="x", context=1).text.splitlines()[1:]
+    assert shown == [
+        "a.md:1- 1",
+        "a.md:2: x",
+        "a.md:3- 3",
+        "a.md:4: x",
+        "a.md:5- 5",
+        "--",
+        "a.md:8- 8",
+        "a.md:9: x",
+        "a.md:10- ",
+        "--",
+    ]
+    assert use_tool(docs, "search", pattern="long").text.endswith("… [cut: 1,000 characters]")
+
+
+def test_search_that_is_too_long_lists_the_other_files(workspace: MakeWorkspace) -> None:
+    docs = workspace({f"{n:03}.md": b"word " * 70 + b"\n" for n in range(300)})
+    shown = use_tool(docs, "search", pattern="word", limit=1000).text
+    assert len(shown) <= 40_000
+    assert "300 lines match in 300 files; shown: 1 to " in shown
+    assert "Further matches, with offset " in shown
+    assert "more files" in shown
+
+
+TRANSLATED = {
+    **{f"{n}.mdx": b"Colour\n" for n in range(3)},
+    **{f"{language}/{n}.mdx": b"Colour\n" for language in ("es", "zh") for n in range(3)},
+}
+
+
+def test_search_leaves_out_translations_unless_they_are_asked_for(workspace: MakeWorkspace) -> None:
+    docs = workspace(TRANSLATED)
+    shown = use_tool(docs, "search", pattern="Colour").text
+    assert shown.splitlines()[0] == "3 lines match in 3 files."
+    assert shown.endswith("Not searched: 6 files of translations (es/, zh/). Set translations to include them.")
+    assert "in 9 files" in use_tool(docs, "search", pattern="Colour", translations=True).text
+    assert "in 3 files" in use_tool(docs, "search", pattern="Colour", files="es/*").text
+
+
+def test_replace_shows_a_preview_and_carries_out_exactly_that(workspace: MakeWorkspace) -> None:
+    docs = workspace({**TRANSLATED, "win.md": b"A Colour\r\nColours\r\n", "conf.py": b"Colour\n"})
+    arguments = {"old": "Colour", "new": "Color", "exclude": ["2.mdx"]}
+    preview = use_tool(docs, "replace", **arguments)
+    assert preview.ok
+    assert docs.changes() == {}
+    assert "win.md:1: A Color" in preview.text
+    assert "Not changed: 6 files of translations (es/, zh/)." in preview.text
+    code = preview.text.partition("repeat the call with confirm ")[2][:8]
+    other = {**arguments, "new": "Hue"}
+    assert not use_tool(docs, "replace", **other, confirm=code).ok
+    assert docs.changes() == {}
+    done = use_tool(docs, "replace", **arguments, confirm=code)
+    assert done.ok
+    assert sorted(docs.changes()) == ["0.mdx", "1.mdx", "conf.py", "win.md"]
+    assert docs.read("win.md") == b"A Color\r\nColours\r\n"
+    assert f"win.md (hash {short_hash(docs.read('win.md'))})" in done.text
+    assert not use_tool(docs, "replace", **arguments, confirm=code).ok
+
+
+def test_replace_leaves_protected_files_alone(workspace: MakeWorkspace) -> None:
+    tree = workspace({"a.md": b"one\n", "conf.py": b"one\n"}).tree
+
+    def refuse_programs(path: str) -> None:
+        if path.endswith(".py"):
+            raise PathRefused(path)
+
+    docs = Workspace(tree, refuse_programs)
+    preview = use_tool(docs, "replace", old="one", new="two").text
+    assert "a.md:1: two" in preview
+    assert "conf.py" not in preview
+
+
+def test_diff_shows_a_moved_file_as_renamed(workspace: MakeWorkspace) -> None:
+    body = b"".join(b"line %d\n" % n for n in range(20))
+    docs = workspace({"a.md": body, "b.md": b"See [a](a.md).\n"})
+    assert use_tool(docs, "move", path="a.md", to="guide/a.md").ok
+    shown = use_tool(docs, "diff").text
+    assert "rename from a.md\nrename to guide/a.md\n" in shown
+    assert "line 7" not in shown
+    assert "+See [a](guide/a.md)." in shown
+    seen = short_hash(body)
+    assert use_tool(docs, "edit", path="guide/a.md", hash=seen, replacements=[{"old": "line 7\n", "new": ""}]).ok
+    assert "-line 7\n" in use_tool(docs, "diff", path="guide/a.md").text
+    assert "line 7\n" in use_tool(docs, "diff", path="a.md").text
+
+
+DOCS_JSON = b"""{
+  "navigation": {
+    "pages": [
+      "index",
+      "old",
+      "new"
+    ]
+  },
+  "redirects": [
+    {
+      "source": "/ancient",
+      "destination": "/old"
+    }
+  ]
+}
+"""
+MINTLIFY = {"docs.json": DOCS_JSON, "index.mdx": b"[o](/old)\n", "old.mdx": b"# Old\n", "new.mdx": b"# New\n"}
+
+
+def test_move_adds_a_redirect_and_reports_hashes(workspace: MakeWorkspace) -> None:
+    docs = workspace(MINTLIFY)
+    result = use_tool(docs, "move", path="old.mdx", to="guide/old.mdx", redirect=True).text
+    assert json.loads(docs.read("docs.json"))["redirects"][1:] == [{"source": "/old", "destination": "/guide/old"}]
+    assert '    },\n    {\n      "source": "/old",\n' in docs.read("docs.json").decode()
+    assert "Added a redirect from /old to /guide/old in docs.json." in result
+    for path in ("guide/old.mdx", "index.mdx", "docs.json"):
+        assert f"{path} {short_hash(docs.read(path))}" in result
+    assert find_vanished_addresses(docs) == []
+
+
+def test_address_that_vanishes_without_a_redirect_is_noted(workspace: MakeWorkspace) -> None:
+    docs = workspace(MINTLIFY)
+    assert "Its address /old no longer exists and has no redirect." in (
+        use_tool(docs, "move", path="old.mdx", to="guide/old.mdx").text
+    )
+    assert find_vanished_addresses(docs) == ["/old"]
+    docs = workspace(MINTLIFY)
+    assert not use_tool(docs, "delete", path="old.mdx", redirect_to="gone.mdx").ok
+    assert use_tool(docs, "delete", path="old.mdx", redirect_to="new.mdx").ok
+    assert find_vanished_addresses(docs) == []
+    assert json.loads(docs.read("docs.json"))["redirects"][-1]["destination"] == "/new"
+
+
+def test_redirect_is_the_first_of_its_file(workspace: MakeWorkspace) -> None:
+    docs = workspace({**MINTLIFY, "docs.json": DOCS_JSON[: DOCS_JSON.index(b',\n  "redirects"')] + b"\n}\n"})
+    assert use_tool(docs, "move", path="old.mdx", to="guide/old.mdx", redirect=True).ok
+    assert json.loads(docs.read("docs.json"))["redirects"] == [{"source": "/old", "destination": "/guide/old"}]
+
+
+REDIRECT_PLACES = {
+    "mkdocs": (
+        {"mkdocs.yml": b"nav:\n- old.md\nplugins:\n- redirects:\n    redirect_maps:\n      'a.md': 'old.md'\n"},
+        "docs/old.md",
+        "docs/sub/old.md",
+        ("mkdocs.yml", "      'old.md': 'sub/old.md'\n      'a.md'"),
+    ),
+    "docusaurus": (
+        {"docusaurus.config.js": b"plugins: [['@docusaurus/plugin-client-redirects', {\n  redirects: [\n  ],\n}]]\n"},
+        "docs/old.md",
+        "docs/sub/old.md",
+        ("docusaurus.config.js", '{from: "/docs/old", to: "/docs/sub/old"},'),
+    ),
+    "a host": (
+        {".vitepress/config.ts": b"export default {}\n", "public/_redirects": b"/a /b 301"},
+        "old.md",
+        "sub/old.md",
+        ("public/_redirects", "/a /b 301\n/old /sub/old 301\n"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REDIRECT_PLACES)
+def test_redirect_has_the_form_of_its_generator(workspace: MakeWorkspace, what: str) -> None:
+    files, old, new, (path, text) = REDIRECT_PLACES[what]
+    docs = workspace({**files, old: b"# Old\n"})
+    assert "Added a redirect" in use_tool(docs, "move", path=old, to=new, redirect=True).text
+    assert text in docs.read(path).decode()
+    assert find_vanished_addresses(docs) == []
+
+
+def test_move_says_why_there_is_no_redirect(workspace: MakeWorkspace) -> None:
+    docs = workspace({"mkdocs.yml": b"nav:\n- old.md\n", "docs/old.md": b"# Old\n"})
+    result = use_tool(docs, "move", path="docs/old.md", to="docs/new.md", redirect=True)
+    assert result.ok
+    assert "No redirect was added: mkdocs.yml does not use the redirects plugin." in result.text
+    tree = workspace({"docusaurus.config.js": REDIRECT_PLACES["docusaurus"][0]["docusaurus.config.js"],
+                      "docs/old.md": b"# Old\n"}).tree  # fmt: skip
+
+    def refuse_programs(path: str) -> None:
+        if path.endswith(".js"):
+            raise PathRefused(path)
+
+    docs = Workspace(tree, refuse_programs)
+    result = use_tool(docs, "move", path="docs/old.md", to="docs/new.md", redirect=True)
+    assert "it belongs in docusaurus.config.js, which is protected" in result.text
+
+
+def test_history_lists_commits_and_who_changed_each_line(tmp_path: Path) -> None:
+    repository = pygit2.init_repository(str(tmp_path), bare=True)
+    parents: list[pygit2.Oid] = []
+    for number, body in enumerate([b"one\ntwo\n", b"one\ntwo\n", b"one\n2\n"]):
+        builder = repository.TreeBuilder()
+        builder.insert("a.md", repository.create_blob(body), FileMode.BLOB)
+        builder.insert("b.md", repository.create_blob(b"%d" % number), FileMode.BLOB)
+        author = pygit2.Signature(f"Ada {number}", "ada@example.com", 1_700_000_000 + number, 0)
+        commit = repository.create_commit(None, author, author, f"Change {number}\n\nWhy", builder.write(), parents)
+        parents = [commit]
+    docs = Workspace(Tree(repository, str(parents[0])))
+    shown = use_tool(docs, "history", path="a.md", first=1, last=2).text.splitlines()
+    assert [line.partition(" ")[2] for line in shown[:2]] == [
+        "2023-11-14 Ada 2: Change 2",
+        "2023-11-14 Ada 0: Change 0",
+    ]
+    assert [line.partition(":")[0] for line in shown[3:]] == ["lines 1 to 1", "lines 2 to 2"]
+    assert shown[4].endswith("Ada 2: Change 2")
+    assert not use_tool(docs, "history", path="c.md").ok
+
+
 def test_runaway_pattern_is_stopped(workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("copydesk.jobs.agent.tools.read_tools.SEARCH_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("copydesk.jobs.agent.tools.search_tool.SEARCH_TIMEOUT_SECONDS", 0.3)
     docs = workspace({"a.md": b"a" * 60 + b"!\n"})
     refused = use_tool(docs, "search", pattern=r"(a|aa)+$")
     assert not refused.ok

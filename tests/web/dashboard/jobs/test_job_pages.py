@@ -586,7 +586,7 @@ def test_public_review_page_links_to_the_dashboard_when_signed_in(quiet: Service
 
 def test_every_event_tool_reason_and_phase_has_a_description() -> None:
     assert set(EVENT_KINDS) == set(EventKind)
-    assert set(TOOL_SENTENCES) == {*AGENT_TOOLS, "check"}
+    assert set(TOOL_SENTENCES) == {*AGENT_TOOLS, "check", "run_checks"}
     assert (set(REASON_LABELS), set(PHASE_LABELS)) == (set(Reason), set(Phase))
 
 

@@ -1,0 +1,33 @@
+"""Publishes the question that a run ended with: in the job, and as a comment on its pull request."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from copydesk.jobs.agent.tools import Question
+from copydesk.jobs.job import JobFailed, JobQuestion
+from copydesk.jobs.publish.forges.forge import Forge
+from copydesk.jobs.publish.forges.markers import parse_pull_number
+from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
+from copydesk.jobs.publish.messages import neutralize_markup
+
+
+def redact_question(question: Question, known_secrets: Sequence[str]) -> JobQuestion:
+    """Returns the question as the job stores it, without secrets that the model may have read."""
+    return JobQuestion(
+        text=redact_secrets(question.question, known_secrets),
+        choices=tuple(redact_secrets(choice, known_secrets) for choice in question.choices),
+    )
+
+
+def comment_question(forge: Forge, pull_link: str, question: JobQuestion) -> None:
+    """Adds the question to the job's pull request. The job shows it too, so a failure does not matter."""
+    number = parse_pull_number(pull_link)
+    if number is not None:
+        with suppress(JobFailed):
+            forge.add_comment(number, render_comment(question))
+
+
+def render_comment(question: JobQuestion) -> str:
+    choices = "\n".join(f"- {choice}" for choice in question.choices)
+    text = "\n\n".join(filter(None, ["**Question**", question.text, choices]))
+    return f"{neutralize_markup(text)}\n\nAnswer in a comment that mentions Copydesk, or on the job's page."
