@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from copydesk.jobs.agent.mechanic.fix_links import plan_link_fixes as plan_links
 from copydesk.jobs.agent.mechanic.instructions import FixLinks
-from copydesk.jobs.agent.mechanic.prompt_parser import MAX_MECHANIC_PROMPT_CHARS, parse_prompt
+from copydesk.jobs.agent.mechanic.parsing.prompt_parser import MAX_MECHANIC_PROMPT_CHARS, parse_prompt
 from copydesk.jobs.agent.tools.tool import ToolRefused
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.pages.parsing.page_parser import parse_page

@@ -15,6 +15,7 @@ from copydesk.jobs.agent.instruction_files import find_instruction_files
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
 from copydesk.jobs.agent.tools import CheckTools, Finished, Question
+from copydesk.jobs.agent.tools.declarations import read_declarations
 from copydesk.jobs.checks import CheckReport
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
@@ -98,9 +99,9 @@ class RunWorkflow:
 
         with _publish_span():
             self.journal.enter_phase(Phase.PUBLISHING)
-            self._check_publishable(
-                workspace, (self.job.title or "", finished.title, finished.summary, finished.unsure)
-            )
+            reasons = (*finished.intended_reasons.values(), *read_declarations(conversation).reformats.values())
+            texts = (self.job.title or "", finished.title, finished.summary, finished.unsure, *reasons)
+            self._check_publishable(workspace, texts)
             publisher = self._build_publisher(pinned, workspace, finished)
             committed = self.journal.run_step("commit", CommitResult, lambda: self._with_retries(publisher.commit))
             change_notes = self.isolated.describe_change(workspace)

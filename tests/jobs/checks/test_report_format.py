@@ -13,7 +13,7 @@ def _make_findings(count: int, rule: str = "link") -> tuple[Finding, ...]:
 
 def test_model_report_has_place_rule_message_and_count_of_old_findings() -> None:
     assert format_for_model(CheckReport(_make_findings(1), _make_findings(3))) == (
-        "docs/a.md:1 [link] The link to `1.md` is broken.\n"
+        "docs/a.md:1 [link] The link to `1.md` is broken. (id 25f06a68)\n"
         "3 problems existed before your changes. Do not change anything that you were not asked to change."
     )
 

@@ -223,6 +223,14 @@ def test_intended_finding_is_shown_with_its_reason_and_makes_no_draft(tmp_path: 
         assert len(stage.model.requests) == 3
 
 
+def test_secret_in_a_reason_is_not_published(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    leak = {"title": "T", "summary": "S", "intended": [{"id": "00000000", "reason": f"Because {secret}."}]}
+    with open_stage(tmp_path, GOOD, calls(("finish", leak))) as stage:
+        job = stage.job()
+        assert (job.status, job.reason) == (Status.FAILED, "publish_refused")
+
+
 def test_other_findings_still_make_a_draft(tmp_path: Path) -> None:
     unknown = {"title": "T", "summary": "S", "intended": [{"id": "00000000", "reason": "Why not."}]}
     with open_stage(tmp_path, BAD, *[calls(("finish", unknown))] * 4) as stage:

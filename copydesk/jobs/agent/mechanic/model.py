@@ -24,8 +24,8 @@ from copydesk.jobs.agent.mechanic.instructions import (
     SetTableValue,
     TrimSpace,
 )
+from copydesk.jobs.agent.mechanic.parsing.prompt_parser import parse_prompt
 from copydesk.jobs.agent.mechanic.plan import EditPlan, join_limited, pluralize
-from copydesk.jobs.agent.mechanic.prompt_parser import parse_prompt
 from copydesk.jobs.workspace.workspace import Workspace
 
 NO_CHANGE_TITLE = "No change"

@@ -16,6 +16,8 @@ from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
 MAX_TEXT_CHARS = 4000
 MAX_REPLACED_FILES = 300
+MAX_OCCURRENCES = 2000
+"""Maximum number of occurrences in one file."""
 MAX_SHOWN_CHARS = 200
 
 
@@ -75,11 +77,15 @@ def _find_occurrences(workspace: Workspace, arguments: Replace, path_filter: Pat
             continue
         newline = "\r\n" if "\r\n" in text.body else "\n"
         new = arguments.new.replace("\r\n", "\n").replace("\n", newline)
-        pieces, position, lines = [], 0, []
+        if len(spans) > MAX_OCCURRENCES:
+            raise ToolRefused(f"'old' occurs {len(spans):,} times in {path}. Give a longer text, or leave it out.")
+        pieces, position, line_number, lines = [], 0, 1, []
         for start, end in spans:
             pieces += [text.body[position:start], new]
+            line_number += text.body.count("\n", position, start)
+            lines.append(f"{path}:{line_number}: {_describe_occurrence(text.body, start, end, new)}")
+            line_number += text.body.count("\n", start, end)
             position = end
-            lines.append(_describe_occurrence(path, text.body, start, end, new))
         yield _ReplacedFile(path, data, text.encode("".join(pieces) + text.body[position:]), lines)
 
 
@@ -94,14 +100,11 @@ def _is_word_char(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _describe_occurrence(path: str, body: str, start: int, end: int, new: str) -> str:
-    line_start = body.rfind("\n", 0, start) + 1
-    line_end = body.find("\n", end)
-    line_end = len(body) if line_end < 0 else line_end
-    before, after = body[line_start:start][-MAX_SHOWN_CHARS:], body[end:line_end].rstrip("\r")[:MAX_SHOWN_CHARS]
-    number = body.count("\n", 0, start) + 1
-    shown = f"{before}{new}{after}".replace("\r\n", "\n").replace("\n", " ⏎ ")
-    return f"{path}:{number}: {shown}"
+def _describe_occurrence(body: str, start: int, end: int, new: str) -> str:
+    """Returns the line with the new text, or the part of a long line around it."""
+    before = body[max(0, start - MAX_SHOWN_CHARS) : start].rpartition("\n")[2]
+    after = body[end : end + MAX_SHOWN_CHARS].partition("\n")[0].rstrip("\r")
+    return f"{before}{new}{after}".replace("\r\n", "\n").replace("\n", " ⏎ ")
 
 
 def _render_preview(files: list[_ReplacedFile], code: str, left_out: str) -> str:

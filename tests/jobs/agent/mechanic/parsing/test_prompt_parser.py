@@ -14,7 +14,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
     SetTableValue,
     TrimSpace,
 )
-from copydesk.jobs.agent.mechanic.prompt_parser import parse_prompt
+from copydesk.jobs.agent.mechanic.parsing.prompt_parser import parse_prompt
 
 COLOUR = Replace("colour", "color")
 CODE = InstructionScope(code=True)

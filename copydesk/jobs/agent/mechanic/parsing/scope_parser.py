@@ -3,8 +3,8 @@
 import re
 from dataclasses import replace
 
-from copydesk.jobs.agent.mechanic.clauses import PLACEHOLDER_PATTERN, Quotations
 from copydesk.jobs.agent.mechanic.instructions import InstructionScope
+from copydesk.jobs.agent.mechanic.parsing.clauses import PLACEHOLDER_PATTERN, Quotations
 
 CODE_NOUN = (
     r"(?:(?:the|any|all)\s+)?(?:(?:fenced|inline)\s+)?code"

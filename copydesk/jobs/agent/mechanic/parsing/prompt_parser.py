@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 
-from copydesk.jobs.agent.mechanic.clauses import PLACEHOLDER_PATTERN, Quotations, is_placeholder, split_clauses
 from copydesk.jobs.agent.mechanic.instructions import (
     DERIVABLE_FIELDS,
     AddField,
@@ -17,7 +16,8 @@ from copydesk.jobs.agent.mechanic.instructions import (
     SetTableValue,
     TrimSpace,
 )
-from copydesk.jobs.agent.mechanic.scope_parser import EVERYWHERE_PATTERN, parse_code_clause, split_scope
+from copydesk.jobs.agent.mechanic.parsing.clauses import PLACEHOLDER_PATTERN, Quotations, is_placeholder, split_clauses
+from copydesk.jobs.agent.mechanic.parsing.scope_parser import EVERYWHERE_PATTERN, parse_code_clause, split_scope
 from copydesk.jobs.agent.review_comment import split_review_comment
 
 VALUE_PATTERN = rf"(?:{PLACEHOLDER_PATTERN}|\S+(?:\s+\S+){{0,3}}?)"

@@ -1,0 +1,1 @@
+"""Parses prompts into instructions: quotations, clauses, commands and scopes."""
