@@ -101,24 +101,34 @@ def test_batch_takes_items_until_it_has_reached_its_weight() -> None:
 
 
 def test_batcher_gathers_items_between_commits() -> None:
-    commits, pauses = Commits(seconds=0.02), list[tuple[float, int]]()
+    batches, pauses = list[list[int]](), list[tuple[float, int]]()
 
     def pause(commit_seconds: float, waiting: int) -> float:
         pauses.append((commit_seconds, waiting))
         return 0.1
 
     async def add_all() -> None:
-        batcher = AsyncBatcher[int, str](commits, get_pause_seconds=pause)
+        may_end = asyncio.Event()
+
+        async def commit(numbers: Sequence[int]) -> list[str | Exception]:
+            batches.append(list(numbers))
+            await may_end.wait()
+            return [str(number) for number in numbers]
+
+        batcher = AsyncBatcher[int, str](commit, get_pause_seconds=pause)
         pending = [asyncio.create_task(batcher.add(1))]
-        await asyncio.sleep(0.01)
+        while not batches:
+            await asyncio.sleep(0)
         pending.append(asyncio.create_task(batcher.add(2)))
+        await asyncio.sleep(0.02)
+        may_end.set()
         while not pauses:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
         pending.append(asyncio.create_task(batcher.add(3)))
         await asyncio.gather(*pending)
 
-    asyncio.run(add_all())
-    assert commits.batches == [[1], [2, 3]]
+    asyncio.run(asyncio.wait_for(add_all(), 60))
+    assert batches == [[1], [2, 3]]
     [(seconds, waiting)] = pauses
     assert seconds >= 0.015
     assert waiting == 1
