@@ -125,10 +125,13 @@ class ChangedFileResponse(ApiModel):
     deletions: int
 
 
-class FindingResponse(ApiModel):
+class RemarkResponse(ApiModel):
     path: str
     line: int
     message: str
+
+
+class FindingResponse(RemarkResponse):
     id: str | None = None
     """A short ID, by which the agent can declare the finding intended."""
     intended: str | None = None
@@ -154,9 +157,9 @@ class CheckResponse(ApiModel):
     """The first problems that the change introduces."""
     reason: str | None = None
     """Why the rule could not judge a part of the change; null if it judged all of it."""
-    not_judged: list[FindingResponse] = []
+    not_judged: list[RemarkResponse] = []
     """The first parts of the change that the rule could not judge."""
-    notes: list[FindingResponse] = []
+    notes: list[RemarkResponse] = []
     """Remarks that need no change, such as a page outside the navigation where the generator allows that."""
 
 
