@@ -103,3 +103,5 @@ Instruction = Replace | MovePage | FixLinks | AddField | TrimSpace | FixHeadings
 class NotUnderstood:
     text: str
     """The words that were not understood, as the person wrote them."""
+    word: str = ""
+    """The first of them that the mechanic does not know how to treat; empty if there is no single one."""

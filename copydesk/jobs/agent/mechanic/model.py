@@ -78,7 +78,7 @@ def build_reply(conversation: Conversation, workspace: Workspace) -> Reply:
         prompt_number,
         len(instructions) + 1,
         _build_title(instructions, replies, results),
-        _build_summary(replies, results, texts),
+        "\n\n".join([_build_summary(replies, results, texts), *_describe_further_files(workspace, replies, results)]),
     )
 
 
@@ -156,6 +156,17 @@ def _build_summary(replies: list[Reply], results: dict[str, ToolResult], texts: 
     return "\n\n".join([*parts, *texts])
 
 
+def _describe_further_files(
+    workspace: Workspace, replies: list[Reply], results: dict[str, ToolResult]
+) -> Iterator[str]:
+    """Yields how many files changed in all, if calls changed more than the files that they name: moves update links."""
+    calls = [call for call, result in _pair_with_results(replies, results) if result.ok]
+    moved = {str(call.arguments.get("path")) for call in calls if call.name == "move"}
+    changed = sorted(path for path, data in workspace.changes().items() if data is not None or path not in moved)
+    if len(changed) > len({_describe_target(call) for call in calls if call.name != "finish"}):
+        yield f"In all, {pluralize(len(changed), 'file')} changed: {join_limited(changed)}."
+
+
 def _pair_with_results(replies: list[Reply], results: dict[str, ToolResult]) -> Iterator[tuple[ToolCall, ToolResult]]:
     for reply in replies:
         for call in reply.calls:
@@ -177,4 +188,5 @@ def _not_understood_message(instructions: NotUnderstood) -> str:
     part = truncate(instructions.text, 200)
     subject = f"“{part}”" if part else "An empty prompt"
     problem = f"{subject} needs a language model, and the model of this job is the built-in mechanic."
-    return f"{problem} Nothing was changed. {MODEL_SETUP_HINT}\n\n{ABILITIES}"
+    word = f" It does not understand “{truncate(instructions.word, 50)}” here." if instructions.word else ""
+    return f"{problem}{word} Nothing was changed. {MODEL_SETUP_HINT}\n\n{ABILITIES}"

@@ -302,3 +302,27 @@ def test_replacing_changes_no_other_byte(
     done = run_mechanic(space, prompt)
     assert "Refused" not in done.summary
     assert space.read("a.md").replace(b" hue ", b" colour ") == data
+
+
+def test_summary_of_a_move_counts_the_files_with_updated_links(workspace: Make) -> None:
+    files = {"docs/a.md": b"# A\n", "docs/b.md": b"[a](a.md)\n", "docs/c.md": b"[a](a.md)\n"}
+    summary = run_mechanic(workspace(files), "rename docs/a.md to docs/z.md").summary
+    assert "In all, 3 files changed: docs/b.md, docs/c.md, docs/z.md." in summary
+
+
+def test_summary_of_an_edit_names_its_file_once(workspace: Make) -> None:
+    summary = run_mechanic(workspace({"docs/a.md": b"The colour.\n"}), "replace colour with color").summary
+    assert "In all" not in summary
+
+
+@pytest.mark.parametrize(
+    ("prompt", "word"),
+    [
+        ("Describe the new login.", "Describe"),
+        ("Replace the jargon with plain words.", "jargon"),
+        ("Replace colour with color unless it is a name.", "unless"),
+    ],
+)
+def test_refusal_quotes_the_word_that_was_not_understood(workspace: Make, prompt: str, word: str) -> None:
+    summary = run_mechanic(workspace({"docs/a.md": b"The colour.\n"}), prompt).summary
+    assert f"It does not understand “{word}” here." in summary

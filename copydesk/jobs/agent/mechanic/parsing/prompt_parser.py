@@ -16,7 +16,13 @@ from copydesk.jobs.agent.mechanic.instructions import (
     SetTableValue,
     TrimSpace,
 )
-from copydesk.jobs.agent.mechanic.parsing.clauses import PLACEHOLDER_PATTERN, Quotations, is_placeholder, split_clauses
+from copydesk.jobs.agent.mechanic.parsing.clauses import (
+    PLACEHOLDER_PATTERN,
+    VERB,
+    Quotations,
+    is_placeholder,
+    split_clauses,
+)
 from copydesk.jobs.agent.mechanic.parsing.scope_parser import EVERYWHERE_PATTERN, parse_code_clause, split_scope
 from copydesk.jobs.agent.review_comment import split_review_comment
 
@@ -57,6 +63,10 @@ JOINING_WORDS = {
     *("and", "or", "but", "then", "also", "with", "by", "to", "into", "for", "from", "if", "when", "where")
 }
 JOINING_WORDS |= {"unless", "except", "only", "instead", "not", "so", "because", "as"}
+PLAIN_WORDS = {"a", "an", "the", "with", "by", "to", "into", "for", "from", "and"}
+"""Words that are a part of most commands."""
+WORD_PATTERN = re.compile(r"[A-Za-z][\w'’-]*")
+VERB_PATTERN = re.compile(VERB, re.I)
 FINAL_ONLY_WORDS = {"in", "on", "out", "up", "off"}
 PAGE_NAME = rf"(?:{PLACEHOLDER_PATTERN}|[\w./-]+)"
 PAGE_NOUN = r"(?:page|file|document|doc|article|guide)"
@@ -149,9 +159,20 @@ def parse_prompt(prompt: str) -> list[Instruction] | NotUnderstood:
             continue
         parsed = _parse_clause(clause, quotations)
         if not parsed:
-            return NotUnderstood(quotations.restore(clause))
+            return NotUnderstood(quotations.restore(clause), _find_unclear_word(clause))
         instructions += [_set_default_scope(instruction, clause, scope) for instruction in parsed]
     return instructions or NotUnderstood(prompt.strip())
+
+
+def _find_unclear_word(clause: str) -> str:
+    """Returns the verb if the mechanic does not know it, or else the first word that describes or joins."""
+    words: list[str] = WORD_PATTERN.findall(clause)
+    if not words:
+        return ""
+    if not VERB_PATTERN.fullmatch(words[0]):
+        return words[0]
+    unclear = (word for word in words[1:] if word.lower() in (DESCRIPTIVE_WORDS | JOINING_WORDS) - PLAIN_WORDS)
+    return next(unclear, "")
 
 
 def _strip_here(comment: str) -> tuple[str, bool]:
