@@ -51,7 +51,7 @@ class Job(TypedDict):
     checks: list[Any]
     usage: Usage
     question: NotRequired[Question | None]
-    """What the agent asks before it continues. Older servers do not send it."""
+    """The agent's question before it continues. Older servers do not send it."""
     unsure: NotRequired[list[str]]
 
 

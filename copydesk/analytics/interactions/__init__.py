@@ -1,1 +1,1 @@
-"""What readers send besides page views: feedback, searches and questions. Kept in the main database."""
+"""Stores feedback, searches and questions of readers in the main database."""

@@ -1,7 +1,7 @@
 """Questions that readers asked an assistant, and its answers."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -9,18 +9,10 @@ from typing import Any
 from sqlalchemy import Row, func, select
 
 from copydesk.analytics.date_ranges import ALL_TIME, TimeRange
-from copydesk.analytics.interactions.row_filters import (
-    delete_rows,
-    delete_visitors,
-    find_expired,
-    list_days,
-    read_page,
-    rows_in_range,
-)
-from copydesk.analytics.interactions.storage_quota import QuotaReached, StorageQuota, count_bytes
+from copydesk.analytics.interactions.interaction_rows import InteractionRows, read_page, rows_in_range
+from copydesk.analytics.interactions.storage_quota import QuotaReached, count_bytes
 from copydesk.analytics.interactions.text_fields import clean_text
 from copydesk.analytics.tables import conversations
-from copydesk.core.db.database import Database
 from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import NotFound
 from copydesk.core.ids import new_id
@@ -40,7 +32,7 @@ class Caller(StrEnum):
 
 
 class ResponseType(StrEnum):
-    """What an assistant responded with."""
+    """The kind of an assistant's response."""
 
     ANSWER = "answer"
     CLARIFYING_QUESTION = "clarifying_question"
@@ -102,10 +94,8 @@ class Question:
 QUESTION_COLUMNS = tuple(conversations.c[name] for name in Question.__dataclass_fields__)
 
 
-class Conversations:
-    def __init__(self, database: Database, quota: StorageQuota) -> None:
-        self.database = database
-        self._quota = quota
+class Conversations(InteractionRows):
+    table = conversations
 
     def add_all(self, project_id: str, questions: Sequence[NewQuestion]) -> int:
         """Stores questions in one transaction, durable on return. Returns how many were not known before."""
@@ -154,23 +144,6 @@ class Conversations:
         with self.database.read() as tx:
             counts = {row.caller: row.questions for row in tx.execute(query)}
         return {caller: counts.get(caller, 0) for caller in Caller}
-
-    def delete_entries(self, project_id: str, times: TimeRange = ALL_TIME) -> int:
-        """Deletes a project's questions of this time. Returns how many it deleted."""
-        deleted = delete_rows(self.database, conversations, project_id, times)
-        self._quota.invalidate(project_id)
-        return deleted
-
-    def delete_visitors(self, project_id: str, visitors: Collection[int]) -> int:
-        return delete_visitors(self.database, conversations, project_id, visitors)
-
-    def list_days(self, project_id: str) -> set[int]:
-        return list_days(self.database, conversations, project_id)
-
-    def delete_expired(self, retention_days: Mapping[str, int | None], today: int) -> int:
-        """Deletes questions that are older than their project's retention; None retains them forever."""
-        expired = find_expired(self.database, conversations, retention_days, today)
-        return sum(self.delete_entries(project_id, times) for project_id, times in expired.items())
 
 
 def _to_row(project_id: str, question: NewQuestion) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Readers' feedback: whether a page helped, a comment, or a remark on a code snippet; and its triage."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -8,14 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, case, func, insert, select, update
 
 from copydesk.analytics.date_ranges import ALL_TIME, TimeRange
-from copydesk.analytics.interactions.row_filters import (
-    delete_rows,
-    delete_visitors,
-    find_expired,
-    list_days,
-    read_page,
-    rows_in_range,
-)
+from copydesk.analytics.interactions.interaction_rows import InteractionRows, read_page, rows_in_range
 from copydesk.analytics.interactions.storage_quota import StorageQuota, count_bytes
 from copydesk.analytics.interactions.text_fields import clean_optional, invalid_field, validate_path
 from copydesk.analytics.tables import feedback
@@ -54,7 +47,7 @@ class FeedbackNotFound(NotFound):
 
 @dataclass(frozen=True)
 class FeedbackDetails:
-    """What feedback may contain besides a rating and a comment."""
+    """The parts of feedback besides a rating and a comment."""
 
     contact: str | None = None
     code: str | None = None
@@ -127,10 +120,11 @@ class PageFeedback:
     total: int
 
 
-class Feedback:
+class Feedback(InteractionRows):
+    table = feedback
+
     def __init__(self, database: Database, quota: StorageQuota, max_per_day: int) -> None:
-        self.database = database
-        self._quota = quota
+        super().__init__(database, quota)
         self._daily_limit = RateLimit("feedback-project", max_per_day, DAY, "COPYDESK_FEEDBACK_PER_DAY")
 
     def add(
@@ -212,26 +206,6 @@ class Feedback:
             rows = tx.execute(query.order_by(total.desc(), by_code_point).limit(limit + 1).offset(offset))
             pages = [PageFeedback(**row._mapping) for row in rows]
         return pages[:limit], len(pages) > limit
-
-    def delete_entries(self, project_id: str, times: TimeRange = ALL_TIME) -> int:
-        """Deletes a project's entries of this time. Returns how many it deleted."""
-        deleted = delete_rows(self.database, feedback, project_id, times)
-        self._quota.invalidate(project_id)
-        return deleted
-
-    def delete_visitors(self, project_id: str, visitors: Collection[int]) -> int:
-        return delete_visitors(self.database, feedback, project_id, visitors)
-
-    def list_days(self, project_id: str) -> set[int]:
-        return list_days(self.database, feedback, project_id)
-
-    def delete_expired(self, retention_days: Mapping[str, int | None], today: int) -> int:
-        """Deletes entries that are older than their project's retention; None retains them forever.
-
-        Returns how many.
-        """
-        expired = find_expired(self.database, feedback, retention_days, today)
-        return sum(self.delete_entries(project_id, times) for project_id, times in expired.items())
 
     def _add(self, tx: Connection, project_id: str, new: NewFeedback) -> bool:
         consume(self.database, tx, self._daily_limit, project_id)  # also serializes the additions of a project

@@ -1,24 +1,17 @@
 """What readers searched for: how often, and which results they opened."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Subquery, func, or_, select, update
 
 from copydesk.analytics.date_ranges import ALL_TIME, TimeRange
 from copydesk.analytics.interactions.cursors import decode_cursor, encode_cursor
-from copydesk.analytics.interactions.row_filters import (
-    delete_rows,
-    delete_visitors,
-    find_expired,
-    list_days,
-    rows_in_range,
-)
-from copydesk.analytics.interactions.storage_quota import QuotaReached, StorageQuota, count_bytes
+from copydesk.analytics.interactions.interaction_rows import InteractionRows, rows_in_range
+from copydesk.analytics.interactions.storage_quota import QuotaReached, count_bytes
 from copydesk.analytics.interactions.text_fields import clean_line
 from copydesk.analytics.tables import searches
 from copydesk.core.clock import HOUR
-from copydesk.core.db.database import Database
 from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.ids import new_id
 from copydesk.core.projects.missing_projects import refuse_missing_project
@@ -73,10 +66,8 @@ class SearchReport:
     next_cursor: str | None
 
 
-class Searches:
-    def __init__(self, database: Database, quota: StorageQuota) -> None:
-        self.database = database
-        self._quota = quota
+class Searches(InteractionRows):
+    table = searches
 
     def add_all(self, project_id: str, new_searches: Sequence[NewSearch]) -> int:
         """Stores searches in one transaction, durable on return. Returns how many were not known before."""
@@ -114,23 +105,6 @@ class Searches:
         rows = [SearchRow(g.query, g.hits, g.clicks, pages.get(g.term), g.last_at) for g in page]
         next_cursor = encode_cursor(page[-1].hits, page[-1].term) if len(groups) > limit else None
         return SearchReport(rows, count, next_cursor)
-
-    def delete_entries(self, project_id: str, times: TimeRange = ALL_TIME) -> int:
-        """Deletes a project's searches of this time. Returns how many it deleted."""
-        deleted = delete_rows(self.database, searches, project_id, times)
-        self._quota.invalidate(project_id)
-        return deleted
-
-    def delete_visitors(self, project_id: str, visitors: Collection[int]) -> int:
-        return delete_visitors(self.database, searches, project_id, visitors)
-
-    def list_days(self, project_id: str) -> set[int]:
-        return list_days(self.database, searches, project_id)
-
-    def delete_expired(self, retention_days: Mapping[str, int | None], today: int) -> int:
-        """Deletes searches that are older than their project's retention; None retains them forever."""
-        expired = find_expired(self.database, searches, retention_days, today)
-        return sum(self.delete_entries(project_id, times) for project_id, times in expired.items())
 
     def _add(self, tx: Connection, project_id: str, new: NewSearch) -> bool:
         query = clean_line(new.query)

@@ -189,7 +189,7 @@ class JobResponse(ApiModel):
     """The results of the checks before publishing. Empty until then."""
     usage: UsageResponse
     question: QuestionResponse | None
-    """What the agent asks before it continues; null unless `reason` is `question`."""
+    """The agent's question before it continues; null unless `reason` is `question`."""
     unsure: list[str]
     """The points that the agent was unsure of in its latest changes."""
 

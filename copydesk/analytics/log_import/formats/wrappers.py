@@ -2,6 +2,7 @@
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
 from copydesk.analytics.log_import.formats.base import LogFormat
@@ -24,15 +25,15 @@ INCOMPLETE = "\0"
 """The line is the first part of a longer one, whose rest follows."""
 
 
-class Wrapper:
+class Wrapper(ABC):
     """Returns the line inside of a line. Has state, because long lines are split into several."""
 
     def __init__(self) -> None:
         self._partial = ""
 
+    @abstractmethod
     def unwrap(self, line: str) -> str | None:
         """Returns the inner line, INCOMPLETE for a first part, or None if the line is not wrapped in this way."""
-        raise NotImplementedError
 
     def _join(self, part: str, *, is_last: bool) -> str:
         joined = (self._partial + part)[:MAX_PARTIAL_CHARS]

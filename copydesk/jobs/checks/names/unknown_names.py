@@ -8,7 +8,6 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Set
-from itertools import chain
 
 import pygit2
 
@@ -30,7 +29,10 @@ BINARY_PROBE_BYTES = 8000
 MIN_SOURCE_FILES = 20
 MAX_PAGES_PER_SOURCE_FILE = 4
 MIN_SIMILARITY = 0.75
-MAX_SIMILAR_NAMES = 20_000
+MAX_SIMILAR_NAMES = 5_000
+MAX_SUGGESTIONS = 20
+MAX_SUGGESTION_BYTES = 20 << 20
+"""How much text is searched for similar names."""
 SOURCE_EXTENSION_PATTERN = re.compile(
     r"\.(?:c|cc|clj|cpp|cs|cts|dart|erl|ex|exs|go|h|hpp|hs|java|jl|js|jsx|kt|lua|m|mjs|mts|php|pl|py|pyi|r|rb|rs|scala|sh|sql"
     r"|swift|ts|tsx|zig)"
@@ -46,25 +48,40 @@ class NameSearch:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._known: dict[tuple[NameKind, str], bool] = {}
-        self._names: dict[NameKind, Counter[str]] = {}
+        self._existing_names: dict[NameKind, list[str]] = {}
+        self._suggestions: dict[tuple[NameKind, str], str | None] = {}
 
     def find_unknown(self, wanted: list[WantedName]) -> list[WantedName]:
         """Returns the names that occur in no file. Raises SearchTooLong if that would read too much."""
         new = [each for each in wanted if (each.kind, each.name) not in self._known]
         if new:
-            unknown = set(map(id, find_unknown(new, self._list_contents())))
-            self._known.update({(each.kind, each.name): id(each) not in unknown for each in new})
+            find_unknown(new, self._list_contents())
+            self._known.update({(each.kind, each.name): each.is_known for each in new})
         return [each for each in wanted if not self._known[each.kind, each.name]]
 
     def suggest(self, name: ClaimedName) -> str | None:
-        """Returns the most similar name of the same kind that occurs in the repository."""
-        if name.kind not in self._names:
-            texts = (content.decode("ascii", "replace") for _, content in self._list_contents())
-            names = chain.from_iterable(find_names(name.kind, text) for text in texts)
-            self._names[name.kind] = Counter(names)
-        common_names = [each for each, _ in self._names[name.kind].most_common(MAX_SIMILAR_NAMES)]
-        matches = difflib.get_close_matches(name.name, common_names, 1, MIN_SIMILARITY)
-        return matches[0] if matches else None
+        """Returns the most similar name of the same kind that occurs in the repository.
+
+        Comparing is slow, so only the first names of a repository's state get a suggestion.
+        """
+        key = (name.kind, name.name)
+        if key not in self._suggestions and len(self._suggestions) < MAX_SUGGESTIONS:
+            matches = difflib.get_close_matches(name.name, self._list_existing_names(name.kind), 1, MIN_SIMILARITY)
+            self._suggestions[key] = matches[0] if matches else None
+        return self._suggestions.get(key)
+
+    def _list_existing_names(self, kind: NameKind) -> list[str]:
+        """Returns the most frequent names of this kind in the first files, which are pages."""
+        if kind not in self._existing_names:
+            names: Counter[str] = Counter()
+            read_bytes = 0
+            for _, content in self._list_contents():
+                names.update(find_names(kind, content.decode("ascii", "replace")))
+                read_bytes += len(content)
+                if read_bytes > MAX_SUGGESTION_BYTES:
+                    break
+            self._existing_names[kind] = [name for name, _ in names.most_common(MAX_SIMILAR_NAMES)]
+        return self._existing_names[kind]
 
     def _list_contents(self) -> Iterator[tuple[str, bytes]]:
         """Yields all text files; pages first, because most names are in other pages too."""

@@ -60,6 +60,10 @@ def to_milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
+def to_milliseconds_or_none(at: datetime | None) -> int | None:
+    return to_milliseconds(at) if at else None
+
+
 def format_since(since: int) -> str:
     """Returns a time in milliseconds as the APIs take it, rounded down to the second."""
     return datetime.fromtimestamp(since // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

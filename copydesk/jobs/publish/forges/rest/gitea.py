@@ -15,7 +15,12 @@ from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, Pull
 from copydesk.jobs.publish.forges.forge import Proposal, PullComment, PullRequest, PullState
 from copydesk.jobs.publish.forges.markers import strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
-from copydesk.jobs.publish.forges.rest.comments import ListedComment, format_since, sort_comments
+from copydesk.jobs.publish.forges.rest.comments import (
+    ListedComment,
+    format_since,
+    sort_comments,
+    to_milliseconds_or_none,
+)
 from copydesk.jobs.publish.forges.rest.gitea_version import (
     LOOKUP_BY_BRANCH_SINCE,
     MIN_VERSION,
@@ -75,8 +80,8 @@ class GiteaPull(BaseModel):
             draft=self.draft if self.draft is not None else title != self.title,
             branch=self.head.branch,
             head=self.head.sha or None,
-            closed_at=_to_milliseconds(self.merged_at or self.closed_at),
-            updated_at=_to_milliseconds(self.updated_at),
+            closed_at=to_milliseconds_or_none(self.merged_at or self.closed_at),
+            updated_at=to_milliseconds_or_none(self.updated_at),
         )
 
 
@@ -176,7 +181,7 @@ class Gitea(RestForge):
         found = [comment.to_comment("comment", since) for comment in comments]
         reviews = f"{self._path}/pulls/{number}/reviews"
         for review in self.http.paginate(GiteaReview, reviews, self.page_query):
-            updated_at = _to_milliseconds(review.updated_at)
+            updated_at = to_milliseconds_or_none(review.updated_at)
             if review.comments_count and (updated_at is None or updated_at >= since):
                 lines = self.http.request(list[GiteaLineComment], "GET", f"{reviews}/{review.id}/comments")
                 found += [line.to_comment("review_comment", since if updated_at is None else 0) for line in lines]
@@ -237,7 +242,7 @@ class Gitea(RestForge):
         if pull.state == "open" or pull.closed_at is not None:
             return pull
         issue = self.http.request(GiteaIssue, "GET", f"{self._path}/issues/{pull.number}")
-        return replace(pull, closed_at=_to_milliseconds(issue.closed_at))
+        return replace(pull, closed_at=to_milliseconds_or_none(issue.closed_at))
 
     def _request_reviewer(self, number: int, name: str) -> str | None:
         """Requests a review. An empty response means that it was requested before, or that no one was added."""
@@ -327,10 +332,6 @@ class Gitea(RestForge):
                 _matches_rule(rule.rule_name or rule.branch_name, branch) and not rule.enable_push for rule in rules
             )
         return False
-
-
-def _to_milliseconds(time: datetime | None) -> int | None:
-    return int(time.timestamp() * 1000) if time else None
 
 
 def _format_version(version: tuple[int, int]) -> str:

@@ -12,7 +12,12 @@ from pydantic import BaseModel
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
 from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest, PullState
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
-from copydesk.jobs.publish.forges.rest.comments import ListedComment, format_since, sort_comments, to_milliseconds
+from copydesk.jobs.publish.forges.rest.comments import (
+    ListedComment,
+    format_since,
+    sort_comments,
+    to_milliseconds_or_none,
+)
 from copydesk.jobs.publish.forges.rest.push_rules import GitHubRule, find_broken_github_rule
 from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, Permission, PullHead, RestForge
 
@@ -47,8 +52,8 @@ class GitHubPull(BaseModel):
 
     def to_pull_request(self) -> PullRequest:
         state: PullState = "merged" if self.merged_at else "open" if self.state == "open" else "closed"
-        closed_at = int(self.closed_at.timestamp() * 1000) if self.closed_at else None
-        updated_at = to_milliseconds(self.updated_at) if self.updated_at else None
+        closed_at = to_milliseconds_or_none(self.closed_at)
+        updated_at = to_milliseconds_or_none(self.updated_at)
         return PullRequest(self.number, self.html_url, state, self.title, self.body or "", self.draft, self.head.ref,
                            self.head.sha, closed_at, updated_at)  # fmt: skip
 

@@ -15,7 +15,7 @@ from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, Pull
 from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest, PullState
 from copydesk.jobs.publish.forges.markers import GITLAB_BOT_PATTERN, strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
-from copydesk.jobs.publish.forges.rest.comments import sort_comments, to_milliseconds
+from copydesk.jobs.publish.forges.rest.comments import sort_comments, to_milliseconds, to_milliseconds_or_none
 from copydesk.jobs.publish.forges.rest.push_rules import GitLabPushRules, find_broken_gitlab_rules
 from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, RestForge
 
@@ -77,8 +77,8 @@ class GitLabMergeRequest(BaseModel):
             draft=self.draft,
             branch=self.source_branch,
             head=self.sha,
-            closed_at=int(ended_at.timestamp() * 1000) if ended_at else None,
-            updated_at=to_milliseconds(self.updated_at) if self.updated_at else None,
+            closed_at=to_milliseconds_or_none(ended_at),
+            updated_at=to_milliseconds_or_none(self.updated_at),
         )
 
 
