@@ -118,6 +118,10 @@ class Job:
     question: JobQuestion | None = None
     unsure: list[str] = field(default_factory=list)
     """The points that the agent was unsure of, each as one line."""
+    context: list[str] | None = None
+    """The names of the context repositories that the job reads; None means all of its project."""
+    evidence: list[Any] = field(default_factory=list)
+    """The places in context repositories that the agent cites for its statements."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from copydesk.jobs.storage.records import (
     job_from_row,
     update_job,
 )
-from copydesk.jobs.storage.tables import events, idempotency, job_files, jobs, messages, runs
+from copydesk.jobs.storage.tables import context_repositories, events, idempotency, job_files, jobs, messages, runs
 
 IDEMPOTENCY_KEY_TTL_MS = clock.DAY
 INSERT_JOB = insert(jobs)
@@ -83,9 +83,12 @@ class NewJob:
     ref: str | None = None
     draft: bool = False
     title: str | None = None
+    context: Sequence[str] | None = None
+    """The names of the context repositories that the agent may read; None means all."""
 
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        values = {name: value for name, value in asdict(self).items() if name != "context" or value is not None}
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -288,6 +291,7 @@ class Jobs:
         model = new.model if new.model is not None else models[0]
         if model not in models:
             raise InvalidRequest(f"This project cannot use the model '{model[:80]}'. Use one of: {', '.join(models)}.")
+        context = None if new.context is None else self._validate_context(project, new.context)
         job_id = new_id("job")
         now = clock.now()
         return Job(
@@ -316,7 +320,19 @@ class Jobs:
             finished_at=None,
             archived_at=None,
             archived_from=None,
+            context=context,
         )
+
+    def _validate_context(self, project: Project, names: Sequence[str]) -> list[str]:
+        """Returns the names without repetitions. Raises InvalidRequest for one that the project does not have."""
+        query = select(context_repositories.c.name).where(context_repositories.c.project_id == project.id)
+        with self.database.read() as tx:
+            known = tx.execute(query.order_by(context_repositories.c.name)).scalars().all()
+        for name in names:
+            if name not in known:
+                hint = f"It has {', '.join(known)}." if known else "It has none."
+                raise InvalidRequest(f"This project has no context repository '{name[:60]}'. {hint}")
+        return list(dict.fromkeys(names))
 
     def _lock_job(self, tx: Connection, project_id: str, job_id: str) -> Job:
         job = get_job_for_update(self.database, tx, job_id) if is_id(job_id, "job") else None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from copydesk.core import audit_log, clock
 from copydesk.core.db.database import Database
@@ -71,6 +71,12 @@ class SealedSecrets:
 
     def set(self, project_id: str, name: str, value: str, *, actor: str) -> None:
         self.validate_name(name)
+        with refuse_missing_project(self.database, project_id), self.database.write() as tx:
+            self.store_in(tx, project_id, name, value)
+            audit_log.record(tx, project_id, actor, "secret.set", name)
+
+    def store_in(self, tx: Connection, project_id: str, name: str, value: str) -> None:
+        """Stores a secret in the caller's transaction. Raises InvalidRequest for an empty or too long value."""
         if not value.strip() or len(value) > MAX_SECRET_CHARS:
             raise InvalidRequest(f"A secret must have 1 to {MAX_SECRET_CHARS:,} characters.")
         row = {
@@ -79,10 +85,13 @@ class SealedSecrets:
             "sealed": self._encrypt(project_id, name, value.strip()),
             "updated_at": clock.now(),
         }
-        with refuse_missing_project(self.database, project_id), self.database.write() as tx:
-            tx.execute(delete(secrets).where(secrets.c.project_id == project_id, secrets.c.name == name))
-            tx.execute(insert(secrets).values(row))
-            audit_log.record(tx, project_id, actor, "secret.set", name)
+        self.delete_in(tx, project_id, name)
+        tx.execute(insert(secrets).values(row))
+
+    def delete_in(self, tx: Connection, project_id: str, name: str) -> bool:
+        """Deletes a secret in the caller's transaction. Returns whether there was one."""
+        condition = (secrets.c.project_id == project_id) & (secrets.c.name == name)
+        return bool(tx.execute(delete(secrets).where(condition)).rowcount)
 
     def get_or_create(self, project_id: str, name: str) -> str:
         """Returns a random secret that the service uses itself, in hex. Creates it at the first call."""
@@ -99,8 +108,7 @@ class SealedSecrets:
     def remove(self, project_id: str, name: str, *, actor: str) -> None:
         self.validate_name(name)
         with self.database.write() as tx:
-            deleted = tx.execute(delete(secrets).where(secrets.c.project_id == project_id, secrets.c.name == name))
-            if not deleted.rowcount:
+            if not self.delete_in(tx, project_id, name):
                 raise NotFound("This project has no such secret.")
             audit_log.record(tx, project_id, actor, "secret.removed", name)
 

@@ -64,8 +64,8 @@ class AgentLoop:
 
     `root` is the documentation folder. `checks` implements the tools check and run_checks. `review` runs when the model
     says that it is finished; its findings go back to the model, at most MAX_REVIEWS times. `describe_repository`
-    returns the overview that the model gets before its first turn. `run_tool` runs the tools, possibly in another
-    process.
+    returns the overview that the model gets before its first turn; `context_overview` describes the context
+    repositories, if there are any. `run_tool` runs the tools, possibly in another process.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class AgentLoop:
         review: ReviewFinish | None = None,
         describe_repository: Callable[[Tree, str], str] = render_overview,
         run_tool: RunTool = run_in_process,
+        context_overview: str = "",
     ) -> None:
         self.journal = journal
         self.attempt = attempt
@@ -89,11 +90,10 @@ class AgentLoop:
         self.checks = checks
         self.review = review
         self.run_tool = run_tool
-        self.tools = build_toolset(checks)
+        self.tools = build_toolset(checks, has_contexts=bool(context_overview))
         if isinstance(model, Briefable):
-            model = model.with_brief(
-                Brief(describe_repository(origin, root), tuple(self.tools.values()), attempt.deadline)
-            )
+            overview = "\n\n".join(filter(None, (context_overview, describe_repository(origin, root))))
+            model = model.with_brief(Brief(overview, tuple(self.tools.values()), attempt.deadline))
         self.model = model
         self.conversation: Conversation = []
 

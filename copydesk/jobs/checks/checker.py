@@ -39,7 +39,10 @@ def check(
     not_judged = list_all_unjudged(after) if is_unchanged else report.not_judged
     names: list[Finding | Unjudged] = []
     if UNKNOWN_NAME_RULE not in ignored:
-        names = list(find_unknown_names(before.name_search, before.index, after.index, workspace.read, request))
+        contexts = list(workspace.contexts.values())
+        names = list(
+            find_unknown_names(before.name_search, before.index, after.index, workspace.read, request, contexts)
+        )
     introduced = sort_findings([*report.introduced, *(each for each in names if isinstance(each, Finding))])
     not_judged = (*not_judged, *(each for each in names if isinstance(each, Unjudged)))
     return CheckReport(

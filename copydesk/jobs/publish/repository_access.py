@@ -38,7 +38,7 @@ def find_usable_branch(
     """
     with open_forge_if_remote(project, secrets, time.monotonic() + seconds) as forge:
         git = create_git(project, forge.git_token if forge else secrets.get("forge_token"))
-        branch = _choose_branch(git.list_heads("HEAD", "refs/heads/*", seconds=seconds), ref)
+        branch = choose_branch(git.list_heads("HEAD", "refs/heads/*", seconds=seconds), ref)
         planned = plan_commit(project, secrets)
         problems = forge.find_access_problems(f"{project.policy.branch_prefix}job", planned) if forge else []
     if problems:
@@ -92,7 +92,8 @@ def has_branch(
         return branch in git.list_heads(f"refs/heads/{branch}", seconds=seconds)
 
 
-def _choose_branch(heads: Mapping[str, str], ref: str | None) -> str:
+def choose_branch(heads: Mapping[str, str], ref: str | None) -> str:
+    """Returns the branch to use: `ref`, or the default branch. Raises RepositoryFailed if it does not exist."""
     branch = ref or heads.get("HEAD")
     branches = heads.keys() - {"HEAD"}
     if branch is None:

@@ -80,6 +80,7 @@ def job_from_row(row: Row[Any]) -> Job:
     fields["usage"] = Usage.model_validate(row.usage)
     fields["question"] = JobQuestion.model_validate(row.question) if row.question else None
     fields["unsure"] = row.unsure or []
+    fields["evidence"] = row.evidence or []
     return Job(**fields)
 
 

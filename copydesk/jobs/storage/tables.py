@@ -1,4 +1,4 @@
-"""Tables for jobs and their durable execution, pull requests of the local forge, and webhook deliveries."""
+"""Tables for jobs and their durable execution, local pull requests, webhook deliveries, and context repositories."""
 
 from sqlalchemy import (
     JSON,
@@ -47,6 +47,8 @@ jobs = Table(
     Column("archived_from", String(20)),
     Column("question", JSON(none_as_null=True)),
     Column("unsure", JSON(none_as_null=True)),
+    Column("context", JSON(none_as_null=True)),  # null means all context repositories of the project
+    Column("evidence", JSON(none_as_null=True)),
     Index(None, "project_id", "id"),
     Index(None, "project_id", "status", "id"),
     Index(None, "status", "updated_at"),
@@ -177,5 +179,18 @@ comment_marks = Table(
     metadata,
     Column("job_id", ForeignKey("jobs.id"), primary_key=True),
     Column("seen_until", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+context_repositories = Table(
+    "context_repositories",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("name", String(40), primary_key=True),
+    Column("repository", Text, nullable=False),
+    Column("ref", String(255), nullable=False),
+    Column("forge", String(20), nullable=False),
+    Column("has_token", Boolean, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )

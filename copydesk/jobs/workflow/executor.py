@@ -8,7 +8,7 @@ from pathlib import Path
 
 from copydesk.core.db.database import Database
 from copydesk.core.errors import DiskFull, StoreUnavailable, UserFacingError, is_disk_full
-from copydesk.core.projects.projects import Projects
+from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.projects.sealed_secrets import SealedSecrets, select_model_keys
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments, traces
@@ -18,6 +18,8 @@ from copydesk.jobs.execution.attempt import Attempt, AttemptStopped
 from copydesk.jobs.execution.journal import Journal, LeaseLost
 from copydesk.jobs.execution.tracing import attempt_span
 from copydesk.jobs.job import FAILED, Job, JobFailed, JobOutcome, Reason
+from copydesk.jobs.projects.context_mirrors import ContextAccess
+from copydesk.jobs.projects.context_repositories import ContextRepositories
 from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls
 from copydesk.jobs.publish.forges.webhooks.receiver import WebhookReceiver
@@ -56,6 +58,7 @@ class RunExecutor:
         self.secrets = secrets
         self.pulls = pulls
         self.projects = Projects(database)
+        self.contexts = ContextRepositories(database, secrets)
         self.receiver = WebhookReceiver(database, self.projects, pulls.jobs, secrets)
         self.model_factory = model_factory
         self.more_maintenance = more_maintenance
@@ -170,7 +173,18 @@ class RunExecutor:
                 model=lambda: self._create_model(job, secrets),
                 sandbox=self.get_sandbox,
                 children=self.children,
+                contexts=self._load_contexts(job, project, secrets),
             ).execute()
+
+    def _load_contexts(self, job: Job, project: Project, secrets: Mapping[str, str]) -> list[ContextAccess]:
+        """Returns the context repositories of the job. The mechanic reads none."""
+        if job.model == "mechanic":
+            return []
+        return [
+            ContextAccess.build(project, secrets, context)
+            for context in self.contexts.list(project.id)
+            if job.context is None or context.name in job.context
+        ]
 
     def _create_model(self, job: Job, secrets: Mapping[str, str]) -> Model:
         try:

@@ -10,6 +10,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.budget import Budget
+from copydesk.jobs.agent.context_overview import PinnedContext, render_context_overview
 from copydesk.jobs.agent.conversation import Conversation, Model
 from copydesk.jobs.agent.instruction_files import find_instruction_files
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
@@ -20,6 +21,7 @@ from copydesk.jobs.checks import CheckReport
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, JobQuestion, Phase, Reason, RepositoryFailed
+from copydesk.jobs.projects.context_mirrors import ContextAccess
 from copydesk.jobs.projects.repository_warnings import describe_missing_folder
 from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryUnavailable
 from copydesk.jobs.publish.forge_retry import retry_while_unavailable
@@ -34,6 +36,7 @@ from copydesk.jobs.publish.messages import PullRequestReport, build_commit_messa
 from copydesk.jobs.publish.repository_access import list_known_secrets, plan_commit
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
+from copydesk.jobs.workflow.context_reader import ContextReader
 from copydesk.jobs.workflow.finish_review import FinishReview, describe_reformatting
 from copydesk.jobs.workflow.folder_requests import asks_for_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
@@ -65,13 +68,20 @@ class RunWorkflow:
     model: Callable[[], Model]
     sandbox: Callable[[], Sandbox | SandboxUnavailable]
     children: ChildPool
+    contexts: Sequence[ContextAccess] = ()
 
     def execute(self) -> JobOutcome:
         pinned = self._pin_commits()
+        contexts = self._context_reader.pin()
         self._with_retries(
             lambda: self.mirror.ensure_commit(pinned.start, self.job.branch if pinned.head else self.job.ref)
         )
-        workspace = Workspace(self.mirror.tree(pinned.start), self._refuse_protected_path, self.project.root)
+        workspace = Workspace(
+            self.mirror.tree(pinned.start),
+            self._refuse_protected_path,
+            self.project.root,
+            self._context_reader.open_trees(contexts),
+        )
         self._refuse_missing_folder(workspace)
         reviewer = Reviewer(
             self.project,
@@ -85,7 +95,7 @@ class RunWorkflow:
         may_advise = self.job.model != "mechanic"
         finish_review = FinishReview(reviewer, self.isolated, self._check_publishable, may_advise)
         with traces.start_span("edit"):
-            ending, conversation = self._run_agent(workspace, reviewer, finish_review)
+            ending, conversation = self._run_agent(workspace, reviewer, finish_review, contexts)
         if isinstance(ending, Question):
             return self._ask(ending)
         finished = ending
@@ -123,13 +133,12 @@ class RunWorkflow:
     @cached_property
     def mirror(self) -> Mirror:
         token = self.forge.git_token if self.forge else self.secrets.get("forge_token")
-        limits = RepositoryLimits.from_settings(self.settings)
         return Mirror.for_project(
             self.settings.mirrors_folder,
             self.project,
             token,
             self.attempt.stoppable,
-            limits,
+            self._limits,
             load_commit_signer(self.secrets),
         )
 
@@ -157,6 +166,15 @@ class RunWorkflow:
                 step.save(pinned, job={"base": pinned.base})
         return step.result
 
+    @cached_property
+    def _limits(self) -> RepositoryLimits:
+        return RepositoryLimits.from_settings(self.settings)
+
+    @property
+    def _context_reader(self) -> ContextReader:
+        folder = self.settings.mirrors_folder
+        return ContextReader(self.journal, self.attempt, self.contexts, folder, self._limits, self._with_retries)
+
     def _find_start(self) -> StartingCommits:
         """Returns the commits to start from. A follow-up continues on the branch, with the commits of other people."""
         planned = plan_commit(self.project, self.secrets)
@@ -177,7 +195,11 @@ class RunWorkflow:
         return last_publishing_run is not None and "open" not in last_publishing_run.results
 
     def _run_agent(
-        self, workspace: Workspace, reviewer: Reviewer, finish_review: FinishReview
+        self,
+        workspace: Workspace,
+        reviewer: Reviewer,
+        finish_review: FinishReview,
+        contexts: Sequence[PinnedContext],
     ) -> tuple[Finished | Question, Conversation]:
         if not self.journal.has_result("turn-1-reply"):
             self.journal.enter_phase(Phase.THINKING)
@@ -194,6 +216,7 @@ class RunWorkflow:
             review=finish_review.review,
             describe_repository=self.isolated.describe_repository,
             run_tool=self.isolated.run_tool,
+            context_overview=render_context_overview(contexts),
         )
         return agent_loop.run(workspace), agent_loop.conversation
 

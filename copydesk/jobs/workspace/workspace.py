@@ -1,11 +1,12 @@
 """An overlay of edits over a git tree, as bytes by path. Files are never checked out, so none can run or escape."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
 import pygit2
 
+from copydesk.jobs.workspace.context_tree import ContextTree
 from copydesk.jobs.workspace.git_tree import Tree, TreeEntry
 from copydesk.jobs.workspace.path_rules import PathRefused, parent_folders, validate_path
 from copydesk.jobs.workspace.repository_limits import file_too_large
@@ -15,10 +16,20 @@ Changes = dict[str, bytes | None]
 
 
 class Workspace:
-    def __init__(self, tree: Tree, check_path: Callable[[str], None] = lambda path: None, root: str = "") -> None:
-        """`check_path` raises PathRefused for a path that may not be changed; `root` is the documentation folder."""
+    def __init__(
+        self,
+        tree: Tree,
+        check_path: Callable[[str], None] = lambda path: None,
+        root: str = "",
+        contexts: Sequence[ContextTree] = (),
+    ) -> None:
+        """`check_path` raises PathRefused for a path that may not be changed; `root` is the documentation folder.
+
+        `contexts` are the repositories that may be read besides this one.
+        """
         self.tree = tree
         self.root = root
+        self.contexts = {context.name: context for context in contexts}
         self._check_path = check_path
         self._overlay: Changes = {}
         self._paths_by_casefold: dict[str, str] | None = None

@@ -8,8 +8,8 @@ from pydantic import BeforeValidator, Field
 
 from copydesk.jobs.agent.tools.tool import ToolArguments
 from copydesk.jobs.pages.languages import Translations, find_translations
+from copydesk.jobs.workspace.context_tree import ReadableFiles
 from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable
-from copydesk.jobs.workspace.workspace import Workspace
 
 MAX_PATTERN_CHARS = 1000
 
@@ -33,10 +33,10 @@ class PathArguments(ToolArguments):
 
 
 class PathFilter:
-    def __init__(self, workspace: Workspace, arguments: PathArguments) -> None:
+    def __init__(self, files: ReadableFiles, arguments: PathArguments) -> None:
         self._files = arguments.files or ["*"]
         self._exclude = arguments.exclude
-        self.translations = Translations() if arguments.translations else find_workspace_translations(workspace)
+        self.translations = Translations() if arguments.translations else find_file_translations(files)
         self._names_translation = any(self._may_name_translation(pattern) for pattern in arguments.files)
         self.left_out = 0
         """The number of translated files that matched the patterns and were left out."""
@@ -61,16 +61,16 @@ class PathFilter:
         return self.translations.contains(pattern)
 
 
-def find_workspace_translations(workspace: Workspace) -> Translations:
-    return find_translations(workspace.paths(), lambda path: _read_text(workspace, path))
+def find_file_translations(files: ReadableFiles) -> Translations:
+    return find_translations(files.paths(), lambda path: _read_text(files, path))
 
 
 def _matches_any(path: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(path, pattern) for pattern in patterns)
 
 
-def _read_text(workspace: Workspace, path: str) -> str:
+def _read_text(files: ReadableFiles, path: str) -> str:
     try:
-        return DecodedText.decode(workspace.read(path)).normalized_body if workspace.is_readable(path) else ""
+        return DecodedText.decode(files.read(path)).normalized_body if files.is_readable(path) else ""
     except (KeyError, NotEditable):
         return ""

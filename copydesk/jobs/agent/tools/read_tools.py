@@ -7,12 +7,15 @@ from pydantic import Field
 from copydesk.jobs.agent.tools.path_filter import MAX_PATTERN_CHARS
 from copydesk.jobs.agent.tools.tool import (
     MAX_OUTPUT_CHARS,
+    RepositoryArguments,
     Tool,
     ToolArguments,
     ToolRefused,
     read_existing,
+    select_files,
     truncate_output,
 )
+from copydesk.jobs.workspace.context_tree import ReadableFiles
 from copydesk.jobs.workspace.patches import pair_renames, render_patch
 from copydesk.jobs.workspace.repository_limits import FileTooLarge
 from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable
@@ -21,7 +24,7 @@ from copydesk.jobs.workspace.workspace import Workspace, short_hash
 MAX_PATHS = 50
 
 
-class ListFiles(ToolArguments):
+class ListFiles(RepositoryArguments):
     folder: str = Field("", max_length=MAX_PATTERN_CHARS)
     """Only files below this folder; all files when empty."""
     pattern: str = Field("*", max_length=MAX_PATTERN_CHARS)
@@ -33,7 +36,8 @@ class ListFiles(ToolArguments):
 def list_files(workspace: Workspace, arguments: ListFiles) -> str:
     """Lists the repository's files."""
     prefix = arguments.folder.strip("/") + "/" if arguments.folder.strip("/") else ""
-    paths = [p for p in workspace.paths() if p.startswith(prefix) and fnmatchcase(p, arguments.pattern)]
+    files = select_files(workspace, arguments.repository)
+    paths = [p for p in files.paths() if p.startswith(prefix) and fnmatchcase(p, arguments.pattern)]
     shown = paths[arguments.offset : arguments.offset + arguments.limit]
     if not shown:
         return "No files match."
@@ -42,7 +46,7 @@ def list_files(workspace: Workspace, arguments: ListFiles) -> str:
     return truncate_output("\n".join(shown) + more, "Ask for fewer with limit.")
 
 
-class ReadFile(ToolArguments):
+class ReadFile(RepositoryArguments):
     path: str = ""
     paths: list[str] = Field([], max_length=MAX_PATHS)
     """Several files at once, instead of path."""
@@ -56,14 +60,15 @@ def read_file(workspace: Workspace, arguments: ReadFile) -> str:
     paths = list(dict.fromkeys(([arguments.path] if arguments.path else []) + arguments.paths))
     if not paths:
         raise ToolRefused("Give a path, or several paths.")
+    files = select_files(workspace, arguments.repository)
     if len(paths) == 1:
-        return truncate_output(_render_file(workspace, paths[0], arguments), "Read fewer lines with start and lines.")
+        return truncate_output(_render_file(files, paths[0], arguments), "Read fewer lines with start and lines.")
     parts: list[str] = []
     chars = 0
     unread: list[str] = []
     for path in paths:
         try:
-            part = _render_file(workspace, path, arguments)
+            part = _render_file(files, path, arguments)
         except (ToolRefused, FileTooLarge) as refusal:
             part = f"{path}: {refusal}"
         if parts and chars + len(part) > MAX_OUTPUT_CHARS:
@@ -76,8 +81,8 @@ def read_file(workspace: Workspace, arguments: ReadFile) -> str:
     return "\n\n".join(parts)
 
 
-def _render_file(workspace: Workspace, path: str, arguments: ReadFile) -> str:
-    data = read_existing(workspace, path)
+def _render_file(files: ReadableFiles, path: str, arguments: ReadFile) -> str:
+    data = read_existing(files, path)
     try:
         body = DecodedText.decode(data).normalized_body
     except NotEditable as error:

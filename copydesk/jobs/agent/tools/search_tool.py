@@ -9,7 +9,15 @@ import regex
 from pydantic import Field
 
 from copydesk.jobs.agent.tools.path_filter import MAX_PATTERN_CHARS, PathArguments, PathFilter
-from copydesk.jobs.agent.tools.tool import MAX_OUTPUT_CHARS, Tool, ToolRefused, pluralize
+from copydesk.jobs.agent.tools.tool import (
+    MAX_OUTPUT_CHARS,
+    RepositoryArguments,
+    Tool,
+    ToolRefused,
+    pluralize,
+    select_files,
+)
+from copydesk.jobs.workspace.context_tree import ReadableFiles
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -23,7 +31,7 @@ MAX_LINE_CHARS = 400
 MAX_FILES_LISTED = 60
 
 
-class Search(PathArguments):
+class Search(PathArguments, RepositoryArguments):
     pattern: str = Field(min_length=1, max_length=MAX_PATTERN_CHARS)
     """A regular expression, matched line by line."""
     ignore_case: bool = False
@@ -36,9 +44,10 @@ class Search(PathArguments):
 
 def search(workspace: Workspace, arguments: Search) -> str:
     """Searches the text files for a regular expression; returns path:line: text. Counts every match, shows a part."""
-    path_filter = PathFilter(workspace, arguments)
+    files = select_files(workspace, arguments.repository)
+    path_filter = PathFilter(files, arguments)
     results = _SearchResults(arguments)
-    for path, lines, numbers in _find_matches(workspace, arguments, path_filter):
+    for path, lines, numbers in _find_matches(files, arguments, path_filter):
         results.add_file(path, lines, numbers)
     return "\n".join(filter(None, (results.render(), path_filter.describe_left_out())))
 
@@ -92,13 +101,13 @@ class _SearchResults:
 
 
 def _find_matches(
-    workspace: Workspace, arguments: Search, path_filter: PathFilter
+    files: ReadableFiles, arguments: Search, path_filter: PathFilter
 ) -> Iterator[tuple[str, list[str], list[int]]]:
     """Yields each file with matches: its path, its lines, and the indexes of the matching ones."""
     pattern = _compile_pattern(arguments)
     deadline = time.monotonic() + SEARCH_TIMEOUT_SECONDS
     can_prefilter = LINE_BOUND_PATTERN.search(arguments.pattern) is None
-    for path, data in workspace.files():
+    for path, data in files.files():
         if not is_text(data) or not path_filter.selects(path):
             continue
         text = DecodedText.decode(data).normalized_body

@@ -6,8 +6,9 @@ from functools import cached_property
 from inspect import getdoc
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
+from copydesk.jobs.workspace.context_tree import ContextTree, ReadableFiles
 from copydesk.jobs.workspace.workspace import Workspace
 
 MAX_OUTPUT_CHARS = 40_000
@@ -19,6 +20,13 @@ class ToolRefused(Exception):
 
 class ToolArguments(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class RepositoryArguments(ToolArguments):
+    """Arguments of a tool that can also read context repositories."""
+
+    repository: str = Field("", max_length=60)
+    """A context repository, by its name; empty for the documentation."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +70,22 @@ def truncate_output(text: str, hint: str) -> str:
     return f"{text[:MAX_OUTPUT_CHARS]}\n… cut after {MAX_OUTPUT_CHARS:,} characters of {len(text):,}. {hint}"
 
 
-def read_existing(workspace: Workspace, path: str) -> bytes:
+def read_existing(files: ReadableFiles, path: str) -> bytes:
     try:
-        return workspace.read(path)
+        return files.read(path)
     except KeyError:
         raise ToolRefused(f"There is no file {path}; use list or search to find it.") from None
+
+
+def select_files(workspace: Workspace, repository: str) -> ReadableFiles:
+    """Returns the files of a context repository, or the workspace if the name is empty."""
+    return find_context(workspace, repository) if repository else workspace
+
+
+def find_context(workspace: Workspace, repository: str) -> ContextTree:
+    """Returns a context repository by its name. Raises ToolRefused if there is none."""
+    context = workspace.contexts.get(repository)
+    if context is None:
+        names = ", ".join(workspace.contexts) or "none"
+        raise ToolRefused(f"There is no context repository {repository}. This job has: {names}.")
+    return context

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
 from copydesk.jobs.agent.tools.check_tools import CheckTools
 from copydesk.jobs.agent.tools.finish_tools import ASK_TOOL, FINISH_TOOL, Finished, Question
-from copydesk.jobs.agent.tools.history_tool import HISTORY_TOOL
+from copydesk.jobs.agent.tools.history_tools import HISTORY_TOOL, LOG_TOOL, SHOW_TOOL
 from copydesk.jobs.agent.tools.move_tools import MOVE_TOOLS
 from copydesk.jobs.agent.tools.read_tools import DIFF_TOOL, LIST_TOOL, READ_TOOL
 from copydesk.jobs.agent.tools.replace_tool import REPLACE_TOOL
@@ -26,7 +26,9 @@ INVALID_ARGUMENTS = "The arguments do not fit"
 INVALID_JSON_KEYS = {"INVALID_JSON"}
 
 
-READ_TOOLS = (LIST_TOOL, READ_TOOL, SEARCH_TOOL, DIFF_TOOL, HISTORY_TOOL)
+CONTEXT_TOOLS = (LOG_TOOL, SHOW_TOOL)
+"""Tools that only jobs with context repositories get, because every request pays for their descriptions."""
+READ_TOOLS = (LIST_TOOL, READ_TOOL, SEARCH_TOOL, DIFF_TOOL, HISTORY_TOOL, *CONTEXT_TOOLS)
 TOOLS: dict[str, Tool] = {
     tool.name: tool for tool in (*READ_TOOLS, *WRITE_TOOLS, REPLACE_TOOL, *MOVE_TOOLS, ASK_TOOL, FINISH_TOOL)
 }
@@ -54,7 +56,7 @@ class Toolbox:
     ) -> None:
         self.workspace = workspace
         self._run_tool = run_tool
-        self.tools = build_toolset(checks)
+        self.tools = build_toolset(checks, has_contexts=bool(workspace.contexts))
         self.finished: Finished | None = None
         self.question: Question | None = None
         self._shown_chars = 0
@@ -91,11 +93,11 @@ class Toolbox:
         return text
 
 
-def build_toolset(checks: CheckTools | None = None) -> dict[str, Tool]:
-    if checks is None:
-        return TOOLS
-    *others, ask_tool, finish_tool = TOOLS.values()
-    return {tool.name: tool for tool in (*others, *checks.build(), ask_tool, finish_tool)}
+def build_toolset(checks: CheckTools | None = None, *, has_contexts: bool = False) -> dict[str, Tool]:
+    """Returns the tools of a job by name: those of TOOLS that it can use, and the checks before those that end it."""
+    *others, ask_tool, finish_tool = (tool for tool in TOOLS.values() if has_contexts or tool not in CONTEXT_TOOLS)
+    check_tools = () if checks is None else checks.build()
+    return {tool.name: tool for tool in (*others, *check_tools, ask_tool, finish_tool)}
 
 
 def _parse_arguments(tool: Tool, arguments: dict[str, Any]) -> ToolArguments:

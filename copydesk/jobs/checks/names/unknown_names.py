@@ -7,16 +7,18 @@ alone does not, so there an unknown name is listed as not judged.
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 
 import pygit2
 
+from copydesk.core.runtime.bounded_cache import BoundedCache
 from copydesk.jobs.checks.findings import Finding, Unjudged
 from copydesk.jobs.checks.names.claimed_names import ClaimedName, NameKind, collect_names, display_name, find_names
 from copydesk.jobs.checks.names.known_names import SearchTooLong, WantedName, find_unknown, search_text
 from copydesk.jobs.pages.page_types import extension, is_page
 from copydesk.jobs.pages.site.paths import is_within
 from copydesk.jobs.pages.site.repository_index import RepositoryIndex
+from copydesk.jobs.workspace.context_tree import ContextTree
 from copydesk.jobs.workspace.git_tree import Tree
 
 UNKNOWN_NAME_RULE = "unknown-name"
@@ -27,6 +29,7 @@ MAX_FILE_BYTES = 1 << 20
 """Larger files are data."""
 BINARY_PROBE_BYTES = 8000
 MIN_SOURCE_FILES = 20
+MAX_CACHED_CONTEXTS = 10
 MAX_PAGES_PER_SOURCE_FILE = 4
 MIN_SIMILARITY = 0.75
 MAX_SIMILAR_NAMES = 5_000
@@ -98,12 +101,21 @@ class NameSearch:
                 yield path, content
 
 
+_context_searches = BoundedCache[tuple[str, str], NameSearch](MAX_CACHED_CONTEXTS, weigh=lambda _: 1)
+
+
 def find_unknown_names(
-    search: NameSearch, before: RepositoryIndex, after: RepositoryIndex, read: Callable[[str], bytes], request: str
+    search: NameSearch,
+    before: RepositoryIndex,
+    after: RepositoryIndex,
+    read: Callable[[str], bytes],
+    request: str,
+    contexts: Sequence[ContextTree] = (),
 ) -> Iterator[Finding | Unjudged]:
     """Yields the unknown names in the lines that the change adds to pages, each once.
 
-    `read` reads a file after the change. `request` is what the job was asked to do: a name in it is known.
+    `read` reads a file after the change. `request` is what the job was asked to do: a name in it is known. So is one
+    that occurs in a context repository.
     """
     names = list(_collect_added_names(before, after, read))
     names, rest = names[:MAX_NAMES], names[MAX_NAMES:]
@@ -113,9 +125,11 @@ def find_unknown_names(
     wanted = search_text(wanted, request.encode(errors="replace"), is_source=False)
     if not wanted:
         return
-    has_sources = _has_sources(before)
+    has_sources = _has_sources(before) or any(map(_has_source_file, contexts))
     by_key = {(name.kind, name.name): name for name in names}
     try:
+        for context in contexts:
+            wanted = _search_context(context).find_unknown(wanted)
         for each in search.find_unknown(wanted):
             name = by_key[each.kind, each.name]
             if has_sources:
@@ -125,6 +139,17 @@ def find_unknown_names(
     except SearchTooLong:
         first = by_key[wanted[0].kind, wanted[0].name]
         yield Unjudged(UNKNOWN_NAME_RULE, first.path, first.line, "", TOO_LARGE_REASON)
+
+
+def _has_source_file(context: ContextTree) -> bool:
+    return any(SOURCE_EXTENSION_PATTERN.fullmatch(extension(path)) for path, _ in context.tree.files())
+
+
+def _search_context(context: ContextTree) -> NameSearch:
+    """Returns the search of a context repository's commit, with the names that earlier checks looked up."""
+    key = (context.tree.repository.path, context.tree.commit)
+    search = _context_searches.get(key)
+    return search if search is not None else _context_searches.store(key, NameSearch(context.tree))
 
 
 def _describe(name: ClaimedName, similar: str | None) -> str:

@@ -56,16 +56,23 @@ def load_credentials(project: Project, secrets: Mapping[str, str]) -> Credential
 
 
 @contextmanager
-def open_forge(project: Project, secrets: Mapping[str, str], deadline: float = inf) -> Iterator[Forge]:
-    """Yields the client of the project's remote forge. Revokes minted tokens at the end."""
-    forge = create_forge(project, load_credentials(project, secrets), deadline)
+def open_forge(
+    project: Project, secrets: Mapping[str, str], deadline: float = inf, *, read_only: bool = False
+) -> Iterator[Forge]:
+    """Yields the client of the project's remote forge. Revokes minted tokens at the end.
+
+    With `read_only`, the token of a GitHub App can only fetch.
+    """
+    forge = create_forge(project, load_credentials(project, secrets), deadline, read_only=read_only)
     try:
         yield forge
     finally:
         forge.close()
 
 
-def create_forge(project: Project, credentials: Credentials, deadline: float = inf) -> Forge:
+def create_forge(
+    project: Project, credentials: Credentials, deadline: float = inf, *, read_only: bool = False
+) -> Forge:
     """Creates the client. Raises ForgeRefused if the URL is not a repository's or if credentials are missing.
 
     Requests end by the deadline, which is in the time of `time.monotonic`.
@@ -79,7 +86,12 @@ def create_forge(project: Project, credentials: Credentials, deadline: float = i
 
         has_team_reviewers = any("/" in name for name in project.policy.reviewers)
         tokens = AppTokens(
-            build_client, repository, credentials.app_id, credentials.app_key, with_teams=has_team_reviewers
+            build_client,
+            repository,
+            credentials.app_id,
+            credentials.app_key,
+            with_teams=has_team_reviewers and not read_only,
+            read_only=read_only,
         )
         http = build_client(
             lambda: f"Bearer {tokens.token()}", headers=GITHUB_HEADERS, is_token_new=lambda: tokens.is_new

@@ -7,18 +7,28 @@ from copydesk.jobs.agent.conversation import Conversation, Reply
 from copydesk.jobs.agent.mechanic.model import build_reply
 from copydesk.jobs.agent.repository_overview import render_overview
 from copydesk.jobs.agent.tools.declarations import Declarations
-from copydesk.jobs.agent.tools.tool import ToolArguments
+from copydesk.jobs.agent.tools.tool import RepositoryArguments, ToolArguments
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import CheckReport, check
 from copydesk.jobs.pages.redirects import find_vanished_addresses
 from copydesk.jobs.publish.guard import publish_guard
 from copydesk.jobs.publish.guard.executed_files import ExecutedFile, find_executed_files
 from copydesk.jobs.publish.guard.external_resources import find_external_resources, find_hosts, format_resources
+from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
+from copydesk.jobs.workspace.context_tree import ContextTree
 from copydesk.jobs.workspace.edit_scope import count_reformatted_lines, explain_overreach
 from copydesk.jobs.workspace.git_repository import open_repository
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 from copydesk.jobs.workspace.workspace import Changes, Workspace
+
+
+class ContextCopy(NamedTuple):
+    """The data needed to open a context repository again in another process."""
+
+    name: str
+    repository: str
+    commit: str
 
 
 class WorkspaceCopy(NamedTuple):
@@ -31,19 +41,34 @@ class WorkspaceCopy(NamedTuple):
     allowed_paths: tuple[str, ...]
     """Patterns of protected paths that the project lets jobs change."""
     limits: RepositoryLimits
+    contexts: tuple[ContextCopy, ...] = ()
 
     @classmethod
     def from_workspace(cls, workspace: Workspace, allowed_paths: Sequence[str] = ()) -> "WorkspaceCopy":
         tree = workspace.tree
+        contexts = tuple(
+            ContextCopy(name, context.tree.repository.path, context.tree.commit)
+            for name, context in workspace.contexts.items()
+        )
         return cls(
-            tree.repository.path, tree.commit, workspace.changes(), workspace.root, tuple(allowed_paths), tree.limits
+            tree.repository.path,
+            tree.commit,
+            workspace.changes(),
+            workspace.root,
+            tuple(allowed_paths),
+            tree.limits,
+            contexts,
         )
 
     def open(self) -> Workspace:
         def check_path(path: str) -> None:
             publish_guard.refuse_protected(path, self.allowed_paths, self.root)
 
-        workspace = Workspace(open_tree(self.repository, self.commit, self.limits), check_path, self.root)
+        contexts = [
+            ContextTree(context.name, open_tree(context.repository, context.commit, self.limits))
+            for context in self.contexts
+        ]
+        workspace = Workspace(open_tree(self.repository, self.commit, self.limits), check_path, self.root, contexts)
         workspace.restore(self.changes)
         return workspace
 
@@ -88,8 +113,11 @@ def reply_as_mechanic(copy: WorkspaceCopy, conversation: Conversation) -> Reply:
 
 
 def run_tool(copy: WorkspaceCopy, name: str, arguments: ToolArguments) -> ToolOutcome:
+    """Runs a tool. Redacts secrets in what it read from a context repository, so that they cannot reach a page."""
     workspace = copy.open()
     text = TOOLS[name].run(workspace, arguments)
+    if isinstance(arguments, RepositoryArguments) and arguments.repository:
+        text = redact_secrets(text, ())
     changes = workspace.changes()
     return ToolOutcome(text, None if changes == copy.changes else changes)
 

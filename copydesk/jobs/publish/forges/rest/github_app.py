@@ -3,7 +3,7 @@
 import base64
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from math import inf
@@ -23,6 +23,8 @@ from copydesk.jobs.publish.forges.rest.api_client import ApiClient
 from copydesk.jobs.publish.forges.rest.github import GITHUB_HEADERS
 
 REQUIRED_PERMISSIONS = {"contents": "write", "pull_requests": "write"}
+READ_PERMISSIONS = {"contents": "read"}
+"""What fetching a context repository needs."""
 TEAM_PERMISSIONS = {"members": "read"}
 """What a request for a review by a team needs, besides REQUIRED_PERMISSIONS."""
 NEW_TOKEN_SECONDS = 60.0
@@ -55,10 +57,15 @@ class AppTokens:
         app_key: str,
         *,
         with_teams: bool = False,
+        read_only: bool = False,
     ) -> None:
-        """Prepares tokens. `with_teams` also requests the permission for reviews by teams, if the App has it."""
+        """Prepares tokens. `with_teams` also requests the permission for reviews by teams, if the App has it.
+
+        With `read_only`, the tokens can fetch the repository and do nothing else.
+        """
         self._build_client = build_client
         self._with_teams = with_teams
+        self._permissions = READ_PERMISSIONS if read_only else REQUIRED_PERMISSIONS
         self._created_at = -inf
         self.repository = repository
         self.app_id = app_id
@@ -93,7 +100,7 @@ class AppTokens:
         name = self.repository.partition("/")[2]
         try:
             installation = self._http.request(Installation, "GET", f"/repos/{quote(self.repository)}/installation")
-            permissions = dict(REQUIRED_PERMISSIONS)
+            permissions = dict(self._permissions)
             if self._with_teams and "members" in installation.permissions:
                 permissions |= TEAM_PERMISSIONS
             token_request: dict[str, Any] = {"repositories": [name], "permissions": permissions}
@@ -108,8 +115,8 @@ class AppTokens:
             message = {
                 401: f"GitHub rejected the key of App {self.app_id}. Check that the App ID and the private key match.",
                 404: f"The GitHub App {self.app_id} is not installed on {self.repository}.",
-                422: f"The GitHub App {self.app_id} lacks permissions on {self.repository}. It needs read and write "
-                f"access to contents and pull requests. {refusal}",
+                422: f"The GitHub App {self.app_id} lacks permissions on {self.repository}. It needs "
+                f"{_describe_permissions(self._permissions)}. {refusal}",
             }.get(refusal.status or 0, str(refusal))
             raise ForgeRefused(message, Reason.REPOSITORY_ERROR, status=refusal.status) from None
 
@@ -138,6 +145,12 @@ class AppTokens:
         claims = {"iat": now - CLOCK_SKEW_SECONDS, "exp": now + JWT_LIFETIME_SECONDS, "iss": self.app_id}
         unsigned = b".".join(_to_base64url(json.dumps(part).encode()) for part in (header, claims))
         return f"Bearer {(unsigned + b'.' + _to_base64url(self._key.sign(unsigned, PKCS1v15(), SHA256()))).decode()}"
+
+
+def _describe_permissions(permissions: Mapping[str, str]) -> str:
+    if permissions == READ_PERMISSIONS:
+        return "read access to contents"
+    return "read and write access to contents and pull requests"
 
 
 def _parse_rsa_key(pem: str) -> RSAPrivateKey:
