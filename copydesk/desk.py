@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from copydesk.analytics.stores.base import Store
     from copydesk.analytics.stores.fold_scheduler import FoldScheduler
     from copydesk.jobs.execution.worker import Worker
+    from copydesk.jobs.projects.context_repositories import ContextRepositories
     from copydesk.jobs.publish.forges.local import LocalPulls
     from copydesk.jobs.publish.git.mirror import Mirror
     from copydesk.jobs.service import Jobs
@@ -62,6 +63,12 @@ class Desk:
             more_models=(*settings.models, *settings.models_by_alias.values()),
             per_hour=settings.jobs_per_hour,
         )
+
+    @cached_property
+    def contexts(self) -> "ContextRepositories":
+        from copydesk.jobs.projects.context_repositories import ContextRepositories
+
+        return ContextRepositories(self.database, self.secrets)
 
     @cached_property
     def pulls(self) -> "LocalPulls":

@@ -42,6 +42,7 @@ BODY = {"prompt": "Fix the typos"}
 NOT_A_JOB = "job_00000000000000000000000000"
 NOT_FEEDBACK = "fb_00000000000000000000000000"
 THREAD = "thread-1"
+CONTEXT = "code"
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def send_request(
     service: Service, method: str, path: str, headers: dict[str, str], project: str | None = None, job: str = NOT_A_JOB
 ) -> httpx.Response:
     where = path.replace("{projectId}", project or service.project.id).replace("{id}", job)
-    where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD)
+    where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD).replace("{name}", CONTEXT)
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None
     return client_without_key().request(method, service.url + where, headers=headers, json=body)

@@ -13,7 +13,7 @@ from copydesk.jobs.agent.brief import Brief, Briefable
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Prompt, Reply, ToolResults
 from copydesk.jobs.agent.models import usage_metrics
-from copydesk.jobs.agent.repository_overview import render_overview
+from copydesk.jobs.agent.overview.repository_overview import render_overview
 from copydesk.jobs.agent.tool_round import ToolRound, build_splices
 from copydesk.jobs.agent.tools import (
     MAX_SUMMARY_CHARS,

@@ -1,5 +1,6 @@
 """Reads context repositories: finds their credentials, fetches them into shared mirrors, and pins a commit."""
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ class ContextRepository:
     """Where it is hosted, which decides the form of permalinks; `local` for plain git."""
     has_token: bool
     """Whether it has a token of its own. Otherwise the project's is used if both are on the same host."""
+    allow_private: bool
+    """Whether its host may have a private network address."""
     created_at: int
 
 
@@ -56,12 +59,19 @@ class ContextAccess:
     @classmethod
     def build(cls, project: Project, secrets: Mapping[str, str], context: ContextRepository) -> "ContextAccess":
         """Chooses the credentials: the repository's own token, or the project's if both are on the same host."""
-        source = replace(project, repository=context.repository, ref=context.ref, root="", forge=context.forge)
+        source = replace(
+            project,
+            repository=context.repository,
+            ref=context.ref,
+            root="",
+            forge=context.forge,
+            allow_private=context.allow_private,
+        )
         if context.has_token:
             token = secrets.get(OWN_CREDENTIAL_PREFIX + context.name, "")
             own_policy = project.policy.model_copy(update={"app_id": None, "api_url": None})
             return cls(context, replace(source, token_env=None, policy=own_policy), {"forge_token": token})
-        if _is_same_host(project.repository, context.repository):
+        if is_same_host(project.repository, context.repository):
             return cls(context, source, {name: secrets[name] for name in TOKEN_SECRETS if name in secrets})
         return cls(context, replace(source, token_env=None), {})
 
@@ -93,6 +103,7 @@ class ContextAccess:
     def pin(self, mirrors: Path, stoppable: Stoppable, limits: RepositoryLimits, deadline: float) -> str:
         """Fetches the branch and returns its newest commit."""
         with self._open_mirror(mirrors, stoppable, limits, deadline) as mirror:
+            os.utime(mirror.folder)  # unused mirrors are deleted by this time
             return mirror.fetch_head(self.context.ref)
 
     def open_tree(
@@ -120,7 +131,7 @@ class ContextAccess:
             raise
 
 
-def _is_same_host(address: str, other: str) -> bool:
+def is_same_host(address: str, other: str) -> bool:
     """Returns whether both addresses are URLs of the same server, so that one may get the other's token."""
     first, second = urlsplit(address), urlsplit(other)
     is_remote = first.scheme in ("http", "https")

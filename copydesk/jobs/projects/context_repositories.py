@@ -15,11 +15,19 @@ from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.projects.projects import Project, validate_ref, validate_repository
 from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.jobs.job import RepositoryFailed
-from copydesk.jobs.projects.context_mirrors import OWN_CREDENTIAL_PREFIX, ContextAccess, ContextRepository
+from copydesk.jobs.projects.context_mirrors import (
+    OWN_CREDENTIAL_PREFIX,
+    ContextAccess,
+    ContextRepository,
+    is_same_host,
+)
 from copydesk.jobs.publish.forges.registry import detect_forge
+from copydesk.jobs.publish.repository_access import ACCESS_TIMEOUT_SECONDS
 from copydesk.jobs.storage.tables import context_repositories
 
 MAX_CONTEXT_REPOSITORIES = 10
+REMOTE_TIMEOUT_SECONDS = 20.0
+"""How long a request of the API waits for a repository."""
 NAME_PATTERN = r"^[a-z0-9](?:[a-z0-9._-]{0,38}[a-z0-9])?$"
 CONTEXT_FORGES = ("local", "github", "gitlab", "gitea", "forgejo")
 
@@ -61,9 +69,15 @@ class ContextRepositories:
             rows = tx.execute(query.order_by(context_repositories.c.name)).all()
         return [ContextRepository(**row._mapping) for row in rows]
 
-    def add(self, project: Project, new: NewContext, *, actor: str) -> ContextRepository:
-        """Adds a context repository after it was read once. Raises RepositoryFailed if it cannot be read."""
-        context = self._find_branch(project, validate_context(project, new), new)
+    def add(self, project: Project, new: NewContext, *, actor: str, only_remote: bool = False) -> ContextRepository:
+        """Adds a context repository after its branch was looked up. Raises InvalidRequest if it cannot be read.
+
+        `only_remote` refuses paths of this machine, and hosts in private networks except the one of the project's
+        repository. Use it for callers that do not administer this machine.
+        """
+        validated = validate_context(project, new, only_remote=only_remote)
+        seconds = REMOTE_TIMEOUT_SECONDS if only_remote else ACCESS_TIMEOUT_SECONDS
+        context = self._find_branch(project, validated, new, seconds)
         with refuse_missing_project(self.database, project.id), self.database.write() as tx:
             if not self.database.is_sqlite:  # so that two requests cannot exceed the limit together
                 tx.execute(select(projects.c.id).where(projects.c.id == project.id).with_for_update())
@@ -93,15 +107,17 @@ class ContextRepositories:
             self.secrets.delete_in(tx, project_id, token_secret_name(name))
             audit_log.record(tx, project_id, actor, "context.removed", name)
 
-    def _find_branch(self, project: Project, context: ContextRepository, new: NewContext) -> ContextRepository:
+    def _find_branch(
+        self, project: Project, context: ContextRepository, new: NewContext, seconds: float
+    ) -> ContextRepository:
         secret_values = dict(self.secrets.all(project.id))
         if new.token:
             secret_values[token_secret_name(context.name)] = new.token
         access = ContextAccess.build(project, secret_values, context)
         try:
-            return replace(context, ref=access.find_head(new.ref).branch)
+            return replace(context, ref=access.find_head(new.ref, seconds).branch)
         except RepositoryFailed as failure:
-            raise RepositoryFailed(f"The context repository {context.name} cannot be read. {failure}") from None
+            raise InvalidRequest(f"The context repository {context.name} cannot be read. {failure}") from None
 
 
 def token_secret_name(name: str) -> str:
@@ -109,7 +125,7 @@ def token_secret_name(name: str) -> str:
     return OWN_CREDENTIAL_PREFIX + name
 
 
-def validate_context(project: Project, new: NewContext) -> ContextRepository:
+def validate_context(project: Project, new: NewContext, *, only_remote: bool = False) -> ContextRepository:
     """Returns the context repository, not stored yet. Raises InvalidRequest for an invalid name, address or branch."""
     if not re.fullmatch(NAME_PATTERN, new.name):
         raise InvalidRequest(
@@ -117,6 +133,8 @@ def validate_context(project: Project, new: NewContext) -> ContextRepository:
             "underscores, and begin and end with a letter or digit."
         )
     repository = validate_repository(new.repository)
+    if only_remote and not repository.startswith(("https://", "http://")):
+        raise InvalidRequest("Use the https:// URL of the repository. Only an administrator can add a local path.")
     forge = new.forge or detect_forge(repository)
     if forge not in CONTEXT_FORGES:
         raise InvalidRequest(f"Unknown forge '{forge[:40]}'. Use one of {', '.join(CONTEXT_FORGES)}.")
@@ -129,6 +147,7 @@ def validate_context(project: Project, new: NewContext) -> ContextRepository:
         ref=validate_ref(new.ref or "main"),
         forge=forge,
         has_token=bool(new.token),
+        allow_private=project.allow_private and (not only_remote or is_same_host(project.repository, repository)),
         created_at=clock.now(),
     )
 

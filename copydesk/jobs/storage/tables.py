@@ -191,6 +191,7 @@ context_repositories = Table(
     Column("ref", String(255), nullable=False),
     Column("forge", String(20), nullable=False),
     Column("has_token", Boolean, nullable=False),
+    Column("allow_private", Boolean, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from copydesk.jobs.agent.context_overview import PinnedContext, PinnedContexts
+from copydesk.jobs.agent.overview.context_overview import PinnedContext, PinnedContexts
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import RepositoryFailed

@@ -30,6 +30,7 @@ from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool
 from copydesk.jobs.workflow.maintenance import (
     archive_and_expire,
     delete_orphaned_mirrors,
+    delete_unused_context_mirrors,
     detect_merges,
     pack_mirrors,
 )
@@ -132,6 +133,7 @@ class RunExecutor:
             self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
             archive_closed_pulls(self.database, self.projects.all(), self.secrets, self.receiver)
             delete_orphaned_mirrors(self.database, self.settings)
+            delete_unused_context_mirrors(self.database, self.settings, self.secrets)
             pack_mirrors(self.settings)
         self.more_maintenance()
 

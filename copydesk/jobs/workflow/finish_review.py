@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from copydesk.jobs.agent.conversation import Conversation
+from copydesk.jobs.agent.evidence import describe_unverified
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.agent.tools.declarations import read_declarations
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused
@@ -28,6 +29,7 @@ class FinishReview:
     may_advise: bool = True
     """False for the mechanic, which reformats and rewrites only on request."""
     advised_paths: set[str] = field(default_factory=set)
+    has_sent_back_evidence: bool = False
 
     def review(self, workspace: Workspace, finished: Finished, conversation: Conversation) -> str | None:
         """Returns what the model must fix before it may finish, or None."""
@@ -36,7 +38,19 @@ class FinishReview:
         except PublishRefused as refusal:
             return f"Not finished yet: this cannot be published. {refusal} Fix that, then call finish again."
         findings = self.reviewer.explain_findings(workspace, finished.intended_reasons)
-        return findings or self._advise_on_overreach(workspace, conversation)
+        return (
+            findings
+            or self._send_back_evidence(workspace, finished)
+            or self._advise_on_overreach(workspace, conversation)
+        )
+
+    def _send_back_evidence(self, workspace: Workspace, finished: Finished) -> str | None:
+        """Returns the citations that do not hold, once per attempt."""
+        if self.has_sent_back_evidence:
+            return None
+        problems = describe_unverified(self.isolated.verify_citations(workspace, finished.evidence))
+        self.has_sent_back_evidence = problems is not None
+        return problems
 
     def _advise_on_overreach(self, workspace: Workspace, conversation: Conversation) -> str | None:
         """Returns advice if the change as a whole reformats or rewrites pages, although each of its edits was small."""

@@ -1,6 +1,7 @@
 """Background maintenance: archives old jobs, deletes expired rows, detects merges, and packs and deletes mirrors."""
 
 import logging
+import time
 from functools import cache
 
 from sqlalchemy import delete, select
@@ -11,6 +12,8 @@ from copydesk.core.projects.projects import Projects
 from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.core.settings import Settings
 from copydesk.jobs.job import COMPLETED, FAILED, RepositoryFailed
+from copydesk.jobs.projects.context_mirrors import MIRROR_PREFIX, ContextAccess
+from copydesk.jobs.projects.context_repositories import ContextRepositories
 from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import log_polling_failure
 from copydesk.jobs.publish.forges.webhooks.receiver import delete_old_comments
@@ -21,6 +24,7 @@ from copydesk.jobs.storage.tables import idempotency, jobs
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
 MAX_JOBS_PER_ROUND = 100
+UNUSED_MIRROR_SECONDS = 24 * 3600.0
 log = logging.getLogger(__name__)
 
 
@@ -59,6 +63,25 @@ def delete_orphaned_mirrors(database: Database, settings: Settings) -> None:
     ids = {path.stem for path in settings.mirrors_folder.glob("proj_*") if path.suffix in (".git", ".lock")}
     for project_id in ids - {project.id for project in Projects(database).all()} if ids else ():
         delete_mirror(settings.mirrors_folder / f"{project_id}.git")
+
+
+def delete_unused_context_mirrors(
+    database: Database, settings: Settings, secrets: SealedSecrets, *, unused_seconds: float = UNUSED_MIRROR_SECONDS
+) -> None:
+    """Deletes the mirrors of context repositories that no project reads anymore, unless a run used them lately."""
+    folders = list(settings.mirrors_folder.glob(f"{MIRROR_PREFIX}*.git"))
+    if not folders:
+        return
+    contexts = ContextRepositories(database, secrets)
+    used = set()
+    for project in Projects(database).all():
+        if project_contexts := contexts.list(project.id):
+            values = secrets.all(project.id)
+            accesses = [ContextAccess.build(project, values, context) for context in project_contexts]
+            used.update(access.mirror_folder(settings.mirrors_folder) for access in accesses)
+    for folder in folders:
+        if folder not in used and folder.stat().st_mtime < time.time() - unused_seconds:
+            delete_mirror(folder)
 
 
 def pack_mirrors(settings: Settings) -> None:

@@ -10,11 +10,11 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.budget import Budget
-from copydesk.jobs.agent.context_overview import PinnedContext, render_context_overview
 from copydesk.jobs.agent.conversation import Conversation, Model
-from copydesk.jobs.agent.instruction_files import find_instruction_files
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
+from copydesk.jobs.agent.overview.context_overview import PinnedContext, render_context_overview
+from copydesk.jobs.agent.overview.instruction_files import find_instruction_files
 from copydesk.jobs.agent.tools import CheckTools, Finished, Question
 from copydesk.jobs.agent.tools.declarations import read_declarations
 from copydesk.jobs.checks import CheckReport
@@ -37,6 +37,7 @@ from copydesk.jobs.publish.repository_access import list_known_secrets, plan_com
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.workflow.context_reader import ContextReader
+from copydesk.jobs.workflow.evidence_record import record_evidence
 from copydesk.jobs.workflow.finish_review import FinishReview, describe_reformatting
 from copydesk.jobs.workflow.folder_requests import asks_for_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
@@ -109,8 +110,10 @@ class RunWorkflow:
 
         with _publish_span():
             self.journal.enter_phase(Phase.PUBLISHING)
+            evidence = record_evidence(self.journal, self.isolated, self.project, contexts, workspace, finished)
             reasons = (*finished.intended_reasons.values(), *read_declarations(conversation).reformats.values())
-            texts = (self.job.title or "", finished.title, finished.summary, finished.unsure, *reasons)
+            statements = [each.statement for each in evidence]
+            texts = (self.job.title or "", finished.title, finished.summary, finished.unsure, *reasons, *statements)
             self._check_publishable(workspace, texts)
             publisher = self._build_publisher(pinned, workspace, finished)
             committed = self.journal.run_step("commit", CommitResult, lambda: self._with_retries(publisher.commit))

@@ -88,6 +88,10 @@ class NewJobRequest(JobMessageRequest):
         None
     )
     """The title of the pull request. By default, the agent writes it."""
+    context: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=10)] | None = Field(
+        None, examples=[["api"]]
+    )
+    """The names of the context repositories that the agent may read. By default, it may read all."""
 
     @field_validator("model", "ref", "title")
     @classmethod
@@ -95,7 +99,14 @@ class NewJobRequest(JobMessageRequest):
         return None if value is None else reject_nul(value)
 
     def to_new_job(self) -> NewJob:
-        return NewJob(prompt=self.prompt, model=self.model, ref=self.ref, draft=self.draft, title=self.title)
+        return NewJob(
+            prompt=self.prompt,
+            model=self.model,
+            ref=self.ref,
+            draft=self.draft,
+            title=self.title,
+            context=self.context,
+        )
 
 
 def reject_nul(text: str) -> str:
@@ -142,6 +153,29 @@ class QuestionResponse(ApiModel):
     text: str
     choices: list[str]
     """Up to four likely answers. Send one of them, or any other text, as a message."""
+
+
+class EvidenceSourceResponse(ApiModel):
+    repository: str
+    """The name of the context repository; empty for the documentation repository."""
+    commit: str
+    path: str
+    lines: str
+    """A line number, or the first and the last one, such as `12-15`."""
+    url: str | None
+    """The permalink of the lines; null for plain git, and if the lines could not be verified."""
+
+
+class EvidenceResponse(ApiModel):
+    path: str
+    """The page."""
+    line: int
+    statement: str
+    source: EvidenceSourceResponse
+    verified: bool
+    """Whether the cited lines exist at that commit and contain what was quoted."""
+    problem: str | None
+    """Why it could not be verified."""
 
 
 class CheckResponse(ApiModel):
@@ -192,6 +226,8 @@ class JobResponse(ApiModel):
     """The agent's question before it continues; null unless `reason` is `question`."""
     unsure: list[str]
     """The points that the agent was unsure of in its latest changes."""
+    evidence: list[EvidenceResponse]
+    """Where the code says what the agent wrote, for statements that rest on a context repository."""
 
     @classmethod
     def from_job(cls, job: Job, files: list[ChangedFile]) -> "JobResponse":
@@ -217,6 +253,7 @@ class JobResponse(ApiModel):
             usage=UsageResponse.model_validate(job.usage.model_dump()),
             question=QuestionResponse.model_validate(job.question.model_dump()) if job.question else None,
             unsure=job.unsure,
+            evidence=[EvidenceResponse.model_validate(each) for each in job.evidence],
         )
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from copydesk.jobs.agent.repository_overview import MAX_INSTRUCTIONS_CHARS, render_overview
+from copydesk.jobs.agent.overview.repository_overview import MAX_INSTRUCTIONS_CHARS, render_overview
 from copydesk.jobs.pages.languages import find_translations
 from tests.jobs.conftest import Files, MakeWorkspace
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from copydesk.jobs.agent.repository_overview import render_overview
+from copydesk.jobs.agent.overview.repository_overview import render_overview
 from copydesk.jobs.checks import check, format_for_model
 from copydesk.jobs.pages.parsing.page_parser import parse_page
 from copydesk.jobs.pages.site.generators import CONFIG_PARSERS

@@ -17,7 +17,7 @@ from copydesk.jobs.agent.models.messages import (
     to_tool_definitions,
     usage_from_response,
 )
-from copydesk.jobs.agent.repository_overview import render_overview
+from copydesk.jobs.agent.overview.repository_overview import render_overview
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace

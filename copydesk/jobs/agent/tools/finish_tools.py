@@ -10,6 +10,8 @@ from copydesk.jobs.workspace.workspace import Workspace
 
 MAX_SUMMARY_CHARS = 20_000
 MAX_INTENDED = 100
+MAX_CITATIONS = 50
+MIN_QUOTE_CHARS = 4
 MAX_CHOICES = 4
 MAX_POINTS = 20
 MAX_POINT_CHARS = 1000
@@ -23,6 +25,32 @@ class IntendedFinding(ToolArguments):
     """Why the change should stay as it is, for the reviewer."""
 
 
+class CitedSource(ToolArguments):
+    repository: str = Field("", max_length=60)
+    """The context repository's name; empty for the documentation repository."""
+    path: str = Field(min_length=1, max_length=1000)
+    lines: str = Field(max_length=20)
+    """The lines that prove the statement, such as 12 or 12-15."""
+    quote: str = Field(min_length=MIN_QUOTE_CHARS, max_length=500)
+    """A fragment of these lines, exactly as written there."""
+
+
+class Citation(ToolArguments):
+    """A statement on a page, and where the code says so."""
+
+    path: str = Field(min_length=1, max_length=1000)
+    """The page."""
+    line: int = Field(1, ge=1)
+    """The line of the statement on the page."""
+    statement: str = Field(min_length=1, max_length=500)
+    source: CitedSource
+
+    @field_validator("statement")
+    @classmethod
+    def _strip_nul(cls, text: str) -> str:
+        return text.replace("\x00", "")
+
+
 class Finished(ToolArguments):
     title: str = Field(min_length=1, max_length=200)
     """The pull request's title: what changed, in a few words."""
@@ -32,6 +60,9 @@ class Finished(ToolArguments):
     """What you were unsure of, for the reviewer to look at, one point per line; empty when there is nothing."""
     intended: list[IntendedFinding] = Field([], max_length=MAX_INTENDED)
     """Findings of the checks that are right as they are, such as a link to a page that another change adds."""
+
+    evidence: list[Citation] = Field([], max_length=MAX_CITATIONS)
+    """For each statement about the product on a page that you changed: where the code says so."""
 
     @field_validator("title", "summary", "unsure")
     @classmethod

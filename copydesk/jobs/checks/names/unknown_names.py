@@ -46,10 +46,10 @@ TOO_MANY_REASON = f"the change has more than {MAX_NAMES} names"
 
 
 class NameSearch:
-    """Searches one state of a repository. Remembers which names are known, because checks are repeated."""
+    """Searches the commits of one or more repositories. Remembers which names are known: checks are repeated."""
 
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+    def __init__(self, *trees: Tree) -> None:
+        self._trees = trees
         self._known: dict[tuple[NameKind, str], bool] = {}
         self._existing_names: dict[NameKind, list[str]] = {}
         self._suggestions: dict[tuple[NameKind, str], str | None] = {}
@@ -88,20 +88,21 @@ class NameSearch:
 
     def _list_contents(self) -> Iterator[tuple[str, bytes]]:
         """Yields all text files; pages first, because most names are in other pages too."""
-        entries = list(self._tree.files())
         read_bytes = 0
-        for path, entry in sorted(entries, key=lambda each: not is_page(each[0])):
-            if self._tree.size(entry) > MAX_FILE_BYTES:
-                continue
-            content = self._tree.read(entry, path)
-            read_bytes += len(content)
-            if read_bytes > MAX_SEARCHED_BYTES:
-                raise SearchTooLong
-            if b"\0" not in content[:BINARY_PROBE_BYTES]:
-                yield path, content
+        for tree in self._trees:
+            entries = list(tree.files())
+            for path, entry in sorted(entries, key=lambda each: not is_page(each[0])):
+                if tree.size(entry) > MAX_FILE_BYTES:
+                    continue
+                content = tree.read(entry, path)
+                read_bytes += len(content)
+                if read_bytes > MAX_SEARCHED_BYTES:
+                    raise SearchTooLong
+                if b"\0" not in content[:BINARY_PROBE_BYTES]:
+                    yield path, content
 
 
-_context_searches = BoundedCache[tuple[str, str], NameSearch](MAX_CACHED_CONTEXTS, weigh=lambda _: 1)
+_context_searches = BoundedCache[tuple[tuple[str, str], ...], NameSearch](MAX_CACHED_CONTEXTS)
 
 
 def find_unknown_names(
@@ -128,8 +129,7 @@ def find_unknown_names(
     has_sources = _has_sources(before) or any(map(_has_source_file, contexts))
     by_key = {(name.kind, name.name): name for name in names}
     try:
-        for context in contexts:
-            wanted = _search_context(context).find_unknown(wanted)
+        search = _get_context_search(before.tree, contexts) if contexts else search
         for each in search.find_unknown(wanted):
             name = by_key[each.kind, each.name]
             if has_sources:
@@ -145,11 +145,11 @@ def _has_source_file(context: ContextTree) -> bool:
     return any(SOURCE_EXTENSION_PATTERN.fullmatch(extension(path)) for path, _ in context.tree.files())
 
 
-def _search_context(context: ContextTree) -> NameSearch:
-    """Returns the search of a context repository's commit, with the names that earlier checks looked up."""
-    key = (context.tree.repository.path, context.tree.commit)
-    search = _context_searches.get(key)
-    return search if search is not None else _context_searches.store(key, NameSearch(context.tree))
+def _get_context_search(tree: Tree, contexts: Sequence[ContextTree]) -> NameSearch:
+    """Returns the search of a repository together with context repositories; repeated checks get the same one."""
+    trees = [tree, *(context.tree for context in contexts)]
+    key = tuple((each.repository.path, each.commit) for each in trees)
+    return _context_searches.get(key) or _context_searches.store(key, NameSearch(*trees))
 
 
 def _describe(name: ClaimedName, similar: str | None) -> str:

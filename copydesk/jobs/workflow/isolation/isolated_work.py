@@ -6,7 +6,9 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from copydesk.jobs.agent.conversation import Conversation, ModelFailed, Reply
+from copydesk.jobs.agent.evidence import Evidence
 from copydesk.jobs.agent.tools.declarations import Declarations
+from copydesk.jobs.agent.tools.finish_tools import Citation
 from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused
 from copydesk.jobs.checks import CheckReport
 from copydesk.jobs.execution.stoppable import Stoppable
@@ -70,6 +72,14 @@ class IsolatedWork:
         """Returns the executed files and external addresses that the pull request lists for its reviewer."""
         with _explain_limit(lambda limit: PublishRefused(f"Listing the additions of the change took {limit}.")):
             return self._run_on(workspace, tasks.describe_change)
+
+    def verify_citations(self, workspace: Workspace, citations: Sequence[Citation]) -> list[Evidence]:
+        """Looks up the evidence that the model cites."""
+        if not citations:
+            return []
+        sentence = "Looking up the evidence took {}, so nothing was published."
+        with _explain_limit(lambda limit: JobFailed(sentence.format(limit), Reason.CHECKS_FAILED)):
+            return self._run_on(workspace, tasks.verify_citations, tuple(citations))
 
     def find_overreach(self, workspace: Workspace, declarations: Declarations) -> list[Overreach]:
         """Returns the files that were reformatted or rewritten rather than edited.

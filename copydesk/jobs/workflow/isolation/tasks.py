@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from copydesk.jobs.agent import evidence
 from copydesk.jobs.agent.conversation import Conversation, Reply
+from copydesk.jobs.agent.evidence import Evidence
 from copydesk.jobs.agent.mechanic.model import build_reply
-from copydesk.jobs.agent.repository_overview import render_overview
+from copydesk.jobs.agent.overview.repository_overview import render_overview
 from copydesk.jobs.agent.tools.declarations import Declarations
+from copydesk.jobs.agent.tools.finish_tools import Citation
 from copydesk.jobs.agent.tools.tool import RepositoryArguments, ToolArguments
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import CheckReport, check
@@ -165,6 +168,10 @@ def describe_change(copy: WorkspaceCopy) -> ChangeNotes:
         format_resources(find_external_resources(tree, copy.changes)),
         find_vanished_addresses(workspace),
     )
+
+
+def verify_citations(copy: WorkspaceCopy, citations: Sequence[Citation]) -> list[Evidence]:
+    return evidence.verify_citations(copy.open(), citations)
 
 
 def find_overreach(copy: WorkspaceCopy, declarations: Declarations) -> list[Overreach]:

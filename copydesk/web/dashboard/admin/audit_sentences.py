@@ -14,6 +14,8 @@ ACTION_SENTENCES = {
     "key.revoked": "revoked the key {name}",
     "secret.set": "set the secret {subject}",
     "secret.removed": "removed the secret {subject}",
+    "context.added": "added the context repository {subject}",
+    "context.removed": "removed the context repository {subject}",
     "pull.merged": "merged pull request #{subject}",
     "pull.closed": "closed pull request #{subject}",
     "analytics.forgotten": "deleted all page views, counts, feedback, searches and questions",

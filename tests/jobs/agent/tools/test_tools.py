@@ -13,7 +13,7 @@ from pygit2.enums import FileMode
 
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
 from copydesk.jobs.agent.tool_round import Splice
-from copydesk.jobs.agent.tools import TOOLS, Toolbox
+from copydesk.jobs.agent.tools import TOOLS, Toolbox, build_toolset
 from copydesk.jobs.pages.redirects import find_vanished_addresses
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.path_rules import PathRefused
@@ -28,7 +28,10 @@ def use_tool(workspace: Workspace, name: str, **arguments: Any) -> ToolResult:
 
 def test_tools_are_fixed_and_include_no_shell() -> None:
     reading = {"list", "read", "search", "diff", "history"}
-    assert set(TOOLS) == reading | {"edit", "write", "replace", "move", "delete", "ask", "finish"}
+    context = {"log", "show"}
+    assert set(TOOLS) == reading | context | {"edit", "write", "replace", "move", "delete", "ask", "finish"}
+    assert set(build_toolset()) == set(TOOLS) - context
+    assert set(build_toolset(has_contexts=True)) == set(TOOLS)
 
 
 def test_list_filters_and_pages(workspace: MakeWorkspace) -> None:

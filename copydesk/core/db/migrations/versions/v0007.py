@@ -16,6 +16,7 @@ def upgrade() -> None:
         sa.Column("ref", sa.String(length=255), nullable=False),
         sa.Column("forge", sa.String(length=20), nullable=False),
         sa.Column("has_token", sa.Boolean(), nullable=False),
+        sa.Column("allow_private", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_context_repositories_project_id")),
         sa.PrimaryKeyConstraint("project_id", "name", name=op.f("pk_context_repositories")),

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from copydesk.jobs.agent.instruction_files import find_instruction_files
+from copydesk.jobs.agent.overview.instruction_files import find_instruction_files
 from copydesk.jobs.pages.languages import Translations, find_translations
 from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, is_page, strip_extension
 from copydesk.jobs.pages.site.generators import find_config_parser

@@ -1,0 +1,1 @@
+"""What a model is told about the repositories before its first turn."""

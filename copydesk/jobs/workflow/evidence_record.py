@@ -1,0 +1,47 @@
+"""Stores the evidence of a run with its job, with permalinks to the cited lines."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from copydesk.core.projects.projects import Project
+from copydesk.jobs.agent.evidence import Evidence, build_permalink, merge_evidence
+from copydesk.jobs.agent.overview.context_overview import PinnedContext
+from copydesk.jobs.agent.tools import Finished
+from copydesk.jobs.execution.journal import Journal
+from copydesk.jobs.workflow.isolation.isolated_work import IsolatedWork
+from copydesk.jobs.workspace.workspace import Workspace
+
+
+class RepositoryAddress(NamedTuple):
+    forge: str
+    url: str
+
+
+def record_evidence(
+    journal: Journal,
+    isolated: IsolatedWork,
+    project: Project,
+    contexts: Sequence[PinnedContext],
+    workspace: Workspace,
+    finished: Finished,
+) -> list[Evidence]:
+    """Verifies the citations of finished work, and adds them to those of the job's earlier runs. Returns the new ones.
+
+    The result is journaled, so that a resumed run publishes the same.
+    """
+    addresses = {each.name: RepositoryAddress(each.forge, each.repository) for each in contexts}
+    addresses[""] = RepositoryAddress(project.forge, project.repository)
+    with journal.step("evidence", list[Evidence]) as step:
+        if not step.is_done:
+            verified = isolated.verify_citations(workspace, finished.evidence)
+            evidence = [_add_permalink(each, addresses) for each in verified]
+            step.save(evidence, job={"evidence": merge_evidence(journal.load_job().evidence, evidence)})
+    return step.result
+
+
+def _add_permalink(evidence: Evidence, addresses: Mapping[str, RepositoryAddress]) -> Evidence:
+    address = addresses.get(evidence.source.repository)
+    if address is None or not evidence.verified:
+        return evidence
+    url = build_permalink(address.forge, address.url, evidence.source)
+    return evidence.model_copy(update={"source": evidence.source.model_copy(update={"url": url})})
