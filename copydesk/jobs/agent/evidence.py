@@ -52,7 +52,7 @@ def _verify(workspace: Workspace, citation: Citation) -> Evidence:
     source = citation.source
     context = workspace.contexts.get(source.repository)
     commit = context.tree.commit if context else workspace.tree.commit
-    lines, problem = _find_quote(workspace, source)
+    lines, problem = _locate_quote(workspace, source)
     if not workspace.exists(citation.path):
         problem = f"there is no page {citation.path}"
     return Evidence(
@@ -65,7 +65,7 @@ def _verify(workspace: Workspace, citation: Citation) -> Evidence:
     )
 
 
-def _find_quote(workspace: Workspace, source: CitedSource) -> tuple[str, str | None]:
+def _locate_quote(workspace: Workspace, source: CitedSource) -> tuple[str, str | None]:
     """Returns the lines with the quote and None, or the lines as cited and why they do not prove the statement.
 
     Corrects the lines if the quote is at another place of the file, and only there.
@@ -84,7 +84,7 @@ def _find_quote(workspace: Workspace, source: CitedSource) -> tuple[str, str | N
     wanted = _normalize(source.quote)
     if 1 <= first <= last <= len(file_lines) and wanted in _normalize("\n".join(file_lines[first - 1 : last])):
         return cited, None
-    places = list(_find_places(file_lines, wanted))
+    places = list(find_quote(file_lines, wanted))
     if len(places) == 1:
         return _format_lines(*places[0]), None
     if places:
@@ -109,9 +109,8 @@ def _read_source(workspace: Workspace, source: CitedSource) -> str:
         raise ToolRefused(f"{source.path} is not a text file") from None
 
 
-def _find_places(lines: Sequence[str], wanted: str) -> Iterable[tuple[int, int]]:
+def find_quote(lines: Sequence[str], wanted: str) -> Iterable[tuple[int, int]]:
     """Yields the first and last line of each occurrence of a quote, at most two."""
-    text = ""
     starts: list[int] = []  # where each line begins in the normalized text
     parts = []
     position = 0
