@@ -8,7 +8,15 @@ from fastapi import APIRouter
 from copydesk.web.dashboard.admin import account, audit_log, people, system
 from copydesk.web.dashboard.auth import oidc, sign_in
 from copydesk.web.dashboard.jobs import detail, job_list, review
-from copydesk.web.dashboard.projects import api_keys, deletion, onboarding, project_list, repository, settings
+from copydesk.web.dashboard.projects import (
+    api_keys,
+    context_repositories,
+    deletion,
+    onboarding,
+    project_list,
+    repository,
+    settings,
+)
 from copydesk.web.dashboard.readership import interactions as interaction_pages
 from copydesk.web.dashboard.readership import pages as readership_pages
 
@@ -20,6 +28,7 @@ for module in (
     settings,
     deletion,
     repository,
+    context_repositories,
     onboarding,
     job_list,
     detail,

@@ -9,6 +9,7 @@ import pytest
 from copydesk.core import clock
 from copydesk.core.accounts.person import ROLES
 from copydesk.core.accounts.sessions import csrf_token
+from copydesk.jobs.projects.context_repositories import NewContext
 from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
 from tests.support.dashboard import list_dashboard_routes
@@ -45,6 +46,7 @@ def objects(service: Service) -> dict[str, str]:
     desk, project = service.desk, service.project
     desk.feedback.add(project.id, "/", True, None, clock.now())
     job = desk.jobs.create(project, NewJob("Mend the typo.")).job
+    context = desk.contexts.add(project, NewContext("code", str(service.repository)), actor="test")
     with desk.database.write() as tx:
         pull = find_or_open_pull(desk.database, tx, job, "Mend the typo", "", "0" * 40, draft=False)
     return {
@@ -55,6 +57,7 @@ def objects(service: Service) -> dict[str, str]:
         "person_id": get_or_add_person(service, "viewer", "another@example.org").id,
         "secret": desk.people.invite("new@example.org", "viewer", actor="test"),
         "report": "visitors",
+        "name": context.name,
         "feedback_id": desk.feedback.list_entries(project.id)[0][0].id,
     }
 

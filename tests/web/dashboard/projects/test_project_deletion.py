@@ -29,6 +29,7 @@ from copydesk.core.errors import ProjectNotFound
 from copydesk.desk import Desk
 from copydesk.jobs.agent.conversation import Conversation, Model, Reply
 from copydesk.jobs.execution.attempt import Attempt
+from copydesk.jobs.projects.context_repositories import NewContext
 from copydesk.jobs.projects.project_deletion import SETTLING_MS, list_pending_purges
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.tables import comment_marks, pending_events, webhook_deliveries
@@ -69,6 +70,7 @@ def fill(service: Service) -> Service:
     desk.searches.add_all(project_id, [NewSearch("install", clock.now())])
     desk.conversations.add_all(project_id, [NewQuestion("thread", "How?", "So.", clock.now())])
     desk.secrets.set(project_id, "forge_token", "token", actor="test")
+    desk.contexts.add(service.project, NewContext("code", str(service.repository)), actor="test")
     with desk.database.write() as tx:
         tx.execute(webhook_deliveries.insert().values(project_id=project_id, id="comment", at=clock.now()))
         event = {"event": {}, "received_at": 0, "attempts": 0, "next_attempt_at": 2**53}
