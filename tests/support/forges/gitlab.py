@@ -1,4 +1,4 @@
-"""A fake GitLab, checked against models of its documentation."""
+"""A fake GitLab, checked against its own description and models of its documentation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,13 +8,14 @@ from tests.support.forges import gitlab_webhooks
 from tests.support.forges.base import FakeForge, RawResponse
 from tests.support.forges.calls import Call, CallRefused, Reply, build_link_header, paginate, route
 from tests.support.forges.faults import Fault
+from tests.support.forges.gitlab_openapi import find_request_problems
 from tests.support.forges.gitlab_shapes import GitLabShapes, Json
 from tests.support.forges.schema import Operation
 from tests.support.forges.state import Comment, Pull, Repository, Token, User, now
 from tests.support.forges.webhooks import Delivery, Hook
 
 PROJECT, REQUESTS = "/projects/{id}", "/projects/{id}/merge_requests"
-REQUEST = REQUESTS + "/{merge_request_iid:int}"
+REQUEST, NOTES = REQUESTS + "/{merge_request_iid:int}", REQUESTS + "/{noteable_id:int}/notes"
 READ, WRITE = ("api", "read_api"), ("api",)
 INSUFFICIENT_SCOPE_MESSAGE = "The request requires higher privileges than provided by the access token."
 MAX_TITLE_CHARS = 255
@@ -49,6 +50,14 @@ class GitLab(FakeForge):
 
     def operation(self, name: str, call: Call) -> Operation:
         return published.OPERATIONS[name]
+
+    def _read(self, call: Call, operation: Operation, body: bytes) -> None:
+        """Checks the request also where the fake is as lenient as the server, and names each problem once."""
+        known_count = len(self.violations)
+        super()._read(call, operation, body)
+        problems = find_request_problems(operation.line, call.params, call.query, call.body)
+        violations = [f"{call.method} {call.path}: {problem}" for problem in problems]
+        self.violations += [one for one in violations if one not in self.violations[known_count:]]
 
     def read_token(self, call: Call) -> str | None:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
@@ -115,7 +124,7 @@ class GitLab(FakeForge):
         return Reply(200, page_items, {**counts, **moves, "Link": build_link_header(self.api, call, number, pages)})
 
     def find_requested_pull(self, call: Call) -> Pull:
-        pull = call.repository.find(int(call.params["merge_request_iid"]))
+        pull = call.repository.find(int(call.params.get("merge_request_iid") or call.params["noteable_id"]))
         if pull is None:
             raise self.refusal(404)
         return pull
@@ -228,13 +237,13 @@ class GitLab(FakeForge):
             readers = [user for user in self.users.values() if user.id in body["reviewer_ids"] and user.may("read")]
             pull.reviewers = readers[: self.max_reviewers]
 
-    @route("GET", REQUEST + "/notes", "GET /projects/{id}/merge_requests/{merge_request_iid}/notes", needs=READ)
+    @route("GET", NOTES, "GET /projects/{id}/merge_requests/{noteable_id}/notes", needs=READ)
     def list_notes(self, call: Call) -> Reply:
         pull = self.find_requested_pull(call)
         notes = [self.shapes.note(pull, one) for one in pull.comments]
         return self.paginate_reply(call, notes if call.query.get("sort") == "asc" else notes[::-1])
 
-    @route("POST", REQUEST + "/notes", "POST /projects/{id}/merge_requests/{merge_request_iid}/notes", needs=WRITE)
+    @route("POST", NOTES, "POST /projects/{id}/merge_requests/{noteable_id}/notes", needs=WRITE)
     def create_note(self, call: Call) -> Reply:
         pull = self.find_requested_pull(call)
         comment = self.add_comment(pull, Comment(self.new_id(), call.user, call.body["body"]))
