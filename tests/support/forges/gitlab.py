@@ -1,14 +1,14 @@
 """A fake GitLab, checked against its own description and models of its documentation."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from tests.support.forges import gitlab_published as published
 from tests.support.forges import gitlab_webhooks
 from tests.support.forges.base import FakeForge, RawResponse
 from tests.support.forges.calls import Call, CallRefused, Reply, build_link_header, paginate, route
 from tests.support.forges.faults import Fault
-from tests.support.forges.gitlab_openapi import find_request_problems
+from tests.support.forges.gitlab_openapi import MAX_PAGE_ITEMS, find_request_problems
 from tests.support.forges.gitlab_shapes import GitLabShapes, Json
 from tests.support.forges.schema import Operation
 from tests.support.forges.state import Comment, Pull, Repository, Token, User, now
@@ -22,6 +22,10 @@ MAX_TITLE_CHARS = 255
 REVOKED_TOKEN_MESSAGE = "Token was revoked. You have to re-authorize from the user."
 EXPIRED_TOKEN_MESSAGE = "Token is expired. You can either do re-authorization or token refresh."
 MOVED_PROJECT_MESSAGE = "405 Method Not Allowed - Non GET methods are not allowed for moved projects"
+
+
+PageHeaders = Literal["all", "uncounted", "next-page"]
+"""All of them; without the number of items and pages, and the link to the last one; or without links as well."""
 
 
 class GitLab(FakeForge):
@@ -41,6 +45,8 @@ class GitLab(FakeForge):
     signature_rules = ("reject_unsigned_commits",)
     shown_scopes: set[str] | None = None
     """The scopes that every token shows, if not its own."""
+    page_headers: PageHeaders = "all"
+    """Which headers a page has. GitLab does not count more than 10,000 items; a proxy may drop the long links."""
     max_reviewers = 1
     """The free tier keeps one reviewer of a merge request, and drops the others."""
 
@@ -117,11 +123,15 @@ class GitLab(FakeForge):
 
     def paginate_reply(self, call: Call, items: list[Json]) -> Reply:
         page_items, number, pages = paginate(call, items, default=20)
+        size = min(int(call.query.get("per_page", 20)), MAX_PAGE_ITEMS)
         following, before = str(number + 1) if number < pages else "", str(number - 1) if number > 1 else ""
-        counts = {"X-Page": str(number), "X-Total": str(len(items)), "X-Total-Pages": str(pages)}
-        size = str(call.query.get("per_page", 20))
-        moves = {"X-Next-Page": following, "X-Prev-Page": before, "X-Per-Page": size}
-        return Reply(200, page_items, {**counts, **moves, "Link": build_link_header(self.api, call, number, pages)})
+        headers = {"X-Page": str(number), "X-Per-Page": str(size), "X-Next-Page": following, "X-Prev-Page": before}
+        if self.page_headers != "next-page":
+            is_counted = self.page_headers == "all"
+            headers["Link"] = build_link_header(self.api, call, number, pages, with_last=is_counted)
+        if self.page_headers == "all":
+            headers |= {"X-Total": str(len(items)), "X-Total-Pages": str(pages)}
+        return Reply(200, page_items, headers)
 
     def find_requested_pull(self, call: Call) -> Pull:
         pull = call.repository.find(int(call.params.get("merge_request_iid") or call.params["noteable_id"]))

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from copydesk.jobs.publish.forges.forge import Proposal
 from copydesk.jobs.publish.forges.rest.gitlab import GitLab
-from tests.jobs.publish.forges.conftest import BRANCH, ForgeBench
+from tests.jobs.publish.forges.conftest import BRANCH, TOKEN, ForgeBench
 from tests.support.forges.gitlab_openapi import (
     FAKE_ONLY,
     NOT_DESCRIBED,
@@ -41,6 +42,8 @@ CALLS: Mapping[str, tuple[str, ...]] = {
 """The methods of the adapter that send a request, each once, and what they send."""
 UNREACHED = {"_request_reviewer"}
 """Methods for the other forges, which GitLab inherits and never calls."""
+FILLER_COUNT = 110
+"""More than a page of items."""
 gitlab_only = pytest.mark.parametrize("desk", ["gitlab"], indirect=True)
 
 
@@ -165,3 +168,44 @@ def test_answers_have_described_statuses() -> None:
     assert is_described_status(f"POST {PULLS}", 429)
     assert not is_described_status(f"POST {PULLS}", 200)
     assert not is_described_status("GET /users", 404)
+
+
+# Pages.
+
+
+@gitlab_only
+@pytest.mark.parametrize("page_headers", ["all", "uncounted", "next-page"])
+def test_all_pages_of_a_list_are_read(desk: ForgeBench, page_headers: str) -> None:
+    desk.fake.page_headers = page_headers
+    first_commit = desk.fake.repository.heads()[BRANCH]
+    for number in range(FILLER_COUNT):
+        desk.fake.commit(BRANCH, {"docs/index.md": f"# Version {number}\n".encode()})
+    for _ in range(FILLER_COUNT):
+        desk.fake.close(desk.forge.open_pull(Proposal(BRANCH, "main", "Fix the links", "Three.")).number)
+    for number in range(2 * FILLER_COUNT):
+        desk.fake.comment(1, f"Comment {number}")
+    desk.fake.faults.protected |= {f"branch-{number}" for number in range(FILLER_COUNT)} | {"copydesk/*"}
+    assert [pull.number for pull in desk.forge.find_pulls(BRANCH, "main")] == list(range(1, FILLER_COUNT + 1))
+    assert desk.forge.pull_contains(1, first_commit)
+    comments = desk.forge.list_comments(1, 0)
+    assert {comment.text for comment in comments} == {f"Comment {number}" for number in range(2 * FILLER_COUNT)}
+    assert len(comments) == 2 * FILLER_COUNT
+    assert any("does not allow this token's role" in one for one in desk.forge.find_access_problems(BRANCH))
+
+
+@gitlab_only
+def test_fake_sends_only_the_headers_of_its_mode(desk: ForgeBench) -> None:
+    headers = {}
+    for mode in ("all", "uncounted", "next-page"):
+        desk.fake.page_headers = mode
+        authorization = {"Authorization": f"Bearer {TOKEN}"}
+        target = f"{desk.fake.prefix}/users?per_page=1"
+        desk.fake.add_user(f"user-{mode}")
+        sent = dict(desk.fake.answer("GET", target, authorization, b"")[1])
+        assert sent["X-Next-Page"] == "2"
+        headers[mode] = (set(sent) & {"Link", "X-Total", "X-Total-Pages"}, 'rel="last"' in sent.get("Link", ""))
+    assert headers == {
+        "all": ({"Link", "X-Total", "X-Total-Pages"}, True),
+        "uncounted": ({"Link"}, False),
+        "next-page": (set(), False),
+    }
