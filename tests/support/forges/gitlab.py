@@ -46,7 +46,7 @@ class GitLab(FakeForge):
     shown_scopes: set[str] | None = None
     """The scopes that every token shows, if not its own."""
     page_headers: PageHeaders = "all"
-    """Which headers a page has. GitLab does not count more than 10,000 items; a proxy may drop the long links."""
+    """Which headers a page has. GitLab counts at most 10,000 items."""
     max_reviewers = 1
     """The free tier keeps one reviewer of a merge request, and drops the others."""
 

@@ -107,7 +107,7 @@ class ApiClient:
             items, links = self._parse(list[item_type], "GET", response, data)  # type: ignore[valid-type]
             yield from items
             received_count += len(items)
-            # Some lists of Gitea have no links, only the number of all items; some proxies drop the links of GitLab.
+            # Some lists of Gitea have no links, only the number of all items. GitLab also names the next page.
             has_next = "next" in links or bool(response.headers.get("x-next-page", "").strip())
             if not items or (not has_next and received_count >= _parse_total_count(response)):
                 return
