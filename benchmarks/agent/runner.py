@@ -18,7 +18,6 @@ from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
 from copydesk.jobs.checks import check
-from copydesk.jobs.checks.finding_queries import is_note
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import job_topic
@@ -111,7 +110,7 @@ def run_case(
         reason=job.reason,
         message=job.message,
         score=score_result(base, result, reference),
-        findings=tuple(f"{each.path}:{each.line}: {each.message}" for each in report.introduced if not is_note(each)),
+        findings=tuple(f"{each.path}:{each.line}: {each.message}" for each in report.introduced if not each.is_note),
         requests=job.usage.requests,
         input_tokens=job.usage.input_tokens,
         output_tokens=job.usage.output_tokens,

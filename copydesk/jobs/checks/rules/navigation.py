@@ -31,6 +31,8 @@ UNLISTED_FIELDS = (
     "layout",
     "template",
 )
+OPTIONAL_NAVIGATION_KINDS = ("mintlify", "mkdocs", "docusaurus")
+"""Generators that also build and serve the pages that the navigation does not list."""
 SUMMARY_FILES = ("SUMMARY.md", "summary.md")
 
 
@@ -109,7 +111,8 @@ def _check_menu(
     if doubt and any(each.listed or each.orphan_doubt for each in files.values()):
         yield Unjudged("orphan", main_path, 1, "", doubt)
     elif named_files and all(each.is_complete for each in files.values()) and not is_versioned:
-        yield from _find_orphans(resolver, site, root, named_files, posixpath.basename(main_path))
+        is_optional = site.kind in OPTIONAL_NAVIGATION_KINDS
+        yield from _find_orphans(resolver, site, root, named_files, posixpath.basename(main_path), is_optional)
 
 
 def _may_exist(resolver: LinkResolver, site: DocsSite, entry: str) -> bool:
@@ -164,15 +167,22 @@ def _check_toctrees(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding 
 
 
 def _find_orphans(
-    resolver: LinkResolver, site: DocsSite, root: str, named_files: set[str], nav_name: str
+    resolver: LinkResolver,
+    site: DocsSite,
+    root: str,
+    named_files: set[str],
+    nav_name: str,
+    is_optional: bool = False,
 ) -> Iterator[Finding]:
-    """Reports unlisted pages. A navigation that leaves out more pages than it lists is not meant to be complete."""
+    """Reports unlisted pages. A navigation that leaves out more pages than it lists is not meant to be complete.
+
+    `is_optional` says that the generator also shows the pages that the navigation does not list."""
     unnamed = [page for page in resolver.pages if page not in named_files and resolver.site_by_page[page] is site]
     missing = [page for page in unnamed if _should_be_listed(resolver, site, root, page)]
     if len(missing) > len(named_files):
         return
     for page in missing:
-        yield Finding("orphan", page, 1, f"This page is not listed in {nav_name}.")
+        yield Finding("orphan", page, 1, f"This page is not listed in {nav_name}.", is_note=is_optional)
 
 
 def _should_be_listed(resolver: LinkResolver, site: DocsSite, root: str, page: str) -> bool:
