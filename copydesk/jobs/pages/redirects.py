@@ -18,6 +18,8 @@ from copydesk.jobs.workspace.workspace import Workspace
 
 REDIRECT_FILES = ("_redirects", "netlify.toml", "vercel.json")
 """Files in which hosts read redirects."""
+HTML_REDIRECTS = ("mdbook", "sphinx")
+"""Generators whose configuration lists redirects to HTML files."""
 MAPS_PATTERN = re.compile(r"^([ \t]*)redirect_maps:[ \t]*$", re.M)
 CLIENT_REDIRECTS_PATTERN = re.compile(r"plugin-client-redirects.*?\bredirects\s*:\s*\[", re.S)
 JSON_REDIRECTS_PATTERN = re.compile(r'"redirects"\s*:\s*\[')
@@ -67,6 +69,22 @@ def add_redirect(workspace: Workspace, old: PageAddress, new_page: str) -> Redir
             workspace.write(path, text.encode(new_body))
             return RedirectResult(path, f"Added a redirect from {old.address} to {target.address} in {path}.")
     return RedirectResult(None, f"No redirect was added: {_explain_missing_place(old.site)}.")
+
+
+def find_stale_redirects(workspace: Workspace, old: PageAddress) -> list[str]:
+    """Returns the protected files whose redirects lead to the address of a page that moves or disappears."""
+    name = re.escape(posixpath.basename(old.address))
+    pattern = re.compile(
+        rf"(?<![\w/.-])(?:{re.escape(old.address)}(?:\.html)?/?|(?:[\w./-]+/)?{name}\.html)(?![\w/.-])"
+    )
+    places = [*_list_places(workspace, old.site), *([old.site.config_path] if old.site.kind in HTML_REDIRECTS else [])]
+    stale = []
+    for path in dict.fromkeys(places):
+        text = None if workspace.may_change(path) else _read_text(workspace, path)
+        start = 0 if text is None else text.body.find("redirect") if path == old.site.config_path else 0
+        if text is not None and start >= 0 and name and pattern.search(text.body, start):
+            stale.append(path)
+    return stale
 
 
 def find_vanished_addresses(workspace: Workspace) -> list[str]:
