@@ -96,11 +96,7 @@ def run_cases(
 def run_case(
     case: EvaluationCase, prepared: PreparedCase, model: ModelChoice, data: Path, stop: threading.Event
 ) -> Result:
-    with _serve_case(case, model, data) as desk:
-        project = desk.projects.create(
-            case.name, repository=str(prepared.path), ref=BRANCH, root=prepared.root, actor="benchmark"
-        )
-        job = _wait_for_end(desk, desk.jobs.create(project, NewJob(case.prompt)).job, stop)
+    job = run_job(case, prepared, model, data, stop)
     base, result, reference = prepared.trees(job.branch)
     report = check(prepared.workspace(job.branch), root=prepared.root)
     return Result(
@@ -117,6 +113,15 @@ def run_case(
         cost_usd=job.usage.cost_usd,
         seconds=((job.finished_at or job.updated_at) - job.created_at) / 1000,
     )
+
+
+def run_job(case: EvaluationCase, prepared: PreparedCase, model: ModelChoice, data: Path, stop: threading.Event) -> Job:
+    """Runs the case's prompt as a job of a service, and returns the job when it has ended."""
+    with _serve_case(case, model, data) as desk:
+        project = desk.projects.create(
+            case.name, repository=str(prepared.path), ref=BRANCH, root=prepared.root, actor="benchmark"
+        )
+        return _wait_for_end(desk, desk.jobs.create(project, NewJob(case.prompt)).job, stop)
 
 
 @contextmanager

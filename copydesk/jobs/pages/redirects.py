@@ -19,6 +19,8 @@ from copydesk.jobs.workspace.workspace import Workspace
 REDIRECT_FILES = ("_redirects", "netlify.toml", "vercel.json")
 """Files in which hosts read redirects."""
 SLUG_PATTERN = re.compile(rb"^slug:.*", re.M)
+HTML_REDIRECTS = ("mdbook", "sphinx")
+"""Generators whose configuration lists redirects to HTML files."""
 MAPS_PATTERN = re.compile(r"^([ \t]*)redirect_maps:[ \t]*$", re.M)
 CLIENT_REDIRECTS_PATTERN = re.compile(r"plugin-client-redirects.*?\bredirects\s*:\s*\[", re.S)
 JSON_REDIRECTS_PATTERN = re.compile(r'"redirects"\s*:\s*\[')
@@ -103,6 +105,22 @@ def _may_change_address(workspace: Workspace, path: str, data: bytes) -> bool:
         return False
     old_data = workspace.read_original(path)
     return old_data is None or SLUG_PATTERN.findall(old_data) != SLUG_PATTERN.findall(data)
+
+
+def find_stale_redirects(workspace: Workspace, old: PageAddress) -> list[str]:
+    """Returns the protected files whose redirects lead to the address of a page that moves or disappears."""
+    name = re.escape(posixpath.basename(old.address))
+    pattern = re.compile(
+        rf"(?<![\w/.-])(?:{re.escape(old.address)}(?:\.html)?/?|(?:[\w./-]+/)?{name}\.html)(?![\w/.-])"
+    )
+    places = [*_list_places(workspace, old.site), *([old.site.config_path] if old.site.kind in HTML_REDIRECTS else [])]
+    stale = []
+    for path in dict.fromkeys(places):
+        text = None if workspace.may_change(path) else _read_text(workspace, path)
+        start = 0 if text is None else text.body.find("redirect") if path == old.site.config_path else 0
+        if text is not None and start >= 0 and name and pattern.search(text.body, start):
+            stale.append(path)
+    return stale
 
 
 def find_vanished_addresses(workspace: Workspace) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from copydesk.jobs.checks.findings import BrokenReference, Finding, ReferenceProblem, Unjudged
+from copydesk.jobs.checks.rules.anchors import find_anchor_doubt, has_anchor
 from copydesk.jobs.checks.rules.link_doubts import find_link_doubt
 from copydesk.jobs.pages.page_types import INDEX_NAMES, PARTIAL_FOLDERS, is_site_page, stem
 from copydesk.jobs.pages.site.generators import DocsSite
@@ -77,13 +78,22 @@ def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -
 
 def _find_broken_links(resolver: LinkResolver, site: DocsSite, nav_file: NavFile) -> Iterator[BrokenReference]:
     page = resolver.find_any_page(site)
+    if page is None:
+        return
     for entry in nav_file.links:
-        if page is None or resolve_link(resolver, site, entry.value) is not None:
-            continue
-        path = split_target(entry.value)[0]
-        message = f"The link to `{entry.value}` is broken: the target does not exist."
-        problem = ReferenceProblem("link", message, entry.value, find_link_doubt(resolver, page, path))
-        yield BrokenReference(entry.line, entry.value, problem)
+        path, suffix = split_target(entry.value)
+        file = resolve_link(resolver, site, entry.value)
+        anchor = suffix.partition("#")[2]
+        if file is None:
+            message = f"The link to `{entry.value}` is broken: the target does not exist."
+            problem = ReferenceProblem("link", message, entry.value, find_link_doubt(resolver, page, path))
+            yield BrokenReference(entry.line, entry.value, problem)
+        elif anchor and file in resolver.pages and not has_anchor(resolver, file, anchor):
+            message = f"The link to `{entry.value}` is broken: `{path}` has no anchor `{anchor}`."
+            doubt = find_anchor_doubt(resolver, page, file)
+            yield BrokenReference(
+                entry.line, entry.value, ReferenceProblem("anchor", message, f"{file}#{anchor}", doubt)
+            )
 
 
 def _check_menu(
