@@ -18,7 +18,6 @@ from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
 from copydesk.jobs.checks import check
-from copydesk.jobs.checks.finding_queries import is_note
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import job_topic
@@ -97,11 +96,7 @@ def run_cases(
 def run_case(
     case: EvaluationCase, prepared: PreparedCase, model: ModelChoice, data: Path, stop: threading.Event
 ) -> Result:
-    with _serve_case(case, model, data) as desk:
-        project = desk.projects.create(
-            case.name, repository=str(prepared.path), ref=BRANCH, root=prepared.root, actor="benchmark"
-        )
-        job = _wait_for_end(desk, desk.jobs.create(project, NewJob(case.prompt)).job, stop)
+    job = run_job(case, prepared, model, data, stop)
     base, result, reference = prepared.trees(job.branch)
     report = check(prepared.workspace(job.branch), root=prepared.root)
     return Result(
@@ -111,13 +106,22 @@ def run_case(
         reason=job.reason,
         message=job.message,
         score=score_result(base, result, reference),
-        findings=tuple(f"{each.path}:{each.line}: {each.message}" for each in report.introduced if not is_note(each)),
+        findings=tuple(f"{each.path}:{each.line}: {each.message}" for each in report.introduced if not each.is_note),
         requests=job.usage.requests,
         input_tokens=job.usage.input_tokens,
         output_tokens=job.usage.output_tokens,
         cost_usd=job.usage.cost_usd,
         seconds=((job.finished_at or job.updated_at) - job.created_at) / 1000,
     )
+
+
+def run_job(case: EvaluationCase, prepared: PreparedCase, model: ModelChoice, data: Path, stop: threading.Event) -> Job:
+    """Runs the case's prompt as a job of a service, and returns the job when it has ended."""
+    with _serve_case(case, model, data) as desk:
+        project = desk.projects.create(
+            case.name, repository=str(prepared.path), ref=BRANCH, root=prepared.root, actor="benchmark"
+        )
+        return _wait_for_end(desk, desk.jobs.create(project, NewJob(case.prompt)).job, stop)
 
 
 @contextmanager

@@ -151,3 +151,8 @@ class RepositoryFailed(JobFailed):
 
 def branch_name(job_id: str, prefix: str = "copydesk/") -> str:
     return prefix + job_id
+
+
+def job_page_url(base_url: str, job: Job) -> str:
+    """Returns the address of the job's page on the dashboard."""
+    return f"{base_url}/projects/{job.project_id}/jobs/{job.id}"

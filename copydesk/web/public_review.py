@@ -36,7 +36,7 @@ async def pull_page(
         pull=pull,
         merge_command=await run_in_thread(_find_merge_command, desk, pull),
         job=await run_in_thread(desk.jobs.get, pull.project_id, pull.job_id),
-        change=await run_in_thread(load_change_view, desk, pull.project_id, pull.job_id),
+        change=await run_in_thread(load_change_view, desk, pull.project_id, pull.job_id, view),
         layout=view,
         page_url=f"/review/{pull.token}/pulls/{pull.number}",
         dashboard=dashboard_url if await is_signed_in(request, desk) else None,

@@ -27,6 +27,7 @@ PAGES = {
     "jobs": "/projects/{project}/jobs",
     "job": "/projects/{project}/jobs/{job}",
     "job, side by side": "/projects/{project}/jobs/{job}?view=split",
+    "job, rendered": "/projects/{project}/jobs/{job}?view=rendered",
     "failed job": "/projects/{project}/jobs/{failed}",
     "pull request": "/projects/{project}/pulls/1",
     "keys": "/projects/{project}/keys",
@@ -40,7 +41,19 @@ PAGES = {
     "not there": "/projects/{project}/jobs/job_0",
 }
 OUTSIDE = {"sign in": "/sign-in", "join": "/join/{invitation}"}
-TELLING = ("projects", "readership", "feedback", "jobs", "job", "keys", "settings", "people", "not there", "sign in")
+TELLING = (
+    "projects",
+    "readership",
+    "feedback",
+    "jobs",
+    "job",
+    "job, rendered",
+    "keys",
+    "settings",
+    "people",
+    "not there",
+    "sign in",
+)
 LARGEST = 150_000
 
 

@@ -127,3 +127,4 @@ def test_project_on_a_forge_is_created_once_its_token_has_the_needed_permissions
         assert run(*wanted, "--token-stdin", input=TOKEN).exit_code == 1
         assert run(*wanted, "--no-check").exit_code == 1, "the branch must be named then"
         assert run(*wanted, "--no-check", "--ref", "main").exit_code == 0
+        assert fake.violations == []

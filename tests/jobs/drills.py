@@ -157,6 +157,7 @@ def open_drill_project(
         key = desk.keys.create(project.id, actor="test")[1]
         project_service = replace(service, project=project, key=key)
         yield DrillProject(way, fake, project_service, model, {**sealed, "api_key": key})
+        assert fake.violations == []
 
 
 def _make_secret() -> str:

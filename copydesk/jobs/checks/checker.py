@@ -49,6 +49,7 @@ def check(
         tuple(each for each in introduced if not is_ignored(each, ignored)),
         tuple(each for each in report.old if not is_ignored(each, ignored)),
         tuple(each for each in not_judged if not is_ignored(each, ignored)),
+        tuple(each for each in report.fixed if not is_ignored(each, ignored)),
     )
 
 

@@ -15,6 +15,7 @@ from copydesk.jobs.checks.snapshot import Snapshot
 from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, is_page
 
 Key = tuple[str, str, str]
+NAVIGATION_RULES = ("navigation", "orphan")
 UNCHECKED_RULES = ("link", "anchor", "image", "include")
 
 
@@ -30,9 +31,11 @@ def compare_snapshots(before: Snapshot, after: Snapshot) -> CheckReport:
     for finding in sort_findings(after.plain_findings):
         (old if comparison.take_plain(finding) else introduced).append(finding)
     unjudged: list[Unjudged] = []
+    still_broken: set[tuple[str, str]] = set()
     for page, broken in after.list_broken():
         problem = broken.problem
         finding = Finding(problem.rule, page, broken.line, problem.message)
+        still_broken.add((page, _strip_anchor(problem.identity)))
         if comparison.take_broken(page, broken):
             if problem.is_sure:
                 old.append(finding)
@@ -41,7 +44,9 @@ def compare_snapshots(before: Snapshot, after: Snapshot) -> CheckReport:
         else:
             unjudged.append(Unjudged(problem.rule, page, broken.line, broken.target, problem.doubt))
     unjudged += _list_unjudged_files(before, after)
-    return CheckReport(sort_findings(introduced), sort_findings(old), tuple(sorted(set(unjudged))))
+    not_judged = tuple(sorted(set(unjudged)))
+    fixed = (each for each in comparison.list_fixed(still_broken) if not _is_unjudged_now(each, after, not_judged))
+    return CheckReport(sort_findings(introduced), sort_findings(old), not_judged, sort_findings(fixed))
 
 
 def list_all_unjudged(snapshot: Snapshot) -> tuple[Unjudged, ...]:
@@ -61,7 +66,7 @@ class _Comparison:
     def __init__(self, before: Snapshot, after: Snapshot) -> None:
         self._before = before
         self._old_paths = {new: old for old, new in find_renames(before.index, after.index).items()}
-        deleted = before.index.files.keys() - after.index.files.keys()
+        deleted = self._deleted = before.index.files.keys() - after.index.files.keys()
         self._plain = Counter((each.rule, each.path, each.message) for each in before.plain_findings)
         self._plain_in_deleted = Counter(
             (each.rule, each.message) for each in before.plain_findings if each.path in deleted
@@ -76,6 +81,19 @@ class _Comparison:
 
     def take_broken(self, page: str, broken: BrokenReference) -> bool:
         return self._broken.take(self._old_path(page), broken, self._old_identity(broken.problem.identity))
+
+    def list_fixed(self, still_broken: set[tuple[str, str]]) -> Iterator[Finding]:
+        """Yields the problems that excused none. Call it after all problems of the change were taken.
+
+        `still_broken` has the pages and targets of references that do not resolve, perhaps with another anchor."""
+        for finding in self._before.plain_findings:
+            if finding.path not in self._deleted and _take(self._plain, (finding.rule, finding.path, finding.message)):
+                yield finding
+        new_paths = {old: new for new, old in self._old_paths.items()}
+        for page, broken in self._broken.list_untaken():
+            problem = broken.problem
+            if problem.is_sure and (new_paths.get(page, page), _strip_anchor(problem.identity)) not in still_broken:
+                yield Finding(problem.rule, page, broken.line, problem.message)
 
     def resolved_before(self, page: str, broken: BrokenReference) -> bool:
         """Returns whether the same reference was on the page before; then it resolved, since it was not broken."""
@@ -97,6 +115,7 @@ class _BrokenBefore:
     """The references that did not resolve before a change, by page and by what they lead to or how they are written."""
 
     def __init__(self, before: Snapshot, deleted: Iterable[str]) -> None:
+        self._before = before
         self._deleted = frozenset(deleted)
         self._counts: Counter[Key] = Counter()
         self._identities: dict[Key, list[Key]] = {}
@@ -106,6 +125,12 @@ class _BrokenBefore:
             self._identities.setdefault((page, "text", broken.target), []).append(key)
             if page in self._deleted:
                 self._identities.setdefault(("", broken.problem.rule, broken.target), []).append(key)
+
+    def list_untaken(self) -> Iterator[tuple[str, BrokenReference]]:
+        """Yields the references that no problem took, with their pages, except those of deleted pages."""
+        for page, broken in self._before.list_broken():
+            if page not in self._deleted and _take(self._counts, (page, "", broken.problem.identity)):
+                yield page, broken
 
     def take(self, page: str, broken: BrokenReference, identity: str) -> bool:
         for key in (
@@ -124,6 +149,21 @@ def _take(counts: Counter, key: tuple) -> bool:  # type: ignore[type-arg]
         return False
     counts[key] -= 1
     return True
+
+
+def _strip_anchor(identity: str) -> str:
+    return identity.partition("#")[0]
+
+
+def _is_unjudged_now(finding: Finding, after: Snapshot, not_judged: tuple[Unjudged, ...]) -> bool:
+    """Returns whether an earlier finding may be missing only because its rule cannot judge the page any longer."""
+    was_page = finding.path in after.index.files and is_page(finding.path)
+    if was_page and finding.path not in after.findings_by_page:
+        return True
+    return any(
+        each.rule == finding.rule and (each.path == finding.path or finding.rule in NAVIGATION_RULES)
+        for each in not_judged
+    )
 
 
 def _list_unjudged_files(before: Snapshot, after: Snapshot) -> Iterator[Unjudged]:

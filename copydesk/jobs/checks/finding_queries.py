@@ -1,8 +1,6 @@
-"""Questions about findings: their IDs, which of them are notes or intended, and which a change fixed."""
+"""Questions about findings: their IDs, which of them are intended, and those of some pages or of one rule."""
 
 import hashlib
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -12,41 +10,12 @@ from copydesk.jobs.checks.findings import Finding
 
 MAX_ID_MESSAGE_CHARS = 300
 MAX_LISTED = 200
-OPTIONAL_NAVIGATION_PATTERN = re.compile(r"not listed in (?:(?:docs|mint)\.json|mkdocs\.ya?ml|(?:.*-)?sidebars\.\w+)\b")
-"""Navigation files of generators that also build and serve the pages that they do not list."""
 
 
 def finding_id(rule: str, path: str, message: str) -> str:
     """Returns a short ID that stays the same when lines shift. It is computed from the message as the API shows it."""
     text = "\0".join((rule, path, truncate(message, MAX_ID_MESSAGE_CHARS)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-
-
-def is_note(finding: Finding) -> bool:
-    """Returns whether a finding is only a note: a page outside the navigation, where the generator allows that."""
-    return finding.rule == "orphan" and OPTIONAL_NAVIGATION_PATTERN.search(finding.message) is not None
-
-
-def subtract_findings(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding]:
-    """Returns the findings that are gone. A finding of a page that has moved is matched by its message."""
-    exact = Counter((each.rule, each.path, each.message) for each in after)
-    unmatched = []
-    for each in before:
-        key = (each.rule, each.path, each.message)
-        if exact[key]:
-            exact[key] -= 1
-        else:
-            unmatched.append(each)
-    moved = Counter[tuple[str, str]]()
-    for (rule, _, message), count in exact.items():
-        moved[rule, message] += count
-    gone = []
-    for each in unmatched:
-        if moved[each.rule, each.message]:
-            moved[each.rule, each.message] -= 1
-        else:
-            gone.append(each)
-    return gone
 
 
 def format_findings(findings: Iterable[Finding], paths: Sequence[str] = (), rule: str = "") -> list[str]:

@@ -26,6 +26,8 @@ class Finding:
     line: int
     message: str
     """One sentence without line numbers, because it identifies the finding after lines have shifted."""
+    is_note: bool = False
+    """Whether it needs no change: a page outside the navigation, where the generator allows that."""
 
 
 class ReferenceProblem(NamedTuple):
@@ -78,6 +80,8 @@ class CheckReport:
     """Problems that existed before the change."""
     not_judged: tuple[Unjudged, ...] = ()
     """Parts of the change that a rule cannot judge."""
+    fixed: tuple[Finding, ...] = ()
+    """Problems that existed before the change and that it fixed. Problems of deleted pages are left out."""
 
 
 def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -44,10 +44,13 @@ class Snapshot:
         self.findings_by_page = self._check_pages(previous)
 
     def _has_same_navigation(self, previous: "Snapshot") -> bool:
-        """Returns whether the navigation is unchanged; False if the generator defines it in the pages."""
+        """Returns whether the navigation is unchanged; False if the generator defines it in the pages.
+
+        A link of a menu to an anchor depends on the pages too."""
         is_in_pages = any(site.kind in ("mdbook", "gitbook", "sphinx") for site in self.resolver.sites)
         return (
             not is_in_pages
+            and not any("#" in link.value for nav_file in self.index.nav_files.values() for link in nav_file.links)
             and previous.index.ignored_pattern == self.index.ignored_pattern
             and self.index.changed.isdisjoint(self.index.nav_files.keys() | previous.index.nav_files.keys())
         )

@@ -17,7 +17,7 @@ from copydesk.jobs.pages.site.link_rewriter import (
 )
 from copydesk.jobs.pages.site.nav_entries import find_entry_file, rename_entry, rename_link
 from copydesk.jobs.pages.site.nav_files import NavFile, is_nav_file, parse_nav_file
-from copydesk.jobs.pages.site.paths import PathChange
+from copydesk.jobs.pages.site.paths import PathChange, is_within, join_path, strip_folder
 from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.path_rules import PathRefused
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
@@ -64,6 +64,29 @@ def move_page(workspace: Workspace, old: str, new: str) -> UpdatedFiles:
     for path, data in changed_files.items():
         workspace.write(path, data)
     return UpdatedFiles(changed_files, protected)
+
+
+def find_translations(workspace: Workspace, old: str, new: str) -> list[PathChange]:
+    """Returns the translations of a Docusaurus page, which must have the same path below their folder, and their moves.
+
+    A translation without a page is not built, so that links to it are broken."""
+    resolver = index_workspace(workspace).resolver
+    site = resolver.site_by_page.get(old)
+    root = site.find_root(old) if site is not None and site.kind == "docusaurus" else None
+    if site is None or root is None or not is_within(new, root):
+        return []
+    name = strip_folder(root, site.folder)
+    version = posixpath.basename(name) if name.startswith("versioned_docs/") else "current"
+    folder = join_path(site.folder, "i18n") or "i18n"
+    pattern = re.compile(rf"{re.escape(folder)}/[^/]+/docusaurus-plugin-content-docs/{re.escape(version)}/")
+    if name != "docs" and version == "current":
+        return []  # an instance of the plugin with another name
+    path = strip_folder(old, root)
+    return [
+        PathChange(page, match.group() + strip_folder(new, root))
+        for page in resolver.pages
+        if (match := pattern.match(page)) and page[match.end() :] == path
+    ]
 
 
 def _move_file(workspace: Workspace, old: str, new: str, data: bytes) -> None:
@@ -133,7 +156,8 @@ class _Move:
             target = reference.target
             if find_referenced_file(self.before, path, kind, target) != self.old:
                 continue
-            page = PathChange(path, path)
+            base = self.before.including_pages.get(path, path)
+            page = self.change if base == self.old else PathChange(base, base)
             new_target = rewrite_reference(self.before, self.after, kind, target, page, self.change)
             if new_target != target:
                 edits.append((reference.start, reference.end, _encode_for_file(text, new_target)))

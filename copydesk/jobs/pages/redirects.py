@@ -3,7 +3,7 @@
 import json
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from copydesk.jobs.pages.page_types import INDEX_NAMES, is_site_page, strip_extension
@@ -18,6 +18,9 @@ from copydesk.jobs.workspace.workspace import Workspace
 
 REDIRECT_FILES = ("_redirects", "netlify.toml", "vercel.json")
 """Files in which hosts read redirects."""
+SLUG_PATTERN = re.compile(rb"^slug:.*", re.M)
+HTML_REDIRECTS = ("mdbook", "sphinx")
+"""Generators whose configuration lists redirects to HTML files."""
 MAPS_PATTERN = re.compile(r"^([ \t]*)redirect_maps:[ \t]*$", re.M)
 CLIENT_REDIRECTS_PATTERN = re.compile(r"plugin-client-redirects.*?\bredirects\s*:\s*\[", re.S)
 JSON_REDIRECTS_PATTERN = re.compile(r'"redirects"\s*:\s*\[')
@@ -35,6 +38,12 @@ class RedirectResult(NamedTuple):
     path: str | None
     """The file that was changed; None if there is no place for a redirect."""
     message: str
+
+
+class AddressChange(NamedTuple):
+    old: str | None
+    """The address before the change; None if the page is new."""
+    new: str
 
 
 def find_address(index: RepositoryIndex, page: str) -> PageAddress | None:
@@ -67,6 +76,51 @@ def add_redirect(workspace: Workspace, old: PageAddress, new_page: str) -> Redir
             workspace.write(path, text.encode(new_body))
             return RedirectResult(path, f"Added a redirect from {old.address} to {target.address} in {path}.")
     return RedirectResult(None, f"No redirect was added: {_explain_missing_place(old.site)}.")
+
+
+def find_new_addresses(workspace: Workspace, previous_paths: Mapping[str, str]) -> list[AddressChange]:
+    """Returns the pages that the change adds or shows at another address, sorted by their new addresses.
+
+    `previous_paths` has the earlier paths of renamed files. A page that is renamed or gets another `slug` has moved.
+    """
+    changed = [
+        path for path, data in workspace.changes().items() if data and _may_change_address(workspace, path, data)
+    ]
+    if not changed:
+        return []
+    before = index_workspace(Workspace(workspace.tree, root=workspace.root))
+    after = index_workspace(workspace)
+    address_changes = set()
+    for path in changed:
+        new = find_address(after, path)
+        old = find_address(before, previous_paths.get(path, path))
+        if new is not None and (old is None or old.address != new.address):
+            address_changes.add(AddressChange(old.address if old else None, new.address))
+    return sorted(address_changes, key=lambda change: (change.new, change.old or ""))
+
+
+def _may_change_address(workspace: Workspace, path: str, data: bytes) -> bool:
+    """Returns whether a page is new or may have another slug: a cheap check before the repository is read."""
+    if not is_site_page(path) and not path.endswith(".rst"):
+        return False
+    old_data = workspace.read_original(path)
+    return old_data is None or SLUG_PATTERN.findall(old_data) != SLUG_PATTERN.findall(data)
+
+
+def find_stale_redirects(workspace: Workspace, old: PageAddress) -> list[str]:
+    """Returns the protected files whose redirects lead to the address of a page that moves or disappears."""
+    name = re.escape(posixpath.basename(old.address))
+    pattern = re.compile(
+        rf"(?<![\w/.-])(?:{re.escape(old.address)}(?:\.html)?/?|(?:[\w./-]+/)?{name}\.html)(?![\w/.-])"
+    )
+    places = [*_list_places(workspace, old.site), *([old.site.config_path] if old.site.kind in HTML_REDIRECTS else [])]
+    stale = []
+    for path in dict.fromkeys(places):
+        text = None if workspace.may_change(path) else _read_text(workspace, path)
+        start = 0 if text is None else text.body.find("redirect") if path == old.site.config_path else 0
+        if text is not None and start >= 0 and name and pattern.search(text.body, start):
+            stale.append(path)
+    return stale
 
 
 def find_vanished_addresses(workspace: Workspace) -> list[str]:

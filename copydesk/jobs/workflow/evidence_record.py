@@ -25,7 +25,7 @@ def record_evidence(
     workspace: Workspace,
     finished: Finished,
 ) -> list[Evidence]:
-    """Verifies the citations of finished work, and adds them to those of the job's earlier runs. Returns the new ones.
+    """Verifies the citations of finished work, and adds them to those of the job's earlier runs. Returns all of them.
 
     The result is journaled, so that a resumed run publishes the same.
     """
@@ -35,7 +35,8 @@ def record_evidence(
         if not step.is_done:
             verified = isolated.verify_citations(workspace, finished.evidence)
             evidence = [_add_permalink(each, addresses) for each in verified]
-            step.save(evidence, job={"evidence": merge_evidence(journal.load_job().evidence, evidence)})
+            merged = merge_evidence(journal.load_job().evidence, evidence)
+            step.save([Evidence.model_validate(each) for each in merged], job={"evidence": merged})
     return step.result
 
 

@@ -1,6 +1,6 @@
 """Opens or updates the pull request of a run, as a page of this service or on the project's forge."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel
@@ -14,16 +14,24 @@ from copydesk.jobs.publish.forges.forge import Forge, Proposal
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.forges.pull_requests import create_or_update_pull
 from copydesk.jobs.publish.messages import format_pull_title
+from copydesk.jobs.publish.pull_body import Round
 from copydesk.jobs.storage.records import EventKind, NewEvent
+from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
+from copydesk.jobs.workspace.patches import list_changed_files
+from copydesk.jobs.workspace.workspace import Workspace
 
-RUN_SEPARATOR = "\n---\n\n"
+MAX_UNSURE_POINTS = 20
 
 
 class OpenedPullRequest(BaseModel):
     link: str
     title: str
     text: str
-    """The description that this run wrote. The pull request's body combines the descriptions of all runs."""
+    """The description of the pull request that this run wrote."""
+    round: Round | None = None
+    """What the descriptions of later runs tell of this run; None in journals of earlier versions."""
+    unsure: list[str] = []
+    """The points that are open after this run."""
     draft: bool = False
     """Whether it is a draft on the forge: a ready pull request stays ready, and some repositories have no drafts."""
     notes: list[str] = []
@@ -38,6 +46,7 @@ class PullRequestOpener:
     title: str
     summary: str
     text: str
+    round: Round
     draft: bool
     base: str
     head: str
@@ -46,15 +55,13 @@ class PullRequestOpener:
     def open_locally(self, journal: Journal, base_url: str) -> OpenedPullRequest:
         """Opens or updates a local pull request, in the transaction that stores the step."""
         title = format_pull_title(self.title)
-        body = self._combine_bodies(journal)
         with journal.step("open", OpenedPullRequest) as step:
             if not step.is_done:
                 with step.transaction() as tx:
-                    pull = local.find_or_open_pull(journal.database, tx, self.job, title, body, self.head, self.draft)
-                    opened = OpenedPullRequest(
-                        link=pull.link(base_url), title=pull.title, text=self.text, draft=pull.draft
+                    pull = local.find_or_open_pull(
+                        journal.database, tx, self.job, title, self.text, self.head, self.draft
                     )
-                    self._save(step, opened)
+                    self._save(step, self._describe(pull.link(base_url), pull.title, pull.draft))
         return step.result
 
     def open_on_forge(
@@ -74,7 +81,7 @@ class PullRequestOpener:
                     branch=self.job.branch,
                     base=self.job.ref,
                     title=format_pull_title(self.title),
-                    body=self._combine_bodies(journal),
+                    body=self.text,
                     draft=self.draft,
                     head=self.head,
                     labels=policy.labels,
@@ -91,11 +98,7 @@ class PullRequestOpener:
                     deadline=deadline,
                 )
                 pull = published.pull
-                notes = list(published.notes)
-                opened = OpenedPullRequest(
-                    link=pull.url, title=pull.title, text=self.text, draft=pull.draft, notes=notes
-                )
-                self._save(step, opened)
+                self._save(step, self._describe(pull.url, pull.title, pull.draft, published.notes))
         return step.result
 
     def _save(self, step: Step[OpenedPullRequest], opened: OpenedPullRequest) -> None:
@@ -109,9 +112,44 @@ class PullRequestOpener:
         }
         step.save(opened, events=[NewEvent(EventKind.PULL_REQUEST, {"url": opened.link})], job=job)
 
-    def _combine_bodies(self, journal: Journal) -> str:
-        """Joins the descriptions of all runs, newest last."""
-        earlier_results = [run.results["open"] for run in journal.list_earlier_runs() if "open" in run.results]
-        return RUN_SEPARATOR.join(
-            [*(OpenedPullRequest.model_validate_json(result).text for result in earlier_results), self.text]
+    def _describe(self, link: str, title: str, draft: bool, notes: Sequence[str] = ()) -> OpenedPullRequest:
+        return OpenedPullRequest(
+            link=link,
+            title=title,
+            text=self.text,
+            round=self.round,
+            unsure=self.unsure,
+            draft=draft,
+            notes=list(notes),
         )
+
+
+def build_whole_change(workspace: Workspace, origin: Tree) -> Workspace:
+    """Returns a workspace with all changes of the job since `origin`, which its pull request shows."""
+    tree = workspace.tree
+    if tree.root == origin.root:
+        return workspace
+    whole_change = Workspace(origin, root=workspace.root)
+    current_root = write_changed_tree(tree, workspace.changes())
+    whole_change.restore(list_changed_files(tree.repository, origin.root, current_root, origin.limits.file_bytes))
+    return whole_change
+
+
+def list_earlier_openings(journal: Journal) -> list[OpenedPullRequest]:
+    """Returns how the earlier runs of the job opened or updated the pull request, oldest first."""
+    results = [run.results["open"] for run in journal.list_earlier_runs() if "open" in run.results]
+    return [OpenedPullRequest.model_validate_json(result) for result in results]
+
+
+def list_rounds(openings: Sequence[OpenedPullRequest], latest: Round) -> list[Round]:
+    """Returns the rounds that the description tells of, newest last."""
+    rounds = [opened.round or Round(summary=opened.text.partition("\n\n**")[0]) for opened in openings]
+    return [*rounds, latest]
+
+
+def merge_unsure_points(openings: Sequence[OpenedPullRequest], latest: Round, points: Sequence[str]) -> list[str]:
+    """Returns the open points of all runs, newest first. A point that a later request quotes is answered."""
+    requests = "\n".join(latest.prompts)
+    earlier = openings[-1].unsure if openings else []
+    still_open = [point for point in earlier if point not in requests]
+    return list(dict.fromkeys([*points, *still_open]))[:MAX_UNSURE_POINTS]

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from copydesk.core.projects.projects import Project
+from copydesk.core.text.truncation import truncate
 from copydesk.jobs.agent.tools import Check
 from copydesk.jobs.agent.tools.tool import ToolRefused
-from copydesk.jobs.checks import CheckReport, Finding, format_for_api, format_for_model
+from copydesk.jobs.checks import CheckReport, format_for_api, format_for_model
 from copydesk.jobs.checks.check_command import CommandResult, run_command
 from copydesk.jobs.checks.finding_queries import (
+    MAX_ID_MESSAGE_CHARS,
     finding_id,
     format_findings,
-    is_note,
     mark_intended,
-    subtract_findings,
 )
 from copydesk.jobs.execution.stoppable import Stoppable
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
@@ -45,6 +45,8 @@ class ReviewResult(BaseModel):
     checks: list[dict[str, Any]]
     findings: list[str] = Field(default=[], validation_alias="faults", serialization_alias="faults")
     """Findings that the change introduces, one line each. The journal names them `faults`."""
+    fixed: list[str] = []
+    """Problems that existed before and that the change fixes, one line each."""
     can_mend: bool = True
     """False if a model cannot fix the findings: only the check command failed, and it could not be run."""
 
@@ -127,7 +129,7 @@ class Reviewer:
         report = self._get_report(workspace)
         ignored_checks = self.project.policy.ignored_checks
         checks = add_notes(mark_intended(format_for_api(without_notes(report), ignored_checks), intended), report)
-        introduced = [each for each in report.introduced if not is_note(each)]
+        introduced = [each for each in report.introduced if not each.is_note]
         unintended = [each for each in introduced if finding_id(each.rule, each.path, each.message) not in intended]
         findings = [f"{each.path}:{each.line} {each.message}" for each in unintended]
         can_mend = True
@@ -136,7 +138,8 @@ class Reviewer:
             if command.entry["introduced"]:
                 findings.append(command.entry["findings"][0]["message"])
             can_mend = command.could_run or len(findings) > 1
-        return ReviewResult(checks=checks, findings=findings, can_mend=can_mend)
+        fixed = [f"{each.path}:{each.line} {truncate(each.message, MAX_ID_MESSAGE_CHARS)}" for each in report.fixed]
+        return ReviewResult(checks=checks, findings=findings, fixed=fixed, can_mend=can_mend)
 
     def describe_for_model(self, workspace: Workspace, query: Check) -> str:
         """Returns the findings of the checks as text for the model, on request with those that existed before."""
@@ -144,7 +147,7 @@ class Reviewer:
         lines = [format_for_model(without_notes(report)), *_describe_notes(report)]
         if query.existing:
             existing = format_findings(report.old, query.files, query.rule)
-            fixed = format_findings(self._find_fixed(report), query.files, query.rule)
+            fixed = format_findings(report.fixed, query.files, query.rule)
             lines += ["Existed before:", *(existing or ["none"]), "Fixed by your changes:", *(fixed or ["none"])]
         return "\n".join(lines)
 
@@ -168,11 +171,6 @@ class Reviewer:
         command = self._get_command_review(workspace)
         text = format_for_model(without_notes(self._get_report(workspace), intended))
         return "\n".join(filter(None, [UNFINISHED, text, command.text if command else ""]))
-
-    def _find_fixed(self, report: CheckReport) -> list[Finding]:
-        policy = self.project.policy
-        before = self._check(Workspace(self.origin), self.origin, policy.required_fields, policy.ignored_checks)
-        return subtract_findings(before.old, report.old)
 
     def _get_report(self, workspace: Workspace) -> CheckReport:
         return self._get_reviewed(workspace).report
@@ -229,14 +227,14 @@ def without_notes(report: CheckReport, intended: Mapping[str, str] = NONE_INTEND
     introduced = tuple(
         each
         for each in report.introduced
-        if not is_note(each) and finding_id(each.rule, each.path, each.message) not in intended
+        if not each.is_note and finding_id(each.rule, each.path, each.message) not in intended
     )
     return replace(report, introduced=introduced)
 
 
 def add_notes(checks: list[dict[str, Any]], report: CheckReport) -> list[dict[str, Any]]:
     """Returns the entries of the API with the notes of each rule, where there are any."""
-    for each in filter(is_note, report.introduced):
+    for each in (finding for finding in report.introduced if finding.is_note):
         for entry in checks:
             if entry["name"] == each.rule:
                 note = {"path": each.path, "line": each.line, "message": each.message}
@@ -245,7 +243,7 @@ def add_notes(checks: list[dict[str, Any]], report: CheckReport) -> list[dict[st
 
 
 def _describe_notes(report: CheckReport) -> list[str]:
-    notes = format_findings(filter(is_note, report.introduced))
+    notes = format_findings(finding for finding in report.introduced if finding.is_note)
     return ["Notes, which you may leave if they are intended:", *notes] if notes else []
 
 

@@ -11,6 +11,7 @@ from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Conversation, Model
+from copydesk.jobs.agent.evidence import Evidence
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
 from copydesk.jobs.agent.overview.context_overview import PinnedContext, render_context_overview
@@ -20,7 +21,17 @@ from copydesk.jobs.agent.tools.declarations import read_declarations
 from copydesk.jobs.checks import CheckReport
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
-from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, JobQuestion, Phase, Reason, RepositoryFailed
+from copydesk.jobs.job import (
+    COMPLETED,
+    Job,
+    JobFailed,
+    JobOutcome,
+    JobQuestion,
+    Phase,
+    Reason,
+    RepositoryFailed,
+    job_page_url,
+)
 from copydesk.jobs.projects.context_mirrors import ContextAccess
 from copydesk.jobs.projects.repository_warnings import describe_missing_folder
 from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryUnavailable
@@ -32,7 +43,8 @@ from copydesk.jobs.publish.git.commit_signature import load_commit_signer
 from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.publish.guard import publish_guard
 from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
-from copydesk.jobs.publish.messages import PullRequestReport, build_commit_message, render_pull_body
+from copydesk.jobs.publish.messages import build_commit_message
+from copydesk.jobs.publish.pull_body import PullRequestReport, Round, render_pull_body
 from copydesk.jobs.publish.repository_access import list_known_secrets, plan_commit
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
@@ -43,7 +55,14 @@ from copydesk.jobs.workflow.folder_requests import asks_for_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
-from copydesk.jobs.workflow.open_pull_request import OpenedPullRequest, PullRequestOpener
+from copydesk.jobs.workflow.open_pull_request import (
+    OpenedPullRequest,
+    PullRequestOpener,
+    build_whole_change,
+    list_earlier_openings,
+    list_rounds,
+    merge_unsure_points,
+)
 from copydesk.jobs.workflow.questions import comment_question, redact_question
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
 from copydesk.jobs.workflow.work_description import describe_published_work
@@ -112,16 +131,17 @@ class RunWorkflow:
             self.journal.enter_phase(Phase.PUBLISHING)
             evidence = record_evidence(self.journal, self.isolated, self.project, contexts, workspace, finished)
             reasons = (*finished.intended_reasons.values(), *read_declarations(conversation).reformats.values())
-            statements = [each.statement for each in evidence]
+            statements = [each.statement for each in finished.evidence]
             texts = (self.job.title or "", finished.title, finished.summary, finished.unsure, *reasons, *statements)
             self._check_publishable(workspace, texts)
             publisher = self._build_publisher(pinned, workspace, finished)
             committed = self.journal.run_step("commit", CommitResult, lambda: self._with_retries(publisher.commit))
-            change_notes = self.isolated.describe_change(workspace)
+            whole_change = build_whole_change(workspace, reviewer.origin)
+            change_notes = self.isolated.describe_change(whole_change)
             self._push_commit(publisher, committed, pinned)
-            reformatted = describe_reformatting(finish_review.find_overreach(workspace, conversation))
+            reformatted = describe_reformatting(finish_review.find_overreach(whole_change, conversation))
             pull_request = self._open_pull_request(
-                pinned, workspace, finished, review, committed, change_notes, reformatted
+                pinned, whole_change, finished, review, committed, change_notes, reformatted, evidence
             )
         consequence = "so it is a draft" if pull_request.draft else "which its description lists"
         findings_note = f"The checks found problems in the pull request, {consequence}." if review.findings else None
@@ -309,44 +329,51 @@ class RunWorkflow:
     def _open_pull_request(
         self,
         pinned: StartingCommits,
-        workspace: Workspace,
+        whole_change: Workspace,
         finished: Finished,
         review: ReviewResult,
         committed: CommitResult,
         change_notes: ChangeNotes,
         reformatted: Sequence[str],
+        evidence: Sequence[Evidence],
     ) -> OpenedPullRequest:
-        tree = workspace.tree
-        changes = workspace.changes()
-        report = PullRequestReport(
+        tree = whole_change.tree
+        secret_values = list_known_secrets(self.project, self.secrets)
+        latest = Round(
             summary=finished.summary,
-            unsure=finished.unsure,
+            prompts=[redact_secrets(prompt, secret_values) for prompt in self._read_prompts()],
             base_note=committed.note,
-            files=diff_trees(tree.repository, tree.root, write_changed_tree(tree, changes)),
+        )
+        openings = list_earlier_openings(self.journal)
+        unsure = merge_unsure_points(openings, latest, finished.unsure_points)
+        report = PullRequestReport(
+            rounds=list_rounds(openings, latest),
+            unsure=unsure,
+            files=diff_trees(tree.repository, tree.root, write_changed_tree(tree, whole_change.changes())),
             checks=review.summary_lines,
             findings=review.findings,
+            fixed=review.fixed,
             reformatted=reformatted,
             intended=review.intended,
+            evidence=evidence,
+            new_addresses=change_notes.new_addresses,
             vanished_addresses=change_notes.vanished_addresses,
             instruction_files=self._list_instruction_files(pinned),
             executed_files=change_notes.executed_files,
             external_urls=change_notes.external_addresses,
             usage=self.journal.load_job().usage,
         )
-        link = f"{self.settings.base_url}/v2/agent/{self.project.id}/job/{self.job.id}"
-        secret_values = list_known_secrets(self.project, self.secrets)
         opener = PullRequestOpener(
             job=self.job,
             project=self.project,
             title=self.job.title or finished.title,
             summary=finished.summary,
-            text=render_pull_body(
-                self.job, [redact_secrets(prompt, secret_values) for prompt in self._read_prompts()], report, link
-            ),
+            text=render_pull_body(self.job, report, job_page_url(self.settings.base_url, self.job)),
+            round=latest,
             draft=self.job.draft or bool(review.findings) or bool(change_notes.executed_files),
             base=pinned.base if pinned.head else committed.onto,
             head=committed.commit,
-            unsure=finished.unsure_points,
+            unsure=unsure,
         )
         if self.forge is None:
             return opener.open_locally(self.journal, self.settings.base_url)

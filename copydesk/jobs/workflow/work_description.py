@@ -10,6 +10,7 @@ from copydesk.jobs.agent.tools import MAX_SUMMARY_CHARS, Finished
 from copydesk.jobs.execution.journal import EarlierRun, Journal
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.messages import to_one_line
+from copydesk.jobs.publish.plain_text import choose_title
 
 StepResults = Mapping[str, bytes]
 
@@ -20,6 +21,11 @@ def describe_published_work(journal: Journal, finished: Finished) -> Finished:
     A follow-up such as "Try again" may edit nothing and publish the edits of an earlier run, whose push was refused. In
     that case, returns the description of the earlier run, because `finished` says that nothing changed.
     """
+    described = _find_description(journal, finished)
+    return described.model_copy(update={"title": choose_title(described.title, described.summary)})
+
+
+def _find_description(journal: Journal, finished: Finished) -> Finished:
     if journal.claim.run_number == 1 or _has_edits(journal.results):
         return finished
     for run in reversed(journal.list_earlier_runs()):

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pygit2
-from pygit2.enums import DeltaStatus
+from pygit2.enums import DeltaStatus, FileMode
 
 CHANGE_NAMES = {DeltaStatus.ADDED: "added", DeltaStatus.DELETED: "deleted", DeltaStatus.RENAMED: "renamed"}
 
+REGULAR_FILE_MODES = (FileMode.BLOB, FileMode.BLOB_EXECUTABLE)
 MIN_RENAME_SIMILARITY = 0.5
 MAX_RENAME_PAIRS = 10_000
 """Above this many pairs of a deleted and an added file, only files with the same bytes count as renamed."""
@@ -78,6 +79,23 @@ def diff_trees(repository: pygit2.Repository, old: pygit2.Oid, new: pygit2.Oid) 
         previous = delta.old_file.path if change == "renamed" else None
         patches.append(FilePatch(delta.new_file.path, change, previous, additions, deletions, patch.data or b""))
     return patches
+
+
+def list_changed_files(
+    repository: pygit2.Repository, old: pygit2.Oid, new: pygit2.Oid, max_bytes: int
+) -> dict[str, bytes | None]:
+    """Returns the bytes of each file that differs between two trees; None means that `new` does not have the file.
+
+    Leaves out files above `max_bytes`, symbolic links and submodules.
+    """
+    changes: dict[str, bytes | None] = {}
+    for delta in repository[old].peel(pygit2.Tree).diff_to_tree(repository[new].peel(pygit2.Tree)).deltas:
+        file = delta.new_file
+        if delta.status == DeltaStatus.DELETED:
+            changes[delta.old_file.path] = None
+        elif file.mode in REGULAR_FILE_MODES and repository.odb.read_header(file.id)[1] <= max_bytes:
+            changes[file.path] = repository[file.id].peel(pygit2.Blob).data
+    return changes
 
 
 def count_changed_bytes(old: bytes, new: bytes) -> int:

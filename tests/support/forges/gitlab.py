@@ -1,26 +1,31 @@
-"""A fake GitLab, checked against models of its documentation."""
+"""A fake GitLab, checked against its own description and models of its documentation."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from tests.support.forges import gitlab_published as published
 from tests.support.forges import gitlab_webhooks
 from tests.support.forges.base import FakeForge, RawResponse
 from tests.support.forges.calls import Call, CallRefused, Reply, build_link_header, paginate, route
 from tests.support.forges.faults import Fault
+from tests.support.forges.gitlab_openapi import MAX_PAGE_ITEMS, find_request_problems
 from tests.support.forges.gitlab_shapes import GitLabShapes, Json
 from tests.support.forges.schema import Operation
 from tests.support.forges.state import Comment, Pull, Repository, Token, User, now
 from tests.support.forges.webhooks import Delivery, Hook
 
 PROJECT, REQUESTS = "/projects/{id}", "/projects/{id}/merge_requests"
-REQUEST = REQUESTS + "/{merge_request_iid:int}"
+REQUEST, NOTES = REQUESTS + "/{merge_request_iid:int}", REQUESTS + "/{noteable_id:int}/notes"
 READ, WRITE = ("api", "read_api"), ("api",)
 INSUFFICIENT_SCOPE_MESSAGE = "The request requires higher privileges than provided by the access token."
 MAX_TITLE_CHARS = 255
 REVOKED_TOKEN_MESSAGE = "Token was revoked. You have to re-authorize from the user."
 EXPIRED_TOKEN_MESSAGE = "Token is expired. You can either do re-authorization or token refresh."
 MOVED_PROJECT_MESSAGE = "405 Method Not Allowed - Non GET methods are not allowed for moved projects"
+
+
+PageHeaders = Literal["all", "uncounted", "next-page"]
+"""All of them; without the number of items and pages, and the link to the last one; or without links as well."""
 
 
 class GitLab(FakeForge):
@@ -40,6 +45,8 @@ class GitLab(FakeForge):
     signature_rules = ("reject_unsigned_commits",)
     shown_scopes: set[str] | None = None
     """The scopes that every token shows, if not its own."""
+    page_headers: PageHeaders = "all"
+    """Which headers a page has. GitLab counts at most 10,000 items."""
     max_reviewers = 1
     """The free tier keeps one reviewer of a merge request, and drops the others."""
 
@@ -49,6 +56,14 @@ class GitLab(FakeForge):
 
     def operation(self, name: str, call: Call) -> Operation:
         return published.OPERATIONS[name]
+
+    def _read(self, call: Call, operation: Operation, body: bytes) -> None:
+        """Checks the request also where the fake is as lenient as the server, and names each problem once."""
+        known_count = len(self.violations)
+        super()._read(call, operation, body)
+        problems = find_request_problems(operation.line, call.params, call.query, call.body)
+        violations = [f"{call.method} {call.path}: {problem}" for problem in problems]
+        self.violations += [one for one in violations if one not in self.violations[known_count:]]
 
     def read_token(self, call: Call) -> str | None:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
@@ -108,14 +123,18 @@ class GitLab(FakeForge):
 
     def paginate_reply(self, call: Call, items: list[Json]) -> Reply:
         page_items, number, pages = paginate(call, items, default=20)
+        size = min(int(call.query.get("per_page", 20)), MAX_PAGE_ITEMS)
         following, before = str(number + 1) if number < pages else "", str(number - 1) if number > 1 else ""
-        counts = {"X-Page": str(number), "X-Total": str(len(items)), "X-Total-Pages": str(pages)}
-        size = str(call.query.get("per_page", 20))
-        moves = {"X-Next-Page": following, "X-Prev-Page": before, "X-Per-Page": size}
-        return Reply(200, page_items, {**counts, **moves, "Link": build_link_header(self.api, call, number, pages)})
+        headers = {"X-Page": str(number), "X-Per-Page": str(size), "X-Next-Page": following, "X-Prev-Page": before}
+        if self.page_headers != "next-page":
+            is_counted = self.page_headers == "all"
+            headers["Link"] = build_link_header(self.api, call, number, pages, with_last=is_counted)
+        if self.page_headers == "all":
+            headers |= {"X-Total": str(len(items)), "X-Total-Pages": str(pages)}
+        return Reply(200, page_items, headers)
 
     def find_requested_pull(self, call: Call) -> Pull:
-        pull = call.repository.find(int(call.params["merge_request_iid"]))
+        pull = call.repository.find(int(call.params.get("merge_request_iid") or call.params["noteable_id"]))
         if pull is None:
             raise self.refusal(404)
         return pull
@@ -228,13 +247,13 @@ class GitLab(FakeForge):
             readers = [user for user in self.users.values() if user.id in body["reviewer_ids"] and user.may("read")]
             pull.reviewers = readers[: self.max_reviewers]
 
-    @route("GET", REQUEST + "/notes", "GET /projects/{id}/merge_requests/{merge_request_iid}/notes", needs=READ)
+    @route("GET", NOTES, "GET /projects/{id}/merge_requests/{noteable_id}/notes", needs=READ)
     def list_notes(self, call: Call) -> Reply:
         pull = self.find_requested_pull(call)
         notes = [self.shapes.note(pull, one) for one in pull.comments]
         return self.paginate_reply(call, notes if call.query.get("sort") == "asc" else notes[::-1])
 
-    @route("POST", REQUEST + "/notes", "POST /projects/{id}/merge_requests/{merge_request_iid}/notes", needs=WRITE)
+    @route("POST", NOTES, "POST /projects/{id}/merge_requests/{noteable_id}/notes", needs=WRITE)
     def create_note(self, call: Call) -> Reply:
         pull = self.find_requested_pull(call)
         comment = self.add_comment(pull, Comment(self.new_id(), call.user, call.body["body"]))

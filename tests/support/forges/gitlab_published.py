@@ -1,9 +1,13 @@
-"""GitLab's requests and operations, written down from its documentation."""
+"""GitLab's operations: requests from its own description, responses written down from its documentation."""
 
-from dataclasses import replace
-from typing import Literal
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from tests.support.forges.gitlab_entities import (
     CurrentUser,
@@ -16,16 +20,19 @@ from tests.support.forges.gitlab_entities import (
     Project,
     UserBasic,
 )
-from tests.support.forges.schema import Operation
+from tests.support.forges.gitlab_openapi import NOTES, REQUEST, REQUESTS, Described, is_described_status
+from tests.support.forges.schema import Operation, Problems
 
-Names = str | list[str]
-Order = Literal[
-    "created_at", "label_priority", "milestone_due", "popularity", "priority", "title", "updated_at", "merged_at"
-]
-
-
-class LenientRequest(BaseModel):
-    """A request that ignores unknown fields."""
+TYPES: Mapping[str, Any] = {
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+    "object": dict[str, Any],
+    "array": list[Any],
+    "integers": list[int],
+    "strings": list[str] | str,
+}
+"""The types that the server accepts. It splits a text at its commas where the description has a list of texts."""
 
 
 class ErrorResponse(GitLabEntity):
@@ -37,93 +44,51 @@ class ErrorResponse(GitLabEntity):
     scope: str | None = None
 
 
-class PaginatedRequest(LenientRequest):
-    id: str | None = None
-    page: int | None = None
-    per_page: int | None = Field(default=None, le=100)
+@dataclass(frozen=True)
+class GitLabOperation(Operation):
+    """An operation whose answers must have a status that the description has."""
+
+    def check_response(self, status: int, data: object) -> Problems:
+        problems = super().check_response(status, data)
+        if not is_described_status(self.line, status):
+            problems.wrong.append(f"{status} is not described")
+        return problems
 
 
-class ListMergeRequests(PaginatedRequest):
-    state: Literal["opened", "closed", "locked", "merged", "all"] | None = None
-    source_branch: str | None = None
-    target_branch: str | None = None
-    order_by: Order | None = None
-    sort: Literal["asc", "desc"] | None = None
-    scope: Literal["created_by_me", "assigned_to_me", "reviews_for_me", "all"] | None = None
-    view: Literal["simple"] | None = None
-    author_username: str | None = None
-    labels: Names | None = None
-    search: str | None = None
-    iids: list[int] | None = None
+def describe_operation(line: str, answer: Any) -> Operation:
+    """Builds an operation whose path, query and body are those of the description."""
+    described = REQUESTS[line]
+    query = _build_model(line, {**described.path, **described.query}, tuple(described.path))
+    body = None if described.body is None else _build_model(line, described.body, described.required)
+    return GitLabOperation(line, query, body, answer, errors={400: ErrorResponse})
 
 
-class MergeRequestFields(LenientRequest):
-    """Fields of both creating and updating a merge request."""
-
-    description: str | None = None
-    assignee_id: int | None = None
-    assignee_ids: list[int] | None = None
-    reviewer_ids: list[int] | None = None
-    labels: Names | None = None
-    milestone_id: int | None = None
-    remove_source_branch: bool | None = None
-    allow_collaboration: bool | None = None
-    squash: bool | None = None
+def _build_model(name: str, described: Described, required: tuple[str, ...]) -> type[BaseModel]:
+    fields: dict[str, Any] = {
+        re.sub(r"\W", "_", key): (_find_type(kind) | None, Field(default=... if key in required else None, alias=key))
+        for key, kind in described.items()
+    }
+    return create_model(name, **fields)
 
 
-class CreateMergeRequest(MergeRequestFields):
-    title: str
-    source_branch: str
-    target_branch: str
-    target_project_id: int | None = None
+def _find_type(kind: str | tuple[str, ...]) -> Any:
+    return Literal[kind] if isinstance(kind, tuple) else reduce(or_, (TYPES[one] for one in kind.split("|")))
 
 
-class UpdateMergeRequest(MergeRequestFields):
-    title: str | None = None
-    target_branch: str | None = None
-    state_event: Literal["close", "reopen"] | None = None
-    add_labels: Names | None = None
-    remove_labels: Names | None = None
-    discussion_locked: bool | None = None
-
-
-class CreateNote(LenientRequest):
-    body: str
-    internal: bool | None = None
-
-
-class FindUsers(PaginatedRequest):
-    username: str | None = None
-    search: str | None = None
-
-
-class ListNotes(PaginatedRequest):
-    merge_request_iid: int
-    sort: Literal["asc", "desc"] | None = None
-    order_by: Literal["created_at", "updated_at"] | None = None
-
-
-class SingleRequest(LenientRequest):
-    id: str | None = None
-    merge_request_iid: int | None = None
-    user_id: int | None = None
-
-
-REQUEST = "/projects/{id}/merge_requests/{merge_request_iid}"
 OPERATIONS = {
-    one.line: replace(one, errors={400: ErrorResponse})
-    for one in (
-        Operation("GET /projects/{id}", SingleRequest, answer=Project),
-        Operation("GET /projects/{id}/merge_requests", ListMergeRequests, answer=list[MergeRequestBasic]),
-        Operation("POST /projects/{id}/merge_requests", SingleRequest, CreateMergeRequest, MergeRequest),
-        Operation(f"GET {REQUEST}", SingleRequest, answer=MergeRequest),
-        Operation(f"PUT {REQUEST}", SingleRequest, UpdateMergeRequest, MergeRequest),
-        Operation(f"GET {REQUEST}/notes", ListNotes, answer=list[Note]),
-        Operation(f"POST {REQUEST}/notes", SingleRequest, CreateNote, Note),
-        Operation("GET /projects/{id}/members/all", PaginatedRequest, answer=list[Member]),
-        Operation("GET /projects/{id}/members/all/{user_id}", SingleRequest, answer=Member),
-        Operation("GET /users", FindUsers, answer=list[UserBasic]),
-        Operation("GET /user", SingleRequest, answer=CurrentUser),
-        Operation("GET /personal_access_tokens/self", SingleRequest, answer=PersonalToken),
-    )
+    line: describe_operation(line, answer)
+    for line, answer in {
+        "GET /projects/{id}": Project,
+        "GET /projects/{id}/merge_requests": list[MergeRequestBasic],
+        "POST /projects/{id}/merge_requests": MergeRequest,
+        f"GET {REQUEST}": MergeRequest,
+        f"PUT {REQUEST}": MergeRequest,
+        f"GET {NOTES}": list[Note],
+        f"POST {NOTES}": Note,
+        "GET /projects/{id}/members/all": list[Member],
+        "GET /projects/{id}/members/all/{user_id}": Member,
+        "GET /users": list[UserBasic],
+        "GET /user": CurrentUser,
+        "GET /personal_access_tokens/self": PersonalToken,
+    }.items()
 }

@@ -210,8 +210,8 @@ class LinkFixer:
     def _guess_target(self, page: str, target: str) -> str | None:
         """Returns the file that a broken link probably means, or None.
 
-        Compares ever more loosely: same path, same file name, same name without extension, similar name. The first
-        comparison with a match decides, and only if it matches exactly one file.
+        Compares ever more loosely: same path, same folder and file name, same file name, same name without extension,
+        similar name. The first comparison with a match decides, and only if it matches exactly one file.
         """
         possible_paths = {_without_page_extension(place).casefold() for place in _possible_paths(page, target)}
         link_path = unquote(split_target(target)[0]).rstrip("/")
@@ -220,6 +220,7 @@ class LinkFixer:
         non_index = [path for path in same_name if stem(path) not in INDEX_NAMES]
         for matches in (
             [path for path in same_name if _without_page_extension(path).casefold() in possible_paths],
+            [path for path in same_name if _ends_with(_without_page_extension(path), link_path)],
             [path for path in non_index if posixpath.basename(path) == posixpath.basename(link_path)],
             non_index,
             names.get(self._find_similar_name(_file_kind(link_path), stem(link_path).casefold()), []),
@@ -241,6 +242,12 @@ class LinkFixer:
         if len(similar) == 1:
             return f"{target[:hash_index]}#{similar[0]}"
         return target if anchors.has(anchor) else None
+
+
+def _ends_with(path: str, link_path: str) -> bool:
+    """Returns whether a path ends with the folder and the name of a broken link, which has a folder."""
+    names = [name for name in _without_page_extension(link_path).strip("/").split("/") if name not in (".", "..")]
+    return len(names) > 1 and path.casefold().endswith("/" + "/".join(names).casefold())
 
 
 def _choose_nearest(page: str, matches: list[str]) -> str | None:

@@ -9,7 +9,6 @@ from copydesk.jobs.agent.mechanic import (
     add_fields,
     fix_formatting,
     fix_links,
-    move_page,
     replace_text,
     table_values,
 )
@@ -26,6 +25,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
 )
 from copydesk.jobs.agent.mechanic.parsing.prompt_parser import parse_prompt
 from copydesk.jobs.agent.mechanic.plan import EditPlan, join_limited, pluralize
+from copydesk.jobs.agent.mechanic.structure import move_page
 from copydesk.jobs.workspace.workspace import Workspace
 
 NO_CHANGE_TITLE = "No change"

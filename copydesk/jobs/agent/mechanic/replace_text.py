@@ -1,11 +1,10 @@
 """Replaces a word or phrase in the text that people read: not in code, addresses, field names or tags."""
 
 import re
-from bisect import bisect_left
 from collections import Counter
 from itertools import zip_longest
-from urllib.parse import unquote
 
+from copydesk.jobs.agent.mechanic.anchor_links import find_name_edits, update_anchor_links
 from copydesk.jobs.agent.mechanic.instructions import Replace
 from copydesk.jobs.agent.mechanic.phrase_matcher import PhraseMatcher
 from copydesk.jobs.agent.mechanic.plan import (
@@ -19,16 +18,10 @@ from copydesk.jobs.agent.mechanic.plan import (
 )
 from copydesk.jobs.pages.directives import find_directive_spans, find_underline_edits
 from copydesk.jobs.pages.lines import Span, apply_edits, mask_spans
-from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page
+from copydesk.jobs.pages.page_types import extension
 from copydesk.jobs.pages.parsing import front_matter
-from copydesk.jobs.pages.parsing.headings import find_headings
 from copydesk.jobs.pages.parsing.page_parser import find_references
 from copydesk.jobs.pages.parsing.prose import mask_non_prose
-from copydesk.jobs.pages.parsing.references import remove_overlaps
-from copydesk.jobs.pages.site.link_resolver import LinkResolver
-from copydesk.jobs.pages.site.link_rewriter import find_referenced_file
-from copydesk.jobs.pages.site.paths import split_target
-from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -74,13 +67,15 @@ def plan_replacement(workspace: Workspace, instruction: Replace) -> EditPlan:
             break
         if edits:
             count += len(edits)
-            underlines = find_underline_edits(body, edits) if extension(path) == ".rst" else []
-            edits_by_path[path] = data, edits + underlines
-    _update_anchor_links(workspace, edits_by_path, plan)
+            if extension(path) == ".rst":
+                edits += [*find_underline_edits(body, edits), *find_name_edits(body, edits)]
+            edits_by_path[path] = data, edits
+    file_count = len(edits_by_path)
+    update_anchor_links(workspace, edits_by_path, plan)
     for path, (data, edits) in edits_by_path.items():
         plan.add_edits(path, data, edits)
     if count:
-        plan.notes.insert(0, f"Found {pluralize(count, 'occurrence')} in {pluralize(len(edits_by_path), 'file')}.")
+        plan.notes.insert(0, f"Found {pluralize(count, 'occurrence')} in {pluralize(file_count, 'file')}.")
     elif not plan.notes:
         place = f" {instruction.scope}" if instruction.scope.lines else ""
         plan.notes.append(f"“{instruction.old}” was not found in any text that may be changed{place}.")
@@ -153,74 +148,4 @@ def _find_field_edits(
     if after is None or not after.is_editable or after.keys != matter.keys:
         plan.notes.append(f"{path}: the front matter was not changed, because it would no longer be valid.")
         return []
-    return edits
-
-
-def _update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[bytes, Edits]], plan: EditPlan) -> None:
-    """Adds edits of links to changed headings, because the anchor of a heading changes with its text."""
-    changed_headings = [path for path, (data, edits) in edits_by_path.items() if _changes_heading(path, data, edits)]
-    if not changed_headings:
-        return
-    resolver = index_workspace(workspace).resolver
-    renamed_anchors = {
-        path: anchors
-        for path in changed_headings
-        if (anchors := _find_renamed_anchors(resolver, path, *edits_by_path[path]))
-    }
-    old_anchors = {old.encode() for anchors in renamed_anchors.values() for old in anchors}
-    updated_links = 0
-    for path in workspace.paths():
-        if extension(path) not in MARKDOWN_EXTENSIONS or not is_page(path) or not workspace.is_documentation(path):
-            continue
-        if not workspace.is_readable(path):
-            continue
-        data = workspace.read(path)
-        if b"#" not in data or not is_text(data) or not any(old in data for old in old_anchors):
-            continue
-        edits = _find_anchor_edits(path, DecodedText.decode(data).body, resolver, renamed_anchors)
-        if edits and (path in edits_by_path or len(edits_by_path) < MAX_FILES):
-            edits_by_path.setdefault(path, (data, []))[1].extend(edits)
-            updated_links += len(edits)
-    if updated_links:
-        plan.notes.append(f"Updated {pluralize(updated_links, 'link')} to the anchors of changed headings.")
-
-
-def _changes_heading(path: str, data: bytes, edits: Edits) -> bool:
-    if extension(path) not in MARKDOWN_EXTENSIONS:
-        return False
-    body = DecodedText.decode(data).body
-    lines = [heading.line for heading in find_headings(body, mask_non_prose(path, body))]
-    starts = [line.start for line in lines]
-    for start, end, _ in edits:
-        index = bisect_left(starts, end) - 1  # the last heading that begins before the edit ends
-        if index >= 0 and start < lines[index].end:
-            return True
-    return False
-
-
-def _find_renamed_anchors(resolver: LinkResolver, path: str, data: bytes, edits: Edits) -> dict[str, str]:
-    slugify = resolver.get_slugify(path)
-    before = DecodedText.decode(data).body
-    after = apply_edits(before, edits)
-    pairs = zip(
-        find_headings(before, mask_non_prose(path, before), slugify),
-        find_headings(after, mask_non_prose(path, after), slugify),
-        strict=False,
-    )
-    return {old.anchor: new.anchor for old, new in pairs if old.anchor != new.anchor}
-
-
-def _find_anchor_edits(
-    path: str, body: str, resolver: LinkResolver, renamed_anchors: dict[str, dict[str, str]]
-) -> Edits:
-    edits: Edits = []
-    for link in remove_overlaps(each for each in find_references(path, body) if each.kind == "link"):
-        link_path, suffix = split_target(link.target)
-        file: str | None = path
-        if link_path or not suffix.startswith("#"):
-            file = find_referenced_file(resolver, path, link.kind, link.target) if link.names_file else None
-        hash_index = suffix.find("#")
-        anchor = renamed_anchors.get(file or "", {}).get(unquote(suffix[hash_index + 1 :])) if hash_index >= 0 else None
-        if anchor:
-            edits.append((link.start + len(link_path) + hash_index + 1, link.end, anchor))
     return edits

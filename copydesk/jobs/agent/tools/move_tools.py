@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused, read_existing
-from copydesk.jobs.pages.move_page import move_page
-from copydesk.jobs.pages.redirects import PageAddress, add_redirect, find_address
+from copydesk.jobs.pages.move_page import find_translations, move_page
+from copydesk.jobs.pages.redirects import PageAddress, add_redirect, find_address, find_stale_redirects
 from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
@@ -21,14 +21,22 @@ class Move(ToolArguments):
 
 
 def move(workspace: Workspace, arguments: Move) -> str:
-    """Renames or moves a file, and updates every link and navigation entry that leads to it."""
+    """Renames or moves a file with its translations, and updates every link and navigation entry that leads to it."""
     read_existing(workspace, arguments.path)
     if workspace.exists(arguments.to):
         raise ToolRefused(f"{arguments.to} already exists; choose another name, or delete it first.")
     address = find_address(index_workspace(workspace), arguments.path)
+    translations = find_translations(workspace, arguments.path, arguments.to)
     updated_files = move_page(workspace, arguments.path, arguments.to)
+    for translation in translations:
+        if workspace.may_change(translation.old) and not workspace.exists(translation.new):
+            updated_files += [translation.new, *move_page(workspace, translation.old, translation.new)]
+    updated_files[:] = [
+        path for path in dict.fromkeys(updated_files) if path != arguments.to and workspace.exists(path)
+    ]
     links_note = f" and updated the links in {', '.join(updated_files)}" if updated_files else "; nothing linked to it"
-    protected = ", ".join(updated_files.protected)
+    stale = find_stale_redirects(workspace, address) if address is not None else []
+    protected = ", ".join(dict.fromkeys([*updated_files.protected, *stale]))
     protected_note = f" A person must update {protected}: jobs may not change it." if protected else ""
     lines = [f"Moved {arguments.path} to {arguments.to}{links_note}.{protected_note}"]
     if address is not None:

@@ -4,6 +4,7 @@ import posixpath
 from collections.abc import Callable
 
 from copydesk.jobs.checks.findings import ReferenceProblem
+from copydesk.jobs.pages.parsing.rst_references import normalize_name
 from copydesk.jobs.pages.site.generators import DocsSite
 from copydesk.jobs.pages.site.include_paths import (
     INCLUDE_PARSERS,
@@ -83,4 +84,17 @@ def check_label(resolver: LinkResolver, page: str, kind: str, target: str) -> Re
     return ReferenceProblem("anchor", f"The label `{target}` is not defined.", f"label {label}", doubt)
 
 
-REFERENCE_CHECKS: dict[str, ReferenceCheck] = {"ref": check_label, **dict.fromkeys(INCLUDE_PARSERS, check_include)}
+def check_name(resolver: LinkResolver, page: str, kind: str, target: str) -> ReferenceProblem | None:
+    """Checks a reference to a title or a target of the same reStructuredText page."""
+    name = normalize_name(target)
+    if page not in resolver.pages or name in resolver.pages[page].names:
+        return None
+    doubt = "conf.py or an included file may define the name"
+    return ReferenceProblem("anchor", f"This page has no title or target `{target}`.", f"name {name}", doubt)
+
+
+REFERENCE_CHECKS: dict[str, ReferenceCheck] = {
+    "ref": check_label,
+    "name": check_name,
+    **dict.fromkeys(INCLUDE_PARSERS, check_include),
+}

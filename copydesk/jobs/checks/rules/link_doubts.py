@@ -21,6 +21,7 @@ ADDRESS_BASED_GENERATORS = ("mintlify", "docusaurus", "vitepress")
 MDBOOK_GENERATED_NAMES = ("print.html", "index.html", "404.html", "toc.html")
 OTHER_APPLICATION = "the address may belong to another application on the same host"
 OUTSIDE_SITE = "the address is outside this site"
+IN_SNIPPET = "links of a snippet start from the pages that include it"
 UNKNOWN_BUILD = "a build may create the file"
 
 
@@ -30,6 +31,8 @@ def find_link_doubt(resolver: LinkResolver, page: str, path: str) -> str:
     ext = extension(path)
     if resolver.may_exist(page, path):
         return "the file is not in the repository: git ignores it, or it is behind a symbolic link or a submodule"
+    if not path.startswith("/") and any(each.is_snippet(page) for each in resolver.sites):
+        return IN_SNIPPET
     if site is None:
         return _doubt_without_site(resolver, path, ext)
     if site.kind in ("hugo", "mixed"):

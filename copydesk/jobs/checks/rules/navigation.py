@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from copydesk.jobs.checks.findings import BrokenReference, Finding, ReferenceProblem, Unjudged
+from copydesk.jobs.checks.rules.anchors import find_anchor_doubt, has_anchor
 from copydesk.jobs.checks.rules.link_doubts import find_link_doubt
 from copydesk.jobs.pages.page_types import INDEX_NAMES, PARTIAL_FOLDERS, is_site_page, stem
 from copydesk.jobs.pages.site.generators import DocsSite
@@ -31,6 +32,8 @@ UNLISTED_FIELDS = (
     "layout",
     "template",
 )
+OPTIONAL_NAVIGATION_KINDS = ("mintlify", "mkdocs", "docusaurus")
+"""Generators that also build and serve the pages that the navigation does not list."""
 SUMMARY_FILES = ("SUMMARY.md", "summary.md")
 
 
@@ -75,13 +78,22 @@ def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -
 
 def _find_broken_links(resolver: LinkResolver, site: DocsSite, nav_file: NavFile) -> Iterator[BrokenReference]:
     page = resolver.find_any_page(site)
+    if page is None:
+        return
     for entry in nav_file.links:
-        if page is None or resolve_link(resolver, site, entry.value) is not None:
-            continue
-        path = split_target(entry.value)[0]
-        message = f"The link to `{entry.value}` is broken: the target does not exist."
-        problem = ReferenceProblem("link", message, entry.value, find_link_doubt(resolver, page, path))
-        yield BrokenReference(entry.line, entry.value, problem)
+        path, suffix = split_target(entry.value)
+        file = resolve_link(resolver, site, entry.value)
+        anchor = suffix.partition("#")[2]
+        if file is None:
+            message = f"The link to `{entry.value}` is broken: the target does not exist."
+            problem = ReferenceProblem("link", message, entry.value, find_link_doubt(resolver, page, path))
+            yield BrokenReference(entry.line, entry.value, problem)
+        elif anchor and file in resolver.pages and not has_anchor(resolver, file, anchor):
+            message = f"The link to `{entry.value}` is broken: `{path}` has no anchor `{anchor}`."
+            doubt = find_anchor_doubt(resolver, page, file)
+            yield BrokenReference(
+                entry.line, entry.value, ReferenceProblem("anchor", message, f"{file}#{anchor}", doubt)
+            )
 
 
 def _check_menu(
@@ -109,7 +121,8 @@ def _check_menu(
     if doubt and any(each.listed or each.orphan_doubt for each in files.values()):
         yield Unjudged("orphan", main_path, 1, "", doubt)
     elif named_files and all(each.is_complete for each in files.values()) and not is_versioned:
-        yield from _find_orphans(resolver, site, root, named_files, posixpath.basename(main_path))
+        is_optional = site.kind in OPTIONAL_NAVIGATION_KINDS
+        yield from _find_orphans(resolver, site, root, named_files, posixpath.basename(main_path), is_optional)
 
 
 def _may_exist(resolver: LinkResolver, site: DocsSite, entry: str) -> bool:
@@ -164,15 +177,22 @@ def _check_toctrees(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding 
 
 
 def _find_orphans(
-    resolver: LinkResolver, site: DocsSite, root: str, named_files: set[str], nav_name: str
+    resolver: LinkResolver,
+    site: DocsSite,
+    root: str,
+    named_files: set[str],
+    nav_name: str,
+    is_optional: bool = False,
 ) -> Iterator[Finding]:
-    """Reports unlisted pages. A navigation that leaves out more pages than it lists is not meant to be complete."""
+    """Reports unlisted pages. A navigation that leaves out more pages than it lists is not meant to be complete.
+
+    `is_optional` says that the generator also shows the pages that the navigation does not list."""
     unnamed = [page for page in resolver.pages if page not in named_files and resolver.site_by_page[page] is site]
     missing = [page for page in unnamed if _should_be_listed(resolver, site, root, page)]
     if len(missing) > len(named_files):
         return
     for page in missing:
-        yield Finding("orphan", page, 1, f"This page is not listed in {nav_name}.")
+        yield Finding("orphan", page, 1, f"This page is not listed in {nav_name}.", is_note=is_optional)
 
 
 def _should_be_listed(resolver: LinkResolver, site: DocsSite, root: str, page: str) -> bool:

@@ -50,6 +50,13 @@ MDBOOK_INCLUDE_PATTERN = re.compile(r"(?<!\\)\{\{\s*#(?:include|rustdoc_include|
 SNIPPET_TAG_PATTERN = re.compile(r"<Snippet\s+file=[\"']([^\"'\n]+)[\"']")
 
 
+MAX_HOME_CHARS = 2000
+"""Where the layout of a page must be written for its links to be read."""
+HOME_LAYOUT_PATTERN = re.compile(r"^layout:[ \t]*[\"']?home\b", re.M)
+HOME_LINK_PATTERN = re.compile(r"^[ \t]+(?:-[ \t]+)?link:[ \t]*[\"']?(/(?!/)[^\s\"'#]*(?:#[^\s\"']*)?)", re.M)
+"""The links of buttons and features in the front matter of a VitePress home page."""
+
+
 def find_markdown_references(ext: str, body: str, scan: MarkdownScan) -> Iterator[Reference]:
     """Yields all references of a page, in no order.
 
@@ -68,6 +75,9 @@ def find_markdown_references(ext: str, body: str, scan: MarkdownScan) -> Iterato
         yield from _find_angle_includes(body, scan)
     if "{" in body:
         yield from _find_brace_includes(ext, body, scan)
+    if body.startswith("---") and HOME_LAYOUT_PATTERN.search(body, 0, MAX_HOME_CHARS):
+        for match in HOME_LINK_PATTERN.finditer(body, 0, max(body.find("\n---", 3), 0)):
+            yield _build_reference("link", match)
     if ext == ".mdx" and ("import" in prose or "export" in prose):
         for match in IMPORT_PATTERN.finditer(prose):
             yield _build_reference("import", match)

@@ -33,6 +33,8 @@ class PageFacts:
     """Titles of components; anchors are generated from some of them."""
     labels: tuple[str, ...] = ()
     """Sphinx labels, which any page of the site can refer to."""
+    names: tuple[str, ...] = ()
+    """Titles and targets of a reStructuredText page that its own references name."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the front matter."""
     field_lines: tuple[int, ...] = ()
@@ -81,6 +83,7 @@ def collect_dependency_keys(references: Iterable[NumberedReference]) -> tuple[st
     for _, kind, target in references:
         if kind == "ref":
             keys.add(f"ref {target.lower()}")
+        if kind in ("ref", "name"):
             continue
         path, mark, _ = target.partition("#")
         path = path.partition("?")[0]

@@ -19,7 +19,7 @@ from copydesk.jobs.pages.parsing.page_facts import (
 )
 from copydesk.jobs.pages.parsing.prose import mask_non_prose, mask_rst_code
 from copydesk.jobs.pages.parsing.references import NumberedReference, Reference, number_lines
-from copydesk.jobs.pages.parsing.rst_references import find_adoc_references, find_rst_references
+from copydesk.jobs.pages.parsing.rst_references import find_adoc_references, find_rst_names, find_rst_references
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 
 QUOTED_HEADING_PATTERN = re.compile(r"^[ \t]*(?:>|[-*+][ \t]|\d+[.)][ \t])[ \t>]*#{1,6}[ \t]+(\S[^\n]{0,200})", re.M)
@@ -31,7 +31,7 @@ NAME_OPTION_PATTERN = re.compile(r"^[ \t]*:name:[ \t]*(\S+)", re.M)
 MACRO_PATTERN = re.compile(r"\{\{(?!\s*#(?:include|rustdoc_include|playground)\b)|\{%|^::: +[\w.]+\.\w", re.M)
 SHORTCODE_PATTERN = re.compile(r"<!--\s*[\w-]+:")
 GENERATING_DIRECTIVES = ("{eval-rst}", "{auto")
-KINDS_WITHOUT_TEXT = ("link", "toctree", "doc", "ref", "image", "figure", "download", "literalinclude")
+KINDS_WITHOUT_TEXT = ("link", "toctree", "doc", "ref", "name", "image", "figure", "download", "literalinclude")
 CODE_KINDS = ("snippet", "mdbook", "vitepress")
 """Includes that may be inside a code block, where their text is code."""
 TEXT_EXTENSIONS = (*MARKDOWN_EXTENSIONS, ".rst", ".txt", ".html", "")
@@ -193,6 +193,7 @@ def _parse_rst(body: str) -> PageFacts:
         references=references,
         explicit_ids=labels,
         labels=labels,
+        names=tuple(find_rst_names(visible)) if "`_" in visible else (),
         fields={"orphan": True} if ":orphan:" in body and ORPHAN_PATTERN.search(body) else {},
         is_front_matter_readable=False,
         open_reason="anchors of reStructuredText are not read",

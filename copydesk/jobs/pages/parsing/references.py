@@ -28,8 +28,8 @@ class Reference(NamedTuple):
     start: int
     end: int
     kind: str
-    """The syntax of the reference, which decides where the target is searched for: link, import, doc, ref, toctree, or
-    a kind of include."""
+    """The syntax of the reference, which decides where the target is searched for: link, import, doc, ref, toctree, a
+    kind of include, or name for a title or target of the same reStructuredText page."""
     target: str
     is_sure: bool = True
     """False if this may be no reference at all."""
@@ -37,7 +37,7 @@ class Reference(NamedTuple):
     @property
     def names_file(self) -> bool:
         """Returns whether the target is a file of this repository: no URL, bare anchor or template placeholder."""
-        return names_file_or_anchor(self.target) and not self.target.startswith("#")
+        return self.kind != "name" and names_file_or_anchor(self.target) and not self.target.startswith("#")
 
 
 NumberedReference = tuple[int, str, str]
@@ -65,7 +65,7 @@ def number_lines(body: str, references: Iterable[Reference]) -> tuple[NumberedRe
     line = 1
     position = 0
     for start, _, kind, target, is_sure in sorted(set(references)):
-        if is_sure and (kind == "ref" or names_file_or_anchor(target)):
+        if is_sure and (kind in ("ref", "name") or names_file_or_anchor(target)):
             line += body.count("\n", position, start)
             position = start
             numbered.append((line, kind, intern(target)))

@@ -24,6 +24,8 @@ MAX_OBJECT_CHARS = 5_000
 SIDEBAR_PATH_PATTERN = re.compile(r"\bsidebarPath\s*:\s*(?:require\.resolve\(\s*)?[\"'`](?:\./)?([^\"'`$]+)[\"'`]")
 DOCS_PATH_PATTERN = re.compile(r"(?<![\w.])path\s*:\s*[\"'`](?:\./)?([^\"'`$]+?)/?[\"'`]")
 INSTANCE_ID_PATTERN = re.compile(r"(?<![\w.])id\s*:\s*[\"'`]([\w-]+)[\"'`]")
+LAST_VERSION_PATTERN = re.compile(r"\blastVersion\s*:\s*[\"'`]([^\"'`$]+)[\"'`]")
+VERSION_FOLDER = "versioned_docs/version-"
 VITEPRESS_IMPORT_PATTERN = re.compile(r"\bfrom\s+[\"'](\.[^\"'\n]+)[\"']")
 SCRIPT_ENDINGS = ("", ".ts", ".mts", ".js", ".mjs", ".json", "/index.ts", "/index.js")
 
@@ -125,7 +127,21 @@ def _complete_docusaurus(site: DocsSite, text: str, read: ReadText) -> DocsSite:
         versions += (f"{prefix}versioned_docs/version-{name}" for name in _read_versions(read, parts[-1].path))
         if sidebar:
             parts.append(ConfigPart(_join(site.folder, sidebar), "sidebars", root=_join(site.folder, root)))
-    return replace(site, parts=tuple(dict.fromkeys(parts[:MAX_PARTS])), versions=tuple(versions))
+    return replace(
+        site,
+        parts=tuple(dict.fromkeys(parts[:MAX_PARTS])),
+        versions=tuple(versions),
+        last_version=_find_last_version(text, versions),
+    )
+
+
+def _find_last_version(text: str, versions: list[str]) -> str:
+    """Returns the version whose addresses do not name it: the configured one, or else the newest; "" if unknown."""
+    if "lastVersion" in text:
+        configured = LAST_VERSION_PATTERN.search(text)
+        return configured[1] if configured and f"{VERSION_FOLDER}{configured[1]}" in versions else ""
+    names = [folder.removeprefix(VERSION_FOLDER) for folder in versions if folder.startswith(VERSION_FOLDER)]
+    return names[0] if names and "includeCurrentVersion" not in text else ""
 
 
 def _list_docs_instances(text: str) -> Iterator[tuple[str, str, str]]:

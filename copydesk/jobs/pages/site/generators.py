@@ -48,15 +48,22 @@ class DocsSite:
     hooks: str = ""
     """The hooks of a MkDocs site, which may add anchors; empty if it has none."""
     snippet_folders: tuple[str, ...] = ()
-    """Folders in which MkDocs searches for snippets."""
+    """Folders in which MkDocs searches for snippets: those of the site and of the repository, then declared ones."""
     parts: tuple[ConfigPart, ...] = ()
     """Other files of the configuration, also missing ones."""
     versions: tuple[str, ...] | None = None
     """The versions that Docusaurus builds, each as its folder of pages; None for other generators."""
+    last_version: str = ""
+    """The version that Docusaurus serves without its name in the address; empty if it is the current one."""
 
     def __hash__(self) -> int:
         """Hashes only the kind and the path. A site may have very many redirects, and is looked up for each link."""
         return hash((self.kind, self.config_path))
+
+    def is_snippet(self, path: str) -> bool:
+        """Returns whether a file is in a folder that only has snippets, whose links start from the including pages."""
+        folders = self.snippet_folders[SHARED_SNIPPET_FOLDERS:]
+        return any(is_within(path, folder) and not is_within(self.roots[0], folder) for folder in folders)
 
     @property
     def is_open_ended(self) -> bool:
@@ -78,6 +85,13 @@ class DocsSite:
                     return root
             return path[: match.end() - 1] if match and is_within(path, self.folder) else None
         return next((root for root in self.roots if is_within(path, root)), None)
+
+    def add_last_version(self, names: Sequence[str]) -> Sequence[str]:
+        """Returns the names before an address, with the version that Docusaurus serves if they name none."""
+        has_version = "next" in names or any(
+            f"versioned_docs/version-{name}" in (self.versions or ()) for name in names
+        )
+        return names if has_version or not self.last_version else [*names, self.last_version]
 
     def list_roots(self, names: Sequence[str]) -> Iterator[str]:
         """Yields the folders in which to search for an address, by the names before it: a locale, a version, a route.
@@ -195,7 +209,7 @@ def _parse_mkdocs(path: str, text: str) -> DocsSite:
         has_custom_anchors="slugify" in text,
         open_reason=_explain_plugin(path, MKDOCS_PAGE_PLUGIN_PATTERN.search(text)),
         hooks=f"hooks in {posixpath.basename(path)}" if re.search(r"^hooks:", text, re.M) else "",
-        snippet_folders=tuple(dict.fromkeys([folder, root, "", *(_join(folder, name) for name in snippets)])),
+        snippet_folders=(folder, root, "", *(_join(folder, name) for name in snippets)),
     )
 
 
@@ -302,6 +316,8 @@ def _explain_plugin(path: str, plugin: re.Match[str] | None) -> str:
 MAX_SITES = 200
 """Limits the sites of a repository to those nearest to its top, because each page is searched for in each site."""
 MAX_ROOTS = 50
+SHARED_SNIPPET_FOLDERS = 3
+"""How many of a MkDocs site's snippet folders are its own folders and the repository's, which also have pages."""
 VITEPRESS_CONFIG_PATTERN = re.compile(r"(?:^|/)\.vitepress/config(?:/index)?\.[cm]?[jt]s$")
 CONFIG_PARSERS: dict[str, Callable[[str, str], DocsSite | None]] = {
     "docs.json": _parse_mintlify,

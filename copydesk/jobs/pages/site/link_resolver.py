@@ -11,7 +11,7 @@ from copydesk.jobs.pages.page_types import INDEX_NAMES, PAGE_EXTENSIONS, extensi
 from copydesk.jobs.pages.parsing.headings import SLUGIFIERS, Slugify, slugify_github
 from copydesk.jobs.pages.parsing.page_facts import PageFacts
 from copydesk.jobs.pages.site.anchors import PageAnchors
-from copydesk.jobs.pages.site.generators import DocsSite, resolve_overlaps
+from copydesk.jobs.pages.site.generators import SHARED_SNIPPET_FOLDERS, DocsSite, resolve_overlaps
 from copydesk.jobs.pages.site.paths import collect_folders, join_path, list_parent_folders, strip_folder
 
 ASSET_FOLDERS = ("public", "static")
@@ -82,6 +82,7 @@ class LinkResolver:
         new.pages = pages
         new.is_unverifiable = is_unverifiable
         new._anchors_by_page = dict(self._anchors_by_page)
+        new.__dict__.pop("including_pages", None)
         for path in changed:
             new._anchors_by_page.pop(path, None)
         return new
@@ -116,6 +117,7 @@ class LinkResolver:
     def resolve(self, page: str, target: str) -> str | None:
         """Returns the file or folder that a link on this page leads to, or None if there is neither."""
         path = unquote(target) if "%" in target else target
+        page = self.including_pages.get(page, page)
         folder = page[: page.rfind("/")] if "/" in page else ""
         key = (folder, path)
         file = self._resolved.get(key)
@@ -136,6 +138,21 @@ class LinkResolver:
             endings = IMPLIED_ENDINGS_WITHOUT_SITE if full_path else ()
             return next((each for ending in endings if (each := f"{full_path}{ending}") in self.files), None)
         return file if file or site is None else self._find_below_page(site, page, path)
+
+    @cached_property
+    def including_pages(self) -> dict[str, str]:
+        """The first page that includes each snippet of a MkDocs site. The links of a snippet start from that page."""
+        sites = [site for site in self.sites if len(site.snippet_folders) > SHARED_SNIPPET_FOLDERS]
+        pages: dict[str, str] = {}
+        for page in sorted(self.pages) if sites else ():
+            for kind, target in self.pages[page].text_includes:
+                for site in sites if kind == "snippet" else ():
+                    folders = site.snippet_folders[SHARED_SNIPPET_FOLDERS:]
+                    files = (join_path(folder, target.partition(":")[0]) for folder in folders)
+                    file = next((each for each in files if each in self.files), None)
+                    if file is not None and site.is_snippet(file) and not site.is_snippet(page):
+                        pages.setdefault(file, page)
+        return pages
 
     @cached_property
     def has_other_build(self) -> bool:
@@ -207,7 +224,7 @@ class LinkResolver:
     def _find_absolute(self, site: DocsSite | None, page: str, path: str) -> str | None:
         path = posixpath.normpath(path).lstrip("/")
         if site:
-            file = self._find_by_address(site, path)
+            file = self._find_in_own_version(site, page, path) or self._find_by_address(site, path)
             if file:
                 return file
             for folder in (*site.asset_folders, *site.roots, site.folder):
@@ -219,13 +236,21 @@ class LinkResolver:
                     return file
         return None
 
+    def _find_in_own_version(self, site: DocsSite, page: str, path: str) -> str | None:
+        """Finds a file of a Docusaurus site by its path, which starts from the pages of the same version."""
+        if site.kind != "docusaurus" or extension(path) not in (".md", ".mdx"):
+            return None
+        root = site.find_root(page)
+        file = join_path(root, path) if root else None
+        return file if file in self.files else None
+
     def _find_by_address(self, site: DocsSite, path: str) -> str | None:
         """Finds a page by its address, which may begin with a base path, a route or a locale."""
         path = path.removesuffix(".html").removesuffix(".md").removesuffix("/index")
         names: list[str] = []
         for _ in range(4):
             if path in self.files_by_address[site]:
-                return self.find_page(site, path, names)
+                return self.find_page(site, path, site.add_last_version(names))
             if path and self._redirects[site].matches(path):
                 return path
             for asset in site.asset_folders:

@@ -13,7 +13,7 @@ from copydesk.jobs.agent.tools.finish_tools import Citation
 from copydesk.jobs.agent.tools.tool import RepositoryArguments, ToolArguments
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import CheckReport, check
-from copydesk.jobs.pages.redirects import find_vanished_addresses
+from copydesk.jobs.pages.redirects import AddressChange, find_new_addresses, find_vanished_addresses
 from copydesk.jobs.publish.guard import publish_guard
 from copydesk.jobs.publish.guard.executed_files import ExecutedFile, find_executed_files
 from copydesk.jobs.publish.guard.external_resources import find_external_resources, find_hosts, format_resources
@@ -22,6 +22,7 @@ from copydesk.jobs.workspace.context_tree import ContextTree
 from copydesk.jobs.workspace.edit_scope import count_reformatted_lines, explain_overreach
 from copydesk.jobs.workspace.git_repository import open_repository
 from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.patches import pair_renames
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 from copydesk.jobs.workspace.workspace import Changes, Workspace
 
@@ -83,6 +84,8 @@ class ChangeNotes(NamedTuple):
     """One line for each address that the change adds."""
     vanished_addresses: list[str]
     """The addresses of the site that the change removes without a redirect."""
+    new_addresses: list[AddressChange]
+    """The pages that the change adds or shows at another address."""
 
 
 class Overreach(NamedTuple):
@@ -167,6 +170,7 @@ def describe_change(copy: WorkspaceCopy) -> ChangeNotes:
         find_executed_files(tree, copy.changes),
         format_resources(find_external_resources(tree, copy.changes)),
         find_vanished_addresses(workspace),
+        find_new_addresses(workspace, pair_renames(copy.changes, workspace.read_original)),
     )
 
 

@@ -12,6 +12,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.service import ChangedFile
 from copydesk.jobs.workspace.git_repository import open_repository
 from copydesk.web.dashboard.jobs.diff_parser import Gap, Hunk, Patch, parse_patch
+from copydesk.web.dashboard.jobs.page_preview import PagePreview, PreviewBuilder
 from copydesk.web.responses.html import PAGE_HEADERS
 
 MAX_DIFF_LINES = 400
@@ -19,7 +20,7 @@ MAX_DIFF_BYTES = 200_000
 MAX_FOLDED_LINES = 400
 MAX_OLD_FILE_BYTES = 1_000_000
 
-DiffLayout = Literal["unified", "split", "raw"]
+DiffLayout = Literal["unified", "split", "rendered", "raw"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class FileChangeView:
     blocks: list[Hunk | Gap]
     is_binary: bool
     cut: bool
+    preview: PagePreview | None = None
+    """The rendered page before and after; None if it was not requested or the file is not a page."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,15 @@ class ChangeView:
         return any(change.cut for change in self.files)
 
 
-def load_change_view(desk: Desk, project_id: str, job_id: str) -> ChangeView:
+def load_change_view(desk: Desk, project_id: str, job_id: str, layout: DiffLayout = "unified") -> ChangeView:
+    """Returns the change of a job. The layout `rendered` adds the pages before and after."""
+    previews = PreviewBuilder() if layout == "rendered" else None
     with _open_mirror(desk, project_id) as mirror:
-        return ChangeView(_build_file_changes(desk.jobs.patches(project_id, job_id), mirror))
+        return ChangeView(_build_file_changes(desk.jobs.patches(project_id, job_id), mirror, previews))
 
 
 def _build_file_changes(
-    patches: Iterable[tuple[ChangedFile, bytes]], mirror: pygit2.Repository | None
+    patches: Iterable[tuple[ChangedFile, bytes]], mirror: pygit2.Repository | None, previews: PreviewBuilder | None
 ) -> list[FileChangeView]:
     lines_left = MAX_DIFF_LINES
     bytes_left = MAX_DIFF_BYTES
@@ -66,11 +71,22 @@ def _build_file_changes(
         blocks = _limit_folded_lines(
             visible_patch.build_blocks(None if is_cut else _read_old_text(mirror, patch)), folded_left
         )
-        files.append(FileChangeView(file, blocks, patch.is_binary, is_cut))
+        preview = _build_preview(previews, file, data, mirror) if previews is not None else None
+        files.append(FileChangeView(file, blocks, patch.is_binary, is_cut, preview))
         bytes_left = max(bytes_left - len(data), 0)
         lines_left -= sum(len(block.lines) for block in blocks if isinstance(block, Hunk))
         folded_left -= sum(len(block.lines) for block in blocks if isinstance(block, Gap))
     return files
+
+
+def _build_preview(
+    previews: PreviewBuilder, file: ChangedFile, data: bytes, mirror: pygit2.Repository | None
+) -> PagePreview | None:
+    """Returns the preview of a file, also of one whose diff is cut because others take up the space."""
+    if len(data) > MAX_DIFF_BYTES:
+        return previews.refuse(file)
+    patch = parse_patch(data.decode("utf-8", "replace"))
+    return previews.build(file, patch, _read_old_text(mirror, patch))
 
 
 def raw_diff_response(diff: bytes) -> Response:

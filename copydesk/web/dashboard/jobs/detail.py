@@ -115,7 +115,7 @@ async def _change_job(post: SignedInPost, project_id: str, job_id: str, change: 
     return redirect(f"/projects/{project.id}/jobs/{job_id}")
 
 
-def _load_page_data(desk: Desk, project: Project, job_id: str) -> dict[str, Any]:
+def _load_page_data(desk: Desk, project: Project, job_id: str, layout: DiffLayout) -> dict[str, Any]:
     """Loads everything that the page shows, in one thread."""
     job, events = desk.jobs.list_events(project.id, job_id)
     [row] = build_job_rows(desk, project, [job])
@@ -126,7 +126,7 @@ def _load_page_data(desk: Desk, project: Project, job_id: str) -> dict[str, Any]
         "turns": group_by_prompt(events),
         "last_event": events[-1].seq if events else 0,
         "is_pushed": job.head is not None or any(event.kind == EventKind.PUSHED for event in events),
-        "change": load_change_view(desk, project.id, job_id),
+        "change": load_change_view(desk, project.id, job_id, layout),
         "page_url": row.path,
     }
 
@@ -152,5 +152,5 @@ async def _render_job_page(
         kinds=" ".join(EVENT_KINDS),
         typed=typed,
         nonce=random_text(22),
-        **await run_in_thread(_load_page_data, signed_in.desk, project, job_id),
+        **await run_in_thread(_load_page_data, signed_in.desk, project, job_id, layout),
     )

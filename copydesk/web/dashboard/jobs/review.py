@@ -121,7 +121,7 @@ async def _render_pull_page(
         pull=pull,
         merge_command=merge_command,
         job=await run_in_thread(signed_in.desk.jobs.get, project.id, pull.job_id),
-        change=await run_in_thread(load_change_view, signed_in.desk, project.id, pull.job_id),
+        change=await run_in_thread(load_change_view, signed_in.desk, project.id, pull.job_id, layout),
         layout=layout,
         page_url=f"/projects/{project.id}/pulls/{pull.number}",
         dashboard=None,

@@ -1,6 +1,5 @@
 """Calls of the adapters that the base fakes lack: labels by name, rules, assignees, the expiry of a token."""
 
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, ClassVar
@@ -11,7 +10,7 @@ from tests.jobs.publish.forges.pull_commits import GITLAB_COMMITS, GITLAB_OPERAT
 from tests.support import forges
 from tests.support.forges.calls import Call, Reply, route
 from tests.support.forges.gitea_versions import FORGEJO_VERSIONS, GITEA_VERSIONS, RULE_NAMES_SINCE
-from tests.support.forges.gitlab_published import ErrorResponse
+from tests.support.forges.gitlab_published import describe_operation
 from tests.support.forges.schema import Operation
 from tests.support.forges.state import Comment, Pull
 
@@ -144,17 +143,6 @@ class ProtectedBranch(BaseModel):
     allow_force_push: bool
 
 
-class GetLabelQuery(BaseModel):
-    id: str
-    name: str
-
-
-class ListBranchesQuery(BaseModel):
-    id: str
-    page: int = 1
-    per_page: int = 20
-
-
 class PushRule(BaseModel):
     id: int
     project_id: int
@@ -169,24 +157,19 @@ class PushRule(BaseModel):
     reject_non_dco_commits: bool
 
 
-class ProjectQuery(BaseModel):
-    id: str
-
-
 LABEL, PROTECTED = "/projects/{id}/labels/{name}", "/projects/{id}/protected_branches"
 PUSH_RULE = "/projects/{id}/push_rule"
 OPERATIONS = {
-    LABEL: Operation(f"GET {LABEL}", GetLabelQuery, answer=Label),
+    LABEL: describe_operation(f"GET {LABEL}", Label),
     GITLAB_COMMITS: GITLAB_OPERATION,
-    PUSH_RULE: Operation(f"GET {PUSH_RULE}", ProjectQuery, answer=PushRule),
-    PROTECTED: Operation(f"GET {PROTECTED}", ListBranchesQuery, answer=list[ProtectedBranch]),
+    PUSH_RULE: describe_operation(f"GET {PUSH_RULE}", PushRule),
+    PROTECTED: describe_operation(f"GET {PROTECTED}", list[ProtectedBranch]),
 }
 
 
 class GitLab(GitLabCommits, forges.gitlab):
     def operation(self, name: str, call: Call) -> Operation:
-        own = OPERATIONS.get(name)
-        return replace(own, errors={400: ErrorResponse}) if own else super().operation(name, call)
+        return OPERATIONS.get(name) or super().operation(name, call)
 
     @route("GET", LABEL, LABEL, needs=("api", "read_api"))
     def get_label(self, call: Call) -> Reply:
@@ -212,7 +195,7 @@ class GitLab(GitLabCommits, forges.gitlab):
     def list_protected(self, call: Call) -> Reply:
         nobody = [{"id": 1, "access_level": 0, "access_level_description": "No one"}]
         about = {"push_access_levels": nobody, "merge_access_levels": nobody, "allow_force_push": False}
-        return Reply(200, [{"id": 1, "name": name, **about} for name in sorted(self.faults.protected)])
+        return self.paginate_reply(call, [{"id": 1, "name": name, **about} for name in sorted(self.faults.protected)])
 
 
 FAKE_FORGES: dict[str, Any] = {"github": GitHub, "gitlab": GitLab, "gitea": Gitea, "forgejo": Forgejo}

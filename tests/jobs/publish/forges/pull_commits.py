@@ -6,8 +6,7 @@ import pygit2
 from pydantic import BaseModel
 
 from tests.support.forges.calls import Call, Reply, route
-from tests.support.forges.gitlab_published import PaginatedRequest
-from tests.support.forges.schema import Operation
+from tests.support.forges.gitlab_published import describe_operation
 from tests.support.forges.state import list_pull_commits
 
 WHEN = "2024-01-01T00:00:00Z"
@@ -68,11 +67,7 @@ class GitLabCommit(BaseModel):
     message: str
 
 
-class ListCommits(PaginatedRequest):
-    merge_request_iid: int
-
-
-GITLAB_OPERATION = Operation(f"GET {GITLAB_COMMITS}", ListCommits, answer=list[GitLabCommit])
+GITLAB_OPERATION = describe_operation(f"GET {GITLAB_COMMITS}", list[GitLabCommit])
 
 
 class GitLabCommits:

@@ -86,6 +86,23 @@ def test_pagination_is_bounded_and_stays_on_the_same_host() -> None:
         assert elsewhere.requests == []
 
 
+def test_next_page_is_read_if_only_its_number_is_sent() -> None:
+    pages = [
+        StubAnswer(200, [{"number": number}], {"X-Next-Page": following}) for number, following in ((1, "2"), (2, ""))
+    ]
+    with serve_stub(*pages) as served:
+        assert [thing.number for thing in api_client(served).paginate(StubThing, "/things", {})] == [1, 2]
+    assert len(served.requests) == 2
+
+
+def test_announced_page_without_items_ends_the_list() -> None:
+    """GitLab announces a page after the last one of some lists."""
+    pages = [StubAnswer(200, items, {"X-Next-Page": "2"}) for items in ([{"number": 1}], [])]
+    with serve_stub(*pages) as served:
+        assert [thing.number for thing in api_client(served).paginate(StubThing, "/things", {})] == [1]
+    assert len(served.requests) == 2
+
+
 def test_endless_pagination_is_stopped() -> None:
     with serve_stub(StubAnswer(200, [{"number": 1}], {"Link": '</things?page=2>; rel="next"'})) as served:
         assert len(list(api_client(served).paginate(StubThing, "/things", {}))) == forge_http.MAX_PAGES

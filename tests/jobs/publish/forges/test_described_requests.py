@@ -1,7 +1,7 @@
 """Every request that an adapter can send is one that the forge's published API describes.
 
 The fakes check each request against the description: GitHub's OpenAPI as generated into githubkit, Gitea's swagger as
-generated into pyforgejo, and GitLab's documentation as written down.
+generated into pyforgejo and as written down, and GitLab's OpenAPI as written down.
 """
 
 from collections.abc import Callable

@@ -19,6 +19,7 @@ from copydesk.jobs.projects.context_repositories import (
 )
 from copydesk.jobs.workflow.maintenance import delete_unused_context_mirrors
 from copydesk.jobs.workspace.workspace import Workspace
+from tests.support.people import signed_in_client
 from tests.support.repositories import commit, list_branches, make_repository, read_file
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 from tests.support.service import Service, serve
@@ -183,6 +184,11 @@ def test_evidence_is_verified_and_sent_back_once(tmp_path: Path) -> None:
         assert evidence["source"] == {
             "repository": "code", "commit": head, "path": "cli.py", "lines": "3", "url": None
         }  # fmt: skip
+        [pull] = service.desk.pulls.list_for_project(service.project.id)
+        assert f"`index.md:3` The flag is --dry-run. (`code: cli.py, line 3` at `{head[:12]}`)" in pull.body
+        shown = signed_in_client(service).get(f"/projects/{service.project.id}/jobs/{job['id']}").text
+        assert "verified" in shown
+        assert "code cli.py, lines 3, commit" in shown
 
 
 def test_unverified_evidence_is_shown_as_such(tmp_path: Path) -> None:
@@ -192,6 +198,8 @@ def test_unverified_evidence_is_shown_as_such(tmp_path: Path) -> None:
     with open_service(tmp_path, edit("index.md", "--try-run", "--dry-run"), cite, cite) as (service, _):
         [evidence] = run_job(service)["evidence"]  # type: ignore[misc]
         assert (evidence["verified"], evidence["problem"]) == (False, "there is no file gone.py")
+        [pull] = service.desk.pulls.list_for_project(service.project.id)
+        assert "**Not verified:** `index.md:3` The flag is --dry-run." in pull.body
         assert read_file(service.repository, "main", "index.md") == DOCS["index.md"]
 
 

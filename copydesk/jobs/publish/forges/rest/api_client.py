@@ -107,8 +107,9 @@ class ApiClient:
             items, links = self._parse(list[item_type], "GET", response, data)  # type: ignore[valid-type]
             yield from items
             received_count += len(items)
-            # Some lists of Gitea have no links, only the number of all items.
-            if not items or ("next" not in links and received_count >= _parse_total_count(response)):
+            # Some lists of Gitea have no links, only the number of all items. GitLab also names the next page.
+            has_next = "next" in links or bool(response.headers.get("x-next-page", "").strip())
+            if not items or (not has_next and received_count >= _parse_total_count(response)):
                 return
 
     def get_header(self, path: str, name: str) -> str | None:

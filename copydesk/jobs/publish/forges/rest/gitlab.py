@@ -206,7 +206,7 @@ class GitLab(RestForge):
         return refusal
 
     def _attach_labels(self, number: int, labels: Sequence[str | int]) -> None:
-        self._change_pull(number, {"add_labels": ",".join(map(str, labels))})
+        self._change_pull(number, {"add_labels": list(labels)})
 
     def _run_access_checks(self, branch: str) -> list[AccessCheck]:
         project = self.http.request(GitLabProject, "GET", self._path)

@@ -1,0 +1,3 @@
+from tidewater import Client
+
+Client().send("orders", b"{}")

@@ -1,0 +1,5 @@
+import { Client } from 'tidewater'
+
+// #region send
+new Client('https://events.example').send('orders', '{}')
+// #endregion send

@@ -1,0 +1,226 @@
+"""The description of a pull request: what a reviewer should know of the change, and how it came about."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel
+
+from copydesk.core.text.truncation import truncate
+from copydesk.jobs.agent.evidence import Evidence
+from copydesk.jobs.job import Job, Usage
+from copydesk.jobs.pages.redirects import AddressChange
+from copydesk.jobs.publish.guard.executed_files import ExecutedFile
+from copydesk.jobs.publish.messages import neutralize_markup, to_one_line
+from copydesk.jobs.workspace.patches import FilePatch
+
+MAX_FILES_LISTED = 30
+MAX_ITEMS_LISTED = 20
+MAX_EXECUTED_LISTED = 100
+MAX_ITEM_CHARS = 4000
+MAX_ADDRESSES_CHARS = 20_000
+MAX_ADDRESS_CHARS = 400
+MAX_QUOTE_CHARS = 4000
+MAX_ROUNDS_LISTED = 20
+MAX_EVIDENCE_LISTED = 30
+MAX_STATEMENT_CHARS = 500
+MAX_ROUND_CHARS = 700
+MAX_ROUND_QUOTE_CHARS = 300
+MAX_NEWEST_ROUND_CHARS = 6000
+EXECUTED_FILES_WARNING = (
+    "**⚠️ Review these files first.** Builds, hosts or readers' browsers execute them, "
+    "so they can do more than display text:"
+)
+
+
+class Round(BaseModel):
+    """One run of the job, as the pull request tells of it. The journal stores it for the descriptions of later runs."""
+
+    summary: str
+    prompts: list[str] = []
+    base_note: str | None = None
+    """How the change was applied when the base branch moved during the run; None when it did not move."""
+
+
+@dataclass(frozen=True)
+class PullRequestReport:
+    """Information about the whole change for the reviewer of its pull request."""
+
+    rounds: Sequence[Round]
+    """The runs that the pull request consists of, oldest first."""
+    unsure: Sequence[str] = ()
+    """The points that the model was unsure of."""
+    files: Sequence[FilePatch] = ()
+    checks: Sequence[str] = ()
+    """One sentence per check that ran."""
+    findings: Sequence[str] = ()
+    """Problems that the change introduces and that the model did not fix."""
+    fixed: Sequence[str] = ()
+    """Problems that existed before and that the change fixes."""
+    reformatted: Sequence[str] = ()
+    """One line for each file with lines that change only in form, with the model's reason."""
+    intended: Sequence[str] = ()
+    """Findings that the model declared intended, with its reasons."""
+    evidence: Sequence[Evidence] = ()
+    """The places that the model cites for its statements."""
+    new_addresses: Sequence[AddressChange] = ()
+    """Pages that the change adds, or shows at another address."""
+    vanished_addresses: Sequence[str] = ()
+    """Addresses of pages that the change removes without a redirect."""
+    executed_files: Sequence[ExecutedFile] = ()
+    """Changed files that a build, a host or a browser executes."""
+    external_urls: Sequence[str] = ()
+    """External URLs that the change adds; those that browsers load without a click come first."""
+    instruction_files: Sequence[str] = ()
+    """The files of the repository with instructions that the model read."""
+    usage: Usage = field(default_factory=Usage)
+
+
+def render_pull_body(job: Job, report: PullRequestReport, job_url: str) -> str:
+    """Returns the description in Markdown. `job_url` is the job's page on the dashboard."""
+    is_single = len(report.rounds) == 1
+    parts = [
+        _render_list(
+            EXECUTED_FILES_WARNING,
+            [f"{_format_code(file.path)}: {file.reason}" for file in report.executed_files],
+            MAX_EXECUTED_LISTED,
+        ),
+        _render_summary(report.rounds[0]) if is_single else _render_rounds(report.rounds, job_url),
+        _render_list("**Not fixed** (problems that the checks below found in this change):", report.findings),
+        _render_list("**Intended** (findings that the model says are right as they are):", report.intended),
+        _render_list("**Unsure** (points that the model asks you to check):", report.unsure),
+        _render_evidence(report.evidence),
+        _render_list("**Fixed** (problems that existed before this change):", report.fixed),
+        _render_list("**New addresses**", [_describe_address(each) for each in report.new_addresses], MAX_FILES_LISTED),
+        _render_list(
+            "**Addresses that no longer exist**, without a redirect:",
+            [_format_code(address) for address in report.vanished_addresses],
+        ),
+        _render_list("**Reformatted** (lines that change only in form):", report.reformatted),
+        _render_list("**Files**", [_describe_file(patch) for patch in report.files], MAX_FILES_LISTED),
+        _render_list("**Checks**", report.checks),
+        _render_urls(report.external_urls, job_url),
+        f"**Instructions read:** {', '.join(map(_format_code, report.instruction_files))}"
+        if report.instruction_files
+        else "",
+        _render_request(report.rounds[0].prompts, MAX_QUOTE_CHARS) if is_single else "",
+        f"Created by {job.model} ({_format_usage(report.usage)}) in job [`{job.id}`]({job_url}).",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _render_evidence(evidence: Sequence[Evidence]) -> str:
+    """Returns the citations, those that could not be verified first. Links are Copydesk's own, so they may stay."""
+    ordered = sorted(evidence, key=lambda each: each.verified)
+    lines = [f"- {_describe_evidence(each)}" for each in ordered[:MAX_EVIDENCE_LISTED]]
+    if len(ordered) > MAX_EVIDENCE_LISTED:
+        lines.append(f"- … and {len(ordered) - MAX_EVIDENCE_LISTED} more")
+    title = "**Evidence** (where the sources say so; Copydesk looked up each place):"
+    return "\n".join([title, "", *lines]) if lines else ""
+
+
+def _describe_evidence(evidence: Evidence) -> str:
+    source = evidence.source
+    place = f"{source.repository}: {source.path}" if source.repository else source.path
+    name = _format_code(f"{place}, lines {source.lines}" if "-" in source.lines else f"{place}, line {source.lines}")
+    cited = f"[{name}]({source.url})" if source.url else f"{name} at {_format_code(source.commit[:12])}"
+    statement = neutralize_markup(to_one_line(evidence.statement, MAX_STATEMENT_CHARS))
+    page = _format_code(f"{evidence.path}:{evidence.line}")
+    if evidence.verified:
+        return f"{page} {statement} ({cited})"
+    problem = neutralize_markup(to_one_line(evidence.problem or "", MAX_STATEMENT_CHARS))
+    return f"**Not verified:** {page} {statement} ({name}: {problem})"
+
+
+def _render_rounds(rounds: Sequence[Round], job_url: str) -> str:
+    """Returns all rounds, newest last. Shortens every round, and earlier ones more; leaves out those in the middle."""
+    first = max(1, len(rounds) - MAX_ROUNDS_LISTED + 1)
+    parts = [_render_round(1, rounds[0], MAX_ROUND_CHARS)]
+    if first > 1:
+        parts.append(f"… {first - 1} more rounds, which [the job]({job_url}) shows …")
+    for number, each in enumerate(rounds[first:], first + 1):
+        parts.append(_render_round(number, each, MAX_NEWEST_ROUND_CHARS if number == len(rounds) else MAX_ROUND_CHARS))
+    return "\n\n".join(parts)
+
+
+def _render_round(number: int, each: Round, max_chars: int) -> str:
+    shortened = each.model_copy(update={"summary": truncate(each.summary.strip(), max_chars)})
+    request = _render_request(each.prompts, MAX_ROUND_QUOTE_CHARS)
+    return "\n\n".join(part for part in (f"**Round {number}**", _render_summary(shortened), request) if part)
+
+
+def _render_summary(each: Round) -> str:
+    note = f"**Note:** {each.base_note}" if each.base_note else ""
+    return "\n\n".join(part for part in (neutralize_markup(each.summary.strip()), note) if part)
+
+
+def _render_request(prompts: Sequence[str], max_chars: int) -> str:
+    quotes = [_quote_prompt(prompt, max_chars) for prompt in prompts]
+    return "\n\n".join(["**Request**", *quotes]) if quotes else ""
+
+
+def _describe_file(patch: FilePatch) -> str:
+    renamed_from = f" from {_format_code(patch.previous)}" if patch.previous else ""
+    return f"{_format_code(patch.path)} {patch.change}{renamed_from}, +{patch.additions} −{patch.deletions}"
+
+
+def _describe_address(change: AddressChange) -> str:
+    if change.old is None:
+        return f"{_format_code(change.new)}, a new page"
+    return f"{_format_code(change.old)} → {_format_code(change.new)}"
+
+
+def _render_list(title: str, items: Sequence[str], max_items: int = MAX_ITEMS_LISTED) -> str:
+    if not items:
+        return ""
+    lines = [f"- {neutralize_markup(truncate(item, MAX_ITEM_CHARS))}" for item in items[:max_items]]
+    if len(items) > max_items:
+        lines.append(f"- … and {len(items) - max_items} more")
+    return "\n".join([title, "", *lines])
+
+
+def _render_urls(urls: Sequence[str], job_url: str) -> str:
+    """Returns the list of URLs, collapsed when it is long.
+
+    A list that exceeds the size limit is cut and says how many URLs are missing and where to find them.
+    """
+    title = "**New external URLs**"
+    shortened = [address if len(address) <= MAX_ADDRESS_CHARS else _cut_middle(address) for address in urls]
+    if len(urls) <= MAX_ITEMS_LISTED:
+        return _render_list(title, shortened)
+    lines: list[str] = []
+    size = 0
+    for address in shortened:
+        line = f"- {neutralize_markup(address)}"
+        size += len(line) + 1
+        if size > MAX_ADDRESSES_CHARS:
+            break
+        lines.append(line)
+    cut_count = len(urls) - len(lines)
+    cut_note = f"\n\n{cut_count} more are not shown. See the diff of [this job]({job_url})." if cut_count else ""
+    listing = "\n".join(lines)
+    summary = f"<summary>{len(urls)} URLs, starting with those that browsers load without a click</summary>"
+    return f"{title}\n\n<details>{summary}\n\n{listing}\n\n</details>{cut_note}"
+
+
+def _cut_middle(text: str) -> str:
+    return f"{text[: MAX_ADDRESS_CHARS // 2]} … {text[-MAX_ADDRESS_CHARS // 2 :]}"
+
+
+def _format_code(text: str) -> str:
+    """Returns the text as a code span, delimited by more backticks than it contains."""
+    ticks = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    pad = " " if "`" in text else ""
+    return f"{ticks}{pad}{to_one_line(text, 300)}{pad}{ticks}"
+
+
+def _format_usage(usage: Usage) -> str:
+    tokens = usage.input_tokens + usage.output_tokens
+    parts = [f"{usage.requests} request{'' if usage.requests == 1 else 's'}", f"{tokens:,} tokens" if tokens else ""]
+    parts.append(f"${usage.cost_usd:.2f}" if usage.cost_usd else "")
+    return ", ".join(part for part in parts if part)
+
+
+def _quote_prompt(text: str, max_chars: int) -> str:
+    shortened = text[:max_chars] + (" …" if len(text) > max_chars else "")
+    return "\n".join(f"> {line}" for line in neutralize_markup(shortened).splitlines())
