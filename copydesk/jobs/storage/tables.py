@@ -47,6 +47,10 @@ jobs = Table(
     Column("archived_from", String(20)),
     Column("question", JSON(none_as_null=True)),
     Column("unsure", JSON(none_as_null=True)),
+    Column("created_by", JSON(none_as_null=True)),
+    Column("automation_id", String(40)),
+    Column("pull_state", String(10)),
+    Index(None, "automation_id", "id"),
     Index(None, "project_id", "id"),
     Index(None, "project_id", "status", "id"),
     Index(None, "status", "updated_at"),
@@ -82,6 +86,7 @@ messages = Table(
     Column("prompt", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("run_id", String(40)),
+    Column("created_by", JSON(none_as_null=True)),
     sqlite_with_rowid=False,
 )
 
