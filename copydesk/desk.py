@@ -1,7 +1,7 @@
 """The parts of the service, created from the settings for the server, the worker and the command line."""
 
 import logging
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from copydesk.core.accounts.api_keys import ApiKeys
@@ -18,6 +18,8 @@ from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+    from sqlalchemy import Connection
+
     from copydesk.analytics.ingest.collector import Collector
     from copydesk.analytics.ingest.site_registry import SiteRegistry
     from copydesk.analytics.interactions.conversations import Conversations
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from copydesk.analytics.interactions.searches import Searches
     from copydesk.analytics.stores.base import Store
     from copydesk.analytics.stores.fold_scheduler import FoldScheduler
+    from copydesk.automations.service import Automations
     from copydesk.jobs.execution.worker import Worker
     from copydesk.jobs.projects.context_repositories import ContextRepositories
     from copydesk.jobs.publish.forges.local import LocalPulls
@@ -69,6 +72,12 @@ class Desk:
         from copydesk.jobs.projects.context_repositories import ContextRepositories
 
         return ContextRepositories(self.database, self.secrets)
+
+    @cached_property
+    def automations(self) -> "Automations":
+        from copydesk.automations.service import Automations
+
+        return Automations(self.database, self.jobs)
 
     @cached_property
     def pulls(self) -> "LocalPulls":
@@ -175,16 +184,22 @@ class Desk:
         return sum(store.delete_entries(project_id) for store in stores)
 
     def create_worker(self, model: "ModelFactory | None" = None) -> "Worker":
+        from copydesk.automations.scheduler import TICK_SECONDS, Scheduler
         from copydesk.core.clock import SECOND
         from copydesk.jobs.execution.queue import Queue, QueueLimits
-        from copydesk.jobs.execution.worker import Worker
+        from copydesk.jobs.execution.worker import PeriodicTask, Worker
         from copydesk.jobs.workflow.executor import RunExecutor
 
         settings = self.settings
         bounds = QueueLimits(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
         executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model, self.purge_deleted_projects)
+        scheduler = Scheduler(self.database, self.automations.firing)
         return Worker(
-            Queue(self.database, bounds), executor, slots=settings.worker_slots, job_seconds=settings.job_minutes * 60
+            Queue(self.database, bounds),
+            executor,
+            slots=settings.worker_slots,
+            job_seconds=settings.job_minutes * 60,
+            more_tasks=[PeriodicTask("automations", TICK_SECONDS, scheduler.tick)],
         )
 
     def open_mirror(self, project: Project) -> "Mirror":
@@ -204,11 +219,15 @@ class Desk:
         later.
         """
         import copydesk.analytics.tables  # noqa: F401 - adds its tables to those that are searched for rows
+        from copydesk.automations.records import lock_automations_of_project
         from copydesk.jobs.projects.project_deletion import lock_project_and_stop_jobs
         from copydesk.jobs.publish.git.mirror import delete_mirror
 
-        stop_jobs = partial(lock_project_and_stop_jobs, self.database, project_id=project.id)
-        self.projects.delete(project, actor=actor, before_write=stop_jobs)
+        def lock_and_stop(tx: "Connection") -> None:
+            lock_automations_of_project(self.database, tx, project.id)
+            lock_project_and_stop_jobs(self.database, tx, project.id)
+
+        self.projects.delete(project, actor=actor, before_write=lock_and_stop)
         delete_mirror(self.settings.mirrors_folder / f"{project.id}.git")
         try:
             self.purge_deleted_projects()

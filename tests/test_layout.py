@@ -11,6 +11,7 @@ from alembic.migration import MigrationContext
 
 import copydesk
 import copydesk.analytics.tables
+import copydesk.automations.tables
 import copydesk.jobs.storage.tables  # adds its tables to the metadata
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
@@ -30,10 +31,11 @@ MAY_IMPORT = {
     "middleware": set[str](),
     "jobs": {"core"},
     "analytics": {"core"},
-    "desk": {"core", "jobs", "analytics"},
-    "transfer": {"core", "jobs", "analytics"},
-    "web": {"core", "jobs", "analytics", "desk"},
-    "cli": {"core", "jobs", "analytics", "desk", "transfer", "web", "client"},
+    "automations": {"core", "jobs"},
+    "desk": {"core", "jobs", "analytics", "automations"},
+    "transfer": {"core", "jobs", "analytics", "automations"},
+    "web": {"core", "jobs", "analytics", "automations", "desk"},
+    "cli": {"core", "jobs", "analytics", "automations", "desk", "transfer", "web", "client"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -88,6 +88,25 @@ class JobQuestion(BaseModel):
     choices: tuple[str, ...] = ()
 
 
+class CreatorKind(StrEnum):
+    KEY = "key"
+    PERSON = "person"
+    AUTOMATION = "automation"
+    REVIEW_COMMENT = "review_comment"
+
+
+class Creator(BaseModel):
+    """Who asked for a job or sent it a message: an API key, a person, an automation or the author of a comment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: CreatorKind
+    name: str
+
+
+PullState = Literal["open", "merged", "closed"]
+
+
 @dataclass(frozen=True)
 class Job:
     id: str
@@ -122,6 +141,11 @@ class Job:
     """The names of the context repositories that the job reads; None means all of its project."""
     evidence: list[Any] = field(default_factory=list)
     """The places in context repositories that the agent cites for its statements."""
+    created_by: Creator | None = None
+    """None for jobs of versions that did not record it."""
+    automation_id: str | None = None
+    pull_state: PullState | None = None
+    """The last known state of the pull request; None without one, and if it was archived before this was recorded."""
 
 
 @dataclass(frozen=True)

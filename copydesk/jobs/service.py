@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 
@@ -22,15 +22,18 @@ from copydesk.jobs.job import (
     ACTIVE,
     ARCHIVED,
     FAILED,
+    Creator,
     Job,
     JobOutcome,
     Phase,
+    PullState,
     Reason,
     Status,
     Usage,
     branch_name,
     check_transition,
 )
+from copydesk.jobs.storage.context_names import validate_context_names
 from copydesk.jobs.storage.records import (
     SELECT_JOB,
     EventKind,
@@ -38,13 +41,14 @@ from copydesk.jobs.storage.records import (
     JobProgress,
     NewEvent,
     append_events,
+    archive_job,
     enqueue_run,
     get_job_for_update,
     insert_at_database_time,
     job_from_row,
     update_job,
 )
-from copydesk.jobs.storage.tables import context_repositories, events, idempotency, job_files, jobs, messages, runs
+from copydesk.jobs.storage.tables import events, idempotency, job_files, jobs, messages, runs
 
 IDEMPOTENCY_KEY_TTL_MS = clock.DAY
 INSERT_JOB = insert(jobs)
@@ -107,6 +111,11 @@ class ChangedFile:
     deletions: int
 
 
+class AddedMessage(NamedTuple):
+    id: str
+    headers: dict[str, str]
+
+
 class Jobs:
     def __init__(
         self, database: Database, *, default_model: str, more_models: Sequence[str] = (), per_hour: int
@@ -116,28 +125,38 @@ class Jobs:
         self.more_models = more_models
         self.limit = RateLimit("jobs", per_hour, clock.HOUR, "COPYDESK_JOBS_PER_HOUR")
 
-    def create(self, project: Project, new: NewJob, idempotency_key: str | None = None) -> CreatedJob:
+    def create(
+        self, project: Project, new: NewJob, idempotency_key: str | None = None, *, created_by: Creator | None = None
+    ) -> CreatedJob:
         """Creates a job with its first message and first run in one transaction, which is durable when this returns.
 
         Returns the earlier job when the same request was sent before with this idempotency key.
         """
-        job = self._build_job(project, new)
+        job = self.build_job(project, new, created_by)
         existing_job_id = None
         headers = {}
         with refuse_missing_project(self.database, project.id), self.database.write() as tx:
             if idempotency_key is not None:
                 existing_job_id = self._claim_idempotency_key(tx, project.id, idempotency_key, new.digest(), job.id)
             if existing_job_id is None:
-                headers = consume(self.database, tx, self.limit, project.id)
-                tx.execute(INSERT_JOB, {**vars(job), "usage": job.usage.model_dump()})
-                self._insert_message(tx, job.id, new.prompt)
-                enqueue_run(self.database, tx, job.id, project.id, number=1)
-                append_events(
-                    self.database, tx, job.id, 1, job.created_at, [NewEvent(EventKind.QUEUED, {"prompt": new.prompt})]
-                )
+                headers = self.insert_job(tx, job).headers
         if existing_job_id is not None:
             return CreatedJob(self.get(project.id, existing_job_id), replayed=True, headers={})
         return CreatedJob(job, replayed=False, headers=headers)
+
+    def insert_job(self, tx: Connection, job: Job) -> "AddedMessage":
+        """Stores a new job with its first message and first run in the caller's transaction, and counts it.
+
+        Raises TooManyRequests if the rate limit is exceeded.
+        """
+        headers = consume(self.database, tx, self.limit, job.project_id)
+        created_by = job.created_by.model_dump() if job.created_by else None
+        tx.execute(INSERT_JOB, {**vars(job), "usage": job.usage.model_dump(), "created_by": created_by})
+        message_id = self._insert_message(tx, job.id, job.prompt, job.created_by)
+        enqueue_run(self.database, tx, job.id, job.project_id, number=1)
+        queued = NewEvent(EventKind.QUEUED, {"prompt": job.prompt})
+        append_events(self.database, tx, job.id, 1, job.created_at, [queued])
+        return AddedMessage(message_id, headers)
 
     def get(self, project_id: str, job_id: str) -> Job:
         if not is_id(job_id, "job"):
@@ -184,6 +203,7 @@ class Jobs:
         job_id: str,
         prompt: str,
         *,
+        created_by: Creator | None = None,
         before_write: Callable[[Connection], None] = lambda tx: None,
     ) -> tuple[Job, dict[str, str]]:
         """Adds a message to a job. A finished job becomes active again; an active one reads it at its next turn.
@@ -193,23 +213,32 @@ class Jobs:
         with self.database.write() as tx:
             job = self._lock_job(tx, project.id, job_id)
             before_write(tx)
-            if job.status is ARCHIVED:
-                raise WrongState("The job is archived; unarchive it first.")
-            headers = consume(self.database, tx, self.limit, project.id)
-            self._insert_message(tx, job_id, prompt)
-            event = NewEvent(EventKind.MESSAGE, {"prompt": prompt})
-            if job.status is ACTIVE:
-                update_job(self.database, tx, job_id, [event])
-            else:
-                numbers = tx.execute(select(runs.c.number).where(runs.c.job_id == job_id)).scalars()
-                enqueue_run(self.database, tx, job_id, project.id, max(numbers) + 1)
-                values: dict[str, Any] = {
-                    "status": check_transition(job.status, ACTIVE),
-                    "phase": Phase.QUEUED,
-                    "finished_at": None,
-                }
-                update_job(self.database, tx, job_id, [event], **values, reason=None, message=None, question=None)
+            headers = self.insert_message(tx, job, prompt, created_by).headers
         return self.get(project.id, job_id), headers
+
+    def insert_message(self, tx: Connection, job: Job, prompt: str, created_by: Creator | None) -> "AddedMessage":
+        """Adds a message to a job that the caller has locked, in the caller's transaction, and counts it.
+
+        Raises WrongState for an archived job, and TooManyRequests if the rate limit is exceeded.
+        """
+        if job.status is ARCHIVED:
+            raise WrongState("The job is archived; unarchive it first.")
+        headers = consume(self.database, tx, self.limit, job.project_id)
+        message_id = self._insert_message(tx, job.id, prompt, created_by)
+        sender = {"createdBy": created_by.model_dump()} if created_by else {}
+        event = NewEvent(EventKind.MESSAGE, {"prompt": prompt, **sender})
+        if job.status is ACTIVE:
+            update_job(self.database, tx, job.id, [event])
+        else:
+            numbers = tx.execute(select(runs.c.number).where(runs.c.job_id == job.id)).scalars()
+            enqueue_run(self.database, tx, job.id, job.project_id, max(numbers) + 1)
+            values: dict[str, Any] = {
+                "status": check_transition(job.status, ACTIVE),
+                "phase": Phase.QUEUED,
+                "finished_at": None,
+            }
+            update_job(self.database, tx, job.id, [event], **values, reason=None, message=None, question=None)
+        return AddedMessage(message_id, headers)
 
     def cancel(self, project_id: str, job_id: str) -> Job:
         with self.database.write() as tx:
@@ -219,21 +248,23 @@ class Jobs:
             self._stop_job(tx, job_id)
         return self.get(project_id, job_id)
 
-    def archive(self, project_id: str, job_id: str) -> Job:
+    def archive(self, project_id: str, job_id: str, pull_state: PullState | None = None) -> Job:
+        """Archives a job, and stops it first if it is active. `pull_state` is the new state of its pull request."""
         with self.database.write() as tx:
             job = self._lock_job(tx, project_id, job_id)
             if job.status is ACTIVE:
                 self._stop_job(tx, job_id)
-            archive_job(self.database, tx, job)
+            archive_job(self.database, tx, job, pull_state)
         return self.get(project_id, job_id)
 
-    def unarchive(self, project_id: str, job_id: str) -> Job:
+    def unarchive(self, project_id: str, job_id: str, pull_state: PullState | None = None) -> Job:
         with self.database.write() as tx:
             job = self._lock_job(tx, project_id, job_id)
             if job.status is ARCHIVED:
                 status = check_transition(ARCHIVED, job.archived_from or FAILED)
                 event = NewEvent(EventKind.UNARCHIVED, {"status": status})
-                update_job(self.database, tx, job_id, [event], status=status, archived_at=None, archived_from=None)
+                values = {"status": status, "archived_at": None, "archived_from": None}
+                update_job(self.database, tx, job_id, [event], **values, pull_state=pull_state or job.pull_state)
         return self.get(project_id, job_id)
 
     def allowed_models(self, project: Project) -> list[str]:
@@ -286,12 +317,15 @@ class Jobs:
                 progress_by_job |= {row.id: JobProgress(Status(row.status), row.last_event) for row in rows}
         return progress_by_job
 
-    def _build_job(self, project: Project, new: NewJob) -> Job:
+    def build_job(
+        self, project: Project, new: NewJob, created_by: Creator | None = None, automation_id: str | None = None
+    ) -> Job:
+        """Returns a new job, not stored yet. Raises InvalidRequest for a model or branch that it cannot have."""
         models = self.allowed_models(project)
         model = new.model if new.model is not None else models[0]
         if model not in models:
             raise InvalidRequest(f"This project cannot use the model '{model[:80]}'. Use one of: {', '.join(models)}.")
-        context = None if new.context is None else self._validate_context(project, new.context)
+        context = None if new.context is None else validate_context_names(self.database, project.id, new.context)
         job_id = new_id("job")
         now = clock.now()
         return Job(
@@ -321,18 +355,9 @@ class Jobs:
             archived_at=None,
             archived_from=None,
             context=context,
+            created_by=created_by,
+            automation_id=automation_id,
         )
-
-    def _validate_context(self, project: Project, names: Sequence[str]) -> list[str]:
-        """Returns the names without repetitions. Raises InvalidRequest for one that the project does not have."""
-        query = select(context_repositories.c.name).where(context_repositories.c.project_id == project.id)
-        with self.database.read() as tx:
-            known = tx.execute(query.order_by(context_repositories.c.name)).scalars().all()
-        for name in names:
-            if name not in known:
-                hint = f"It has {', '.join(known)}." if known else "It has none."
-                raise InvalidRequest(f"This project has no context repository '{name[:60]}'. {hint}")
-        return list(dict.fromkeys(names))
 
     def _lock_job(self, tx: Connection, project_id: str, job_id: str) -> Job:
         job = get_job_for_update(self.database, tx, job_id) if is_id(job_id, "job") else None
@@ -340,11 +365,12 @@ class Jobs:
             raise JobNotFound
         return job
 
-    def _insert_message(self, tx: Connection, job_id: str, prompt: str) -> None:
-        tx.execute(
-            insert_at_database_time(messages, self.database.clock_sql),
-            {"id": new_id("msg"), "job_id": job_id, "prompt": prompt},
-        )
+    def _insert_message(self, tx: Connection, job_id: str, prompt: str, created_by: Creator | None) -> str:
+        message_id = new_id("msg")
+        sender = created_by.model_dump() if created_by else None
+        row = {"id": message_id, "job_id": job_id, "prompt": prompt, "created_by": sender}
+        tx.execute(insert_at_database_time(messages, self.database.clock_sql), row)
+        return message_id
 
     def _stop_job(self, tx: Connection, job_id: str) -> None:
         """Cancels the job's runs and ends the job at once. A worker that still runs the job finds its lease lost."""
@@ -367,16 +393,3 @@ class Jobs:
             raise IdempotencyKeyReused
         existing_job_id: str = existing.job_id
         return existing_job_id
-
-
-def archive_job(database: Database, tx: Connection, job: Job) -> None:
-    """Archives the job; does nothing when it is archived already. The caller stops an active job first."""
-    if job.status is ARCHIVED:
-        return
-    previous_status = FAILED if job.status is ACTIVE else job.status
-    values = {
-        "status": check_transition(previous_status, ARCHIVED),
-        "archived_from": previous_status,
-        "archived_at": clock.now(),
-    }
-    update_job(database, tx, job.id, [NewEvent(EventKind.ARCHIVED, {"from": previous_status})], **values)

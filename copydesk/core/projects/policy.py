@@ -51,6 +51,10 @@ class Policy(ProjectOptions):
     app_id: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[\w.-]+$")] | None = None
     """The ID of the GitHub App that works for this project. Its private key is the secret `app_key`."""
 
+    max_open_pull_requests: int = Field(5, ge=1, le=1000)
+    """Open pull requests of jobs above which automations open no new one. Their runs then wait, or continue an open
+    one."""
+
     @field_validator("branch_prefix")
     @classmethod
     def _validate_branch_prefix(cls, value: str) -> str:

@@ -5,8 +5,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Collection
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from copydesk.core.errors import DiskFull, StoreUnavailable
 from copydesk.core.ids import random_text
@@ -24,6 +24,14 @@ STOP_TIMEOUT_SECONDS = 10.0
 COOL_DOWN_SECONDS = 5.0
 
 
+class PeriodicTask(NamedTuple):
+    """A task that every worker runs in a thread of its own, again this many seconds after it ended."""
+
+    name: str
+    seconds: float
+    run: Callable[[], None]
+
+
 class AttemptExecutor(Protocol):
     def execute(self, attempt: Attempt) -> None: ...
 
@@ -33,12 +41,21 @@ class AttemptExecutor(Protocol):
 
 
 class Worker:
-    def __init__(self, queue: Queue, executor: AttemptExecutor, *, slots: int, job_seconds: float) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        executor: AttemptExecutor,
+        *,
+        slots: int,
+        job_seconds: float,
+        more_tasks: Sequence[PeriodicTask] = (),
+    ) -> None:
         self.id = f"{socket.gethostname()}:{os.getpid()}:{random_text(6)}"
         self.queue = queue
         self.executor = executor
         self.slots = slots
         self.job_seconds = job_seconds
+        self.tasks = (PeriodicTask("maintenance", MAINTENANCE_INTERVAL_SECONDS, self._run_maintenance), *more_tasks)
         self._signals = queue.database.notifications
         self._running: dict[str, Attempt] = {}
         self._abandoned: set[str] = set()
@@ -58,7 +75,8 @@ class Worker:
         """Claims and executes runs until stop() or drain() is called, then releases the runs in progress."""
         heartbeat = threading.Thread(target=self._run_heartbeat, name="heartbeat", daemon=True)
         heartbeat.start()
-        threading.Thread(target=self._run_maintenance, name="maintenance", daemon=True).start()
+        for task in self.tasks:
+            threading.Thread(target=self._run_periodically, args=(task,), name=task.name, daemon=True).start()
         poll_seconds = min(MAX_POLL_SECONDS, self.queue.limits.lease_ms / 2000)
         while not self._stopping.is_set():
             mark = self._signals.mark(QUEUE_TOPIC)
@@ -164,11 +182,14 @@ class Worker:
             self._signals.wait(STOP_TOPIC, mark, min(interval, MAX_POLL_SECONDS))
 
     def _run_maintenance(self) -> None:
-        while not self._stopping.wait(MAINTENANCE_INTERVAL_SECONDS):
+        self.executor.run_maintenance()  # looked up at each call: tests replace the executor
+
+    def _run_periodically(self, task: PeriodicTask) -> None:
+        while not self._stopping.wait(task.seconds):
             try:
-                self.executor.run_maintenance()
+                task.run()
             except Exception as error:
-                log.warning("maintenance failed: %s", error, exc_info=not isinstance(error, StoreUnavailable))
+                log.warning("%s failed: %s", task.name, error, exc_info=not isinstance(error, StoreUnavailable))
 
     def _renew_leases(self) -> None:
         with self._lock:

@@ -11,7 +11,20 @@ from sqlalchemy import Connection, Insert, Row, Table, Update, bindparam, delete
 from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.core.ids import new_id
-from copydesk.jobs.job import Job, JobQuestion, Phase, Reason, Status, Usage
+from copydesk.jobs.job import (
+    ACTIVE,
+    ARCHIVED,
+    FAILED,
+    Creator,
+    Job,
+    JobQuestion,
+    Phase,
+    PullState,
+    Reason,
+    Status,
+    Usage,
+    check_transition,
+)
 from copydesk.jobs.storage.run_traces import save_trace_parent
 from copydesk.jobs.storage.tables import events, job_files, jobs, runs
 
@@ -81,6 +94,7 @@ def job_from_row(row: Row[Any]) -> Job:
     fields["question"] = JobQuestion.model_validate(row.question) if row.question else None
     fields["unsure"] = row.unsure or []
     fields["evidence"] = row.evidence or []
+    fields["created_by"] = Creator.model_validate(row.created_by) if row.created_by else None
     return Job(**fields)
 
 
@@ -113,6 +127,25 @@ def append_events(
     ]
     tx.execute(INSERT_EVENT, rows)
     database.notify(tx, job_topic(job_id))
+
+
+def archive_job(database: Database, tx: Connection, job: Job, pull_state: PullState | None = None) -> None:
+    """Archives the job; does nothing when it is archived already. The caller stops an active job first.
+
+    `pull_state` is the state of the pull request that is the reason; it is recorded in both cases.
+    """
+    if job.status is ARCHIVED:
+        if pull_state not in (None, job.pull_state):
+            update_job(database, tx, job.id, [], pull_state=pull_state)
+        return
+    previous_status = FAILED if job.status is ACTIVE else job.status
+    values = {
+        "status": check_transition(previous_status, ARCHIVED),
+        "archived_from": previous_status,
+        "archived_at": clock.now(),
+        "pull_state": pull_state or job.pull_state,
+    }
+    update_job(database, tx, job.id, [NewEvent(EventKind.ARCHIVED, {"from": previous_status})], **values)
 
 
 @cache

@@ -49,6 +49,10 @@ jobs = Table(
     Column("unsure", JSON(none_as_null=True)),
     Column("context", JSON(none_as_null=True)),  # null means all context repositories of the project
     Column("evidence", JSON(none_as_null=True)),
+    Column("created_by", JSON(none_as_null=True)),
+    Column("automation_id", String(40)),
+    Column("pull_state", String(10)),
+    Index(None, "automation_id", "id"),
     Index(None, "project_id", "id"),
     Index(None, "project_id", "status", "id"),
     Index(None, "status", "updated_at"),
@@ -84,6 +88,7 @@ messages = Table(
     Column("prompt", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("run_id", String(40)),
+    Column("created_by", JSON(none_as_null=True)),
     sqlite_with_rowid=False,
 )
 

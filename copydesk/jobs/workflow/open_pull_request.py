@@ -104,6 +104,7 @@ class PullRequestOpener:
     def _save(self, step: Step[OpenedPullRequest], opened: OpenedPullRequest) -> None:
         job = {
             "pr_link": opened.link,
+            "pull_state": "open",
             "title": opened.title,
             "summary": self.summary,
             "base": self.base,

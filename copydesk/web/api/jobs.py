@@ -12,7 +12,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import Job, Status
-from copydesk.web.api.dependencies import CurrentProject, OpenDesk, ProjectId, bearer, error_responses
+from copydesk.web.api.dependencies import CurrentCreator, CurrentProject, OpenDesk, ProjectId, bearer, error_responses
 from copydesk.web.api.job_events import CurrentStreams, EventStreamResponse, build_events_response, wants_json
 from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.schemas import (
@@ -45,6 +45,7 @@ async def create_job(
     project: CurrentProject,
     body: NewJobRequest,
     desk: OpenDesk,
+    creator: CurrentCreator,
     response: Response,
     idempotency_key: Annotated[
         str | None,
@@ -57,7 +58,7 @@ async def create_job(
     ] = None,
 ) -> JobResponse:
     """Creates a job. The agent works on the prompt in the background."""
-    created = await run_in_thread(desk.jobs.create, project, body.to_new_job(), idempotency_key)
+    created = await run_in_thread(desk.jobs.create, project, body.to_new_job(), idempotency_key, created_by=creator)
     response.headers.update(created.headers)
     response.headers["Location"] = f"/v2/agent/{project.id}/job/{created.job.id}"
     if created.replayed:
@@ -79,10 +80,11 @@ async def message_job(
     project: CurrentProject,
     body: JobMessageRequest,
     desk: OpenDesk,
+    creator: CurrentCreator,
     response: Response,
 ) -> JobResponse:
     """Sends a follow-up. The job becomes active again, on the same branch and pull request."""
-    job, headers = await run_in_thread(desk.jobs.add_message, project, job_id, body.prompt)
+    job, headers = await run_in_thread(desk.jobs.add_message, project, job_id, body.prompt, created_by=creator)
     response.headers.update(headers)
     return await _load_job_response(desk, job)
 

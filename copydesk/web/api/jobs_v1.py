@@ -18,7 +18,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.job import ACTIVE, COMPLETED, MAX_PROMPT_CHARS, Job, JobFailed, Phase, Reason, Status
 from copydesk.jobs.publish.repository_access import has_branch
 from copydesk.jobs.service import NewJob
-from copydesk.web.api.dependencies import CurrentProject, OpenDesk, ProjectId, bearer, error_responses
+from copydesk.web.api.dependencies import CurrentCreator, CurrentProject, OpenDesk, ProjectId, bearer, error_responses
 from copydesk.web.api.job_events import CurrentStreams, EventStreamResponse
 from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.jobs import JobId
@@ -161,6 +161,7 @@ async def create_session(
     body: NewSessionRequest,
     desk: OpenDesk,
     streams: CurrentStreams,
+    creator: CurrentCreator,
     request: Request,
 ) -> Response:
     """Creates a job and streams its events. Use version 2 in new programs."""
@@ -172,7 +173,7 @@ async def create_session(
     )
     holder = StreamHolder.from_key(request.state.key, request.state.address)
     streams.check_capacity(holder)
-    created = await run_in_thread(desk.jobs.create, project, new_job)
+    created = await run_in_thread(desk.jobs.create, project, new_job, created_by=creator)
     headers = {**created.headers, "X-Session-Id": created.job.id, "X-Branch-Name": created.job.branch}
     return EventStreamResponse(desk, streams, holder, created.job, 0, headers=headers)
 

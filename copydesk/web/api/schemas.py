@@ -9,7 +9,8 @@ from pydantic.alias_generators import to_camel
 from copydesk.core.clock import format_iso, format_iso_or_none
 from copydesk.core.projects.projects import MAX_REF_CHARS, REF_PATTERN
 from copydesk.jobs.agent.models.model_names import MODEL_NAME_PATTERN
-from copydesk.jobs.job import MAX_PROMPT_CHARS, Job, Phase, Reason, Status
+from copydesk.jobs.job import MAX_PROMPT_CHARS, CreatorKind, Job, Phase, Reason, Status
+from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.service import ChangedFile, NewJob
 from copydesk.jobs.storage.records import JobEvent
 
@@ -197,6 +198,17 @@ class CheckResponse(ApiModel):
     """Remarks that need no change, such as a page outside the navigation where the generator allows that."""
 
 
+class CreatorResponse(ApiModel):
+    kind: CreatorKind
+    name: str
+    """The name of the API key, person or automation, or of the comment's author on the forge."""
+
+
+class PullRequestResponse(ApiModel):
+    number: int
+    state: Literal["open", "merged", "closed"]
+
+
 class JobResponse(ApiModel):
     id: str
     status: Status
@@ -228,6 +240,12 @@ class JobResponse(ApiModel):
     """The points that the agent was unsure of in its latest changes."""
     evidence: list[EvidenceResponse]
     """Where the code says what the agent wrote, for statements that rest on a context repository."""
+    created_by: CreatorResponse | None
+    """Who created the job; null for jobs from before this was recorded."""
+    automation: str | None
+    """The ID of the automation that the job is a run of; null for other jobs."""
+    pull_request: PullRequestResponse | None
+    """The number and the last known state of the pull request. Null where `prLink` is null."""
 
     @classmethod
     def from_job(cls, job: Job, files: list[ChangedFile]) -> "JobResponse":
@@ -254,7 +272,17 @@ class JobResponse(ApiModel):
             question=QuestionResponse.model_validate(job.question.model_dump()) if job.question else None,
             unsure=job.unsure,
             evidence=[EvidenceResponse.model_validate(each) for each in job.evidence],
+            created_by=CreatorResponse.model_validate(job.created_by.model_dump()) if job.created_by else None,
+            automation=job.automation_id,
+            pull_request=_build_pull_request(job),
         )
+
+
+def _build_pull_request(job: Job) -> PullRequestResponse | None:
+    if job.status is Status.ACTIVE or job.pr_link is None or job.pull_state is None:
+        return None
+    number = parse_pull_number(job.pr_link)
+    return PullRequestResponse(number=number, state=job.pull_state) if number is not None else None
 
 
 class JobListResponse(ApiModel):

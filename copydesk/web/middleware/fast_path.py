@@ -13,6 +13,8 @@ from copydesk.core.db.write_batcher import WriteBatcher
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
+from copydesk.jobs.job import Creator
+from copydesk.web.api.dependencies import creator_from_key
 from copydesk.web.api.schemas import JobResponse, NewJobRequest
 from copydesk.web.collection.intake import ViewIntake, collect_request_from_scope
 from copydesk.web.route_patterns import BEACON_PATH, CREATE_JOB_PATH, GET_JOB_PATH, SEND_EVENTS_PATH
@@ -41,7 +43,8 @@ class FastPath:
                     beacon_match["siteId"], collect_request_from_scope(scope, headers), body
                 )
             if project and content_type == "application/json" and CREATE_JOB_PATH.fullmatch(path):
-                return await self._create_job(project, path, headers, body)
+                creator = creator_from_key(scope["state"]["key"])
+                return await self._create_job(project, path, headers, body, creator)
         elif method == "GET" and project and (job_match := GET_JOB_PATH.fullmatch(path)):
             return _json_response(
                 200,
@@ -50,14 +53,16 @@ class FastPath:
             )
         return None
 
-    async def _create_job(self, project: Project, path: str, headers: Headers, body: bytes) -> Response | None:
+    async def _create_job(
+        self, project: Project, path: str, headers: Headers, body: bytes, creator: Creator
+    ) -> Response | None:
         if "idempotency-key" in headers:
             return None
         try:
             new_job = NewJobRequest.model_validate_json(body).to_new_job()
         except ValidationError:
             return None
-        created = await self.run_write(self.jobs.create, project, new_job)
+        created = await self.run_write(self.jobs.create, project, new_job, created_by=creator)
         return _json_response(
             201, JobResponse.from_job(created.job, []), {**created.headers, "Location": f"{path}/{created.job.id}"}
         )

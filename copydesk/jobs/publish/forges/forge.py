@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from copydesk.core.clock import SECOND
-
-PullState = Literal["open", "merged", "closed"]
+from copydesk.jobs.job import PullState
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,18 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.tables import projects
 from copydesk.core.errors import Conflict, NotFound
 from copydesk.core.ids import random_text
-from copydesk.jobs.job import ACTIVE, Job, RepositoryFailed
+from copydesk.jobs.job import ACTIVE, Job, PullState, RepositoryFailed
 from copydesk.jobs.publish.git.local_repository import build_merge_command, find_work_tree
-from copydesk.jobs.service import Jobs, archive_job
-from copydesk.jobs.storage.records import get_job_for_update
+from copydesk.jobs.service import Jobs
+from copydesk.jobs.storage.records import archive_job, get_job_for_update
 from copydesk.jobs.storage.tables import jobs, pulls
 
 if TYPE_CHECKING:
     from copydesk.jobs.publish.git.mirror import Mirror
 
-OPEN, MERGED, CLOSED = "open", "merged", "closed"
+OPEN: PullState = "open"
+MERGED: PullState = "merged"
+CLOSED: PullState = "closed"
 
 
 class PullNotFound(NotFound):
@@ -146,16 +148,16 @@ class LocalPulls:
             if job is None or job.status is ACTIVE or (row.state, row.head) != (OPEN, pull.head):
                 return False
             tx.execute(update(pulls).where(same_pull).values(state=MERGED, updated_at=clock.now()))
-            archive_job(self.database, tx, job)
+            archive_job(self.database, tx, job, MERGED)
         return True
 
-    def _finish(self, pull: LocalPull, state: str, actor: str) -> LocalPull:
+    def _finish(self, pull: LocalPull, state: PullState, actor: str) -> LocalPull:
         same_pull = _same_pull_condition(pull)
         with self.database.write() as tx:
             tx.execute(update(pulls).where(same_pull).values(state=state, updated_at=clock.now()))
             if actor:
                 audit_log.record(tx, pull.project_id, actor, f"pull.{state}", str(pull.number), branch=pull.branch)
-        self.jobs.archive(pull.project_id, pull.job_id)
+        self.jobs.archive(pull.project_id, pull.job_id, state)
         return self._get_one(same_pull)
 
     def _get_one(self, condition: Any) -> LocalPull:

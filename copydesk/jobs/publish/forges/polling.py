@@ -12,14 +12,13 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import UserFacingError
 from copydesk.core.projects.projects import Project
-from copydesk.jobs.job import COMPLETED, FAILED
+from copydesk.jobs.job import COMPLETED, FAILED, PullState
 from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Forge, PullRequest
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, SecretsReader, open_forge
 from copydesk.jobs.publish.forges.webhooks.receiver import WebhookReceiver
-from copydesk.jobs.service import archive_job
-from copydesk.jobs.storage.records import get_job_for_update
+from copydesk.jobs.storage.records import archive_job, get_job_for_update
 from copydesk.jobs.storage.tables import comment_marks, jobs
 
 T = TypeVar("T")
@@ -81,7 +80,7 @@ def archive_if_closed(
         if pull.branch != job.branch:
             continue  # the repository was recreated, and the number belongs to another pull request now
         if pull.state != "open":
-            _archive_if_finished(database, job.id)
+            _archive_if_finished(database, job.id, pull.state)
         elif read_comments is not None:
             try:
                 read_comments(job.id, pull)
@@ -121,13 +120,13 @@ def next_batch(candidates: Sequence[T], at: int) -> Sequence[T]:
     return [*candidates[start:], *candidates[:start]][:MAX_CALLS_PER_ROUND]
 
 
-def _archive_if_finished(database: Database, job_id: str) -> bool:
+def _archive_if_finished(database: Database, job_id: str, pull_state: PullState) -> bool:
     """Archives a finished job. Returns False if it is active again or already archived."""
     with database.write() as tx:
         job = get_job_for_update(database, tx, job_id)
         if job is None or job.status not in (COMPLETED, FAILED):
             return False
-        archive_job(database, tx, job)
+        archive_job(database, tx, job, pull_state)
         return True
 
 

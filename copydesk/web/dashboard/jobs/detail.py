@@ -19,7 +19,7 @@ from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.schemas import JobMessageRequest
 from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
-from copydesk.web.dashboard.jobs.job_list import form_idempotency_key, to_form_error
+from copydesk.web.dashboard.jobs.job_list import creator_from_person, form_idempotency_key, to_form_error
 from copydesk.web.dashboard.jobs.job_rows import build_job_rows
 from copydesk.web.dashboard.jobs.timeline import EVENT_KINDS, build_event_payload, group_by_prompt
 from copydesk.web.responses.html import render_page
@@ -63,7 +63,9 @@ async def send_message(project_id: str, job_id: str, post: EditorPost) -> Respon
     project = await post.get_project(project_id)
     prompt = post.form.get("prompt").strip()
     try:
-        await run_in_thread(post.desk.jobs.add_message, project, job_id, JobMessageRequest(prompt=prompt).prompt)
+        message = JobMessageRequest(prompt=prompt)
+        sender = creator_from_person(post.person)
+        await run_in_thread(post.desk.jobs.add_message, project, job_id, message.prompt, created_by=sender)
     except ValidationError as error:
         return await _render_job_page(post, project, job_id, error=to_form_error(error), typed=prompt)
     except RequestError as request_error:
@@ -92,7 +94,10 @@ async def retry_job(project_id: str, job_id: str, post: EditorPost) -> Response:
     job = await run_in_thread(post.desk.jobs.get, project.id, job_id)
     try:
         new_job = build_retry(job)
-        created = await run_in_thread(post.desk.jobs.create, project, new_job, form_idempotency_key(post.form, new_job))
+        idempotency_key = form_idempotency_key(post.form, new_job)
+        created = await run_in_thread(
+            post.desk.jobs.create, project, new_job, idempotency_key, created_by=creator_from_person(post.person)
+        )
     except RequestError as error:
         return await _render_job_page(post, project, job_id, error=error)
     return redirect(f"/projects/{project.id}/jobs/{created.job.id}")

@@ -9,11 +9,12 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 
+from copydesk.core.accounts.person import Person
 from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.ids import is_id, random_text
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
-from copydesk.jobs.job import Job, Status
+from copydesk.jobs.job import Creator, CreatorKind, Job, Status
 from copydesk.jobs.service import NewJob
 from copydesk.web.api.schemas import NewJobRequest
 from copydesk.web.dashboard.auth.access import EditorPost, SignedInRequest, ViewerRequest
@@ -50,10 +51,17 @@ async def create_job(project_id: str, post: EditorPost) -> Response:
     project = await post.get_project(project_id)
     try:
         new_job = parse_new_job(post.form)
-        created = await run_in_thread(post.desk.jobs.create, project, new_job, form_idempotency_key(post.form, new_job))
+        idempotency_key = form_idempotency_key(post.form, new_job)
+        created = await run_in_thread(
+            post.desk.jobs.create, project, new_job, idempotency_key, created_by=creator_from_person(post.person)
+        )
     except RequestError as error:
         return await _render_job_list(post, project, error=error, typed=post.form)
     return redirect(f"/projects/{project.id}/jobs/{created.job.id}")
+
+
+def creator_from_person(person: Person) -> Creator:
+    return Creator(kind=CreatorKind.PERSON, name=person.name)
 
 
 def parse_new_job(form: FormData) -> NewJob:

@@ -9,8 +9,9 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from copydesk.jobs.job import PullState
 from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, PullAlreadyOpen
-from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest, PullState
+from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
 from copydesk.jobs.publish.forges.rest.comments import (
     ListedComment,

@@ -19,7 +19,7 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import InvalidRequest, ProjectNotFound, RequestError
 from copydesk.core.projects.projects import Project, Projects
-from copydesk.jobs.job import ACTIVE, MAX_PROMPT_CHARS, Job, JobFailed
+from copydesk.jobs.job import ACTIVE, MAX_PROMPT_CHARS, Creator, CreatorKind, Job, JobFailed
 from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Forge, PullComment, PullRequest
 from copydesk.jobs.publish.forges.markers import COMMENT_MARKER
@@ -174,10 +174,10 @@ class WebhookReceiver:
                 return DeliveryResult(
                     "ignored", f"The job got a new message after pull request {pull.number} was {pull.state}.", job.id
                 )
-            self.jobs.archive(job.project_id, job.id)
+            self.jobs.archive(job.project_id, job.id, pull.state)
             return DeliveryResult("archived", f"Pull request {pull.number} is {pull.state}.", job.id)
         if isinstance(event, PullReopened):
-            self.jobs.unarchive(job.project_id, job.id)
+            self.jobs.unarchive(job.project_id, job.id, pull.state)
             return DeliveryResult("unarchived", f"Pull request {pull.number} is open again.", job.id)
         return DeliveryResult("ignored", f"Pull request {pull.number} is open.", job.id)
 
@@ -196,7 +196,11 @@ class WebhookReceiver:
             if not 1 <= len(prompt) <= MAX_PROMPT_CHARS:
                 raise InvalidRequest(f"A message must have 1 to {MAX_PROMPT_CHARS:,} characters.")
             self.jobs.add_message(
-                project, job.id, prompt, before_write=lambda tx: _record_comment(tx, project.id, mention.id)
+                project,
+                job.id,
+                prompt,
+                created_by=Creator(kind=CreatorKind.REVIEW_COMMENT, name=mention.user),
+                before_write=lambda tx: _record_comment(tx, project.id, mention.id),
             )
         except CommentAlreadyHandled:
             return DeliveryResult("ignored", "This comment was already processed.", job.id)

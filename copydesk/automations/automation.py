@@ -1,0 +1,99 @@
+"""Automations and their runs as values. This module does no input or output."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from copydesk.automations.definition import AutomationDefinition
+from copydesk.jobs.job import ACTIVE, Job, Reason
+
+
+class NoticeCode(StrEnum):
+    DAILY_LIMIT = "daily_limit"
+    MONTHLY_COST = "monthly_cost"
+    OPEN_PULL_REQUESTS = "open_pull_requests"
+    RATE_LIMIT = "rate_limit"
+    INVALID = "invalid"
+    REPOSITORY_UNAVAILABLE = "repository_unavailable"
+    RUNNING = "running"
+    """An earlier run is still active. Never stored, since nobody has to do anything."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Why a run waits, for people. It is stored when it begins, and removed by the next run."""
+
+    code: NoticeCode
+    text: str
+    at: int
+
+
+@dataclass(frozen=True)
+class Automation:
+    id: str
+    project_id: str
+    definition: AutomationDefinition
+    next_slot_at: int | None
+    notice: Notice | None
+    created_at: int
+    updated_at: int
+
+
+class TriggerEvent(NamedTuple):
+    """What starts a run. Only one run exists for each key of an automation."""
+
+    key: str
+    text: str
+    """One sentence for people and for the agent."""
+    data: Mapping[str, Any] = MappingProxyType({})
+
+
+class Outcome(StrEnum):
+    RUNNING = "running"
+    REVIEW_NEEDED = "review_needed"
+    MERGED = "merged"
+    CLOSED = "closed"
+    FAILED = "failed"
+    NOTHING_TO_DO = "nothing_to_do"
+
+
+OUTCOME_TEXTS = {
+    Outcome.RUNNING: "Running",
+    Outcome.REVIEW_NEEDED: "Review needed",
+    Outcome.MERGED: "Merged",
+    Outcome.CLOSED: "Closed",
+    Outcome.FAILED: "Failed",
+    Outcome.NOTHING_TO_DO: "Nothing to do",
+}
+
+
+@dataclass(frozen=True)
+class AutomationRun:
+    id: str
+    automation_id: str
+    key: str
+    job_id: str
+    message_id: str
+    is_appended: bool
+    trigger: dict[str, Any]
+    fired_at: int
+    outcome: Outcome
+    message: str | None
+    """The outcome as a sentence, from the job; None if there is nothing to add."""
+
+
+def judge_outcome(job: Job, run_state: str | None, run_reason: str | None) -> Outcome:
+    """Returns the outcome of one run of a job. `run_state` is None if no run has read its message yet."""
+    if run_state is None:
+        return Outcome.RUNNING if job.status is ACTIVE else Outcome.FAILED
+    if run_state != "done":
+        return Outcome.RUNNING
+    if run_reason == Reason.NO_CHANGES:
+        return Outcome.NOTHING_TO_DO
+    if run_reason == Reason.QUESTION:
+        return Outcome.REVIEW_NEEDED
+    if run_reason is not None:
+        return Outcome.FAILED
+    return {"merged": Outcome.MERGED, "closed": Outcome.CLOSED}.get(job.pull_state or "", Outcome.REVIEW_NEEDED)

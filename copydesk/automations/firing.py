@@ -1,0 +1,199 @@
+"""Fires automations: one transaction marks the trigger as fired and puts a job, or a message to one, in the queue."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection, select
+
+from copydesk.automations.automation import Automation, Notice, NoticeCode, TriggerEvent
+from copydesk.automations.limits import Hold, find_attention_hold, find_spending_hold
+from copydesk.automations.records import insert_run, lock_automation, save_progress
+from copydesk.automations.tables import automation_runs
+from copydesk.core import clock
+from copydesk.core.db.database import Database
+from copydesk.core.errors import InvalidRequest, NotFound
+from copydesk.core.projects.missing_projects import refuse_missing_project
+from copydesk.core.projects.projects import Project, Projects
+from copydesk.core.rate_limits.limits import TooManyRequests
+from copydesk.jobs.job import ACTIVE, COMPLETED, FAILED, Creator, CreatorKind, Job
+from copydesk.jobs.service import AddedMessage, Jobs, NewJob
+from copydesk.jobs.storage.records import get_job_for_update, job_from_row
+from copydesk.jobs.storage.tables import jobs
+
+MECHANIC = "mechanic"
+
+
+class AutomationNotFound(NotFound):
+    code = "automation_not_found"
+    message = "Automation not found in this project."
+
+
+class LimitReached(TooManyRequests):
+    """A limit of the automation or its project is reached. The message says which one, and until when."""
+
+    code = "automation_limit"
+    message = "A limit of this automation is reached."
+
+
+class Fired(NamedTuple):
+    run_id: str
+    job_id: str
+    headers: dict[str, str]
+    """The headers of the rate limit; empty if the trigger had fired before."""
+    is_new: bool
+
+
+@dataclass(frozen=True)
+class Held:
+    """The run waits. The caller tries again later."""
+
+    notice: Notice
+
+
+class _FiredMeanwhile(Exception):
+    """Another process fired the same trigger; the transaction must be rolled back."""
+
+
+class AutomationFiring:
+    def __init__(self, database: Database, jobs: Jobs) -> None:
+        self.database = database
+        self.jobs = jobs
+        self.projects = Projects(database)
+
+    def fire(
+        self,
+        project: Project,
+        automation_id: str,
+        event: TriggerEvent,
+        *,
+        on_request: bool = False,
+        then: Callable[[Connection], None] = lambda tx: None,
+    ) -> Fired | Held | None:
+        """Starts a run for this event, unless there is one already. Returns None if the automation is not enabled.
+
+        With `on_request`, a person or program waits for the answer: raises LimitReached instead of returning Held, and
+        continues a job that is still active. `then` runs in the same transaction unless the run is held.
+        """
+        try:
+            with refuse_missing_project(self.database, project.id), self.database.write() as tx:
+                result = self._fire_in(tx, project, automation_id, event, on_request)
+                if not isinstance(result, Held):
+                    then(tx)
+                return result
+        except _FiredMeanwhile:
+            with self.database.read() as tx:
+                return _find_fired(tx, automation_id, event.key)
+        except TooManyRequests as refusal:
+            if on_request:
+                raise
+            return self._hold(automation_id, (NoticeCode.RATE_LIMIT, refusal.message))
+        except InvalidRequest as refusal:
+            if on_request:
+                raise
+            return self._hold(automation_id, (NoticeCode.INVALID, refusal.message))
+
+    def _fire_in(
+        self, tx: Connection, project: Project, automation_id: str, event: TriggerEvent, on_request: bool
+    ) -> Fired | Held | None:
+        automation = lock_automation(self.database, tx, automation_id)
+        if automation is None or automation.project_id != project.id:
+            raise AutomationNotFound
+        if fired := _find_fired(tx, automation.id, event.key):
+            return fired
+        if not automation.definition.enabled and not on_request:
+            return None
+        job = self._lock_open_job(tx, automation) if automation.definition.grouping == "append" else None
+        if job is not None and job.status is ACTIVE and not on_request:
+            return Held(Notice(NoticeCode.RUNNING, "The run before is still active.", clock.now()))
+        hold = find_spending_hold(tx, automation)
+        if hold is None and job is None:
+            hold = find_attention_hold(self.database, tx, project)
+        if hold is not None:
+            if on_request:
+                raise LimitReached(hold[1])
+            return self._save_notice(tx, automation, hold)
+        return self._start_run(tx, project, automation, event, job)
+
+    def _start_run(
+        self, tx: Connection, project: Project, automation: Automation, event: TriggerEvent, job: Job | None
+    ) -> Fired:
+        definition = automation.definition
+        creator = Creator(kind=CreatorKind.AUTOMATION, name=definition.name)
+        if job is None:
+            model = definition.model or self.jobs.allowed_models(project)[0]
+            new_job = NewJob(
+                build_prompt(automation, event, model),
+                model=definition.model,
+                draft=definition.draft,
+                context=definition.context,
+            )
+            job = self.jobs.build_job(project, new_job, creator, automation.id)
+            message = self.jobs.insert_job(tx, job)
+        else:
+            message = self.jobs.insert_message(tx, job, build_prompt(automation, event, job.model), creator)
+        return self._record_run(tx, automation, event, job, message)
+
+    def _record_run(
+        self, tx: Connection, automation: Automation, event: TriggerEvent, job: Job, message: AddedMessage
+    ) -> Fired:
+        run_id = insert_run(tx, automation.id, event, job, message.id)
+        if run_id is None:
+            raise _FiredMeanwhile
+        if automation.notice is not None:
+            save_progress(tx, automation.id, notice=None)
+        return Fired(run_id, job.id, message.headers, is_new=True)
+
+    def _lock_open_job(self, tx: Connection, automation: Automation) -> Job | None:
+        """Returns the newest job of the automation, locked, if it is active or its pull request is open."""
+        newest = select(jobs).where(jobs.c.automation_id == automation.id).order_by(jobs.c.id.desc()).limit(1)
+        row = tx.execute(newest).first()
+        if row is None or not _is_open(job_from_row(row)):
+            return None
+        job = get_job_for_update(self.database, tx, row.id)
+        return job if job is not None and _is_open(job) else None
+
+    def _hold(self, automation_id: str, hold: Hold) -> Held | None:
+        with self.database.write() as tx:
+            automation = lock_automation(self.database, tx, automation_id)
+            return self._save_notice(tx, automation, hold) if automation else None
+
+    def _save_notice(self, tx: Connection, automation: Automation, hold: Hold) -> Held:
+        """Stores why the run waits, when it begins to wait. Keeps the time of a notice that says the same."""
+        code, text = hold
+        if automation.notice is not None and (automation.notice.code, automation.notice.text) == (code, text):
+            return Held(automation.notice)
+        notice = Notice(code, text, clock.now())
+        save_progress(tx, automation.id, notice=vars(notice))
+        return Held(notice)
+
+
+def build_prompt(automation: Automation, event: TriggerEvent, model: str) -> str:
+    """Returns the prompt of a run. The mechanic gets only an instruction that it understands.
+
+    Raises InvalidRequest if the kind needs a language model and the run would use the mechanic.
+    """
+    definition = automation.definition
+    defaults = definition.defaults
+    if model == MECHANIC:
+        prompt = "\n".join(part for part in (defaults.mechanic_prompt, definition.prompt) if part)
+        if prompt:
+            return prompt
+        raise InvalidRequest(
+            f"The mechanic cannot do '{definition.kind}'. Choose a language model for the automation or the project."
+        )
+    return "\n\n".join(part for part in (defaults.prompt, definition.prompt, event.text) if part)
+
+
+def _is_open(job: Job) -> bool:
+    """Returns whether a run can continue this job."""
+    has_open_pull = job.pr_link is not None and job.pull_state == "open" and job.status in (COMPLETED, FAILED)
+    return job.status is ACTIVE or has_open_pull
+
+
+def _find_fired(tx: Connection, automation_id: str, key: str) -> Fired | None:
+    query = select(automation_runs.c.id, automation_runs.c.job_id).where(
+        automation_runs.c.automation_id == automation_id, automation_runs.c.key == key
+    )
+    row = tx.execute(query).first()
+    return Fired(row.id, row.job_id, {}, is_new=False) if row else None

@@ -1,0 +1,73 @@
+"""Tables for automations, their runs, the repositories that they watch, and leases of background tasks."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+import copydesk.jobs.storage.tables  # noqa: F401 - adds the tables that these refer to
+from copydesk.core.db.tables import metadata
+
+automations = Table(
+    "automations",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("project_id", ForeignKey("projects.id"), nullable=False),
+    Column("definition", JSON, nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("trigger_type", String(20), nullable=False),
+    Column("next_slot_at", BigInteger),  # null without a schedule; a slot in the past waits for a limit
+    Column("notice", JSON(none_as_null=True)),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index(None, "project_id", "id"),
+    Index(None, "enabled", "trigger_type", "next_slot_at"),
+)
+
+automation_runs = Table(
+    "automation_runs",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("automation_id", ForeignKey("automations.id"), nullable=False),
+    Column("key", String(200), nullable=False),  # the slot, commits or request; one run for each
+    Column("job_id", ForeignKey("jobs.id"), nullable=False),
+    Column("message_id", String(40), nullable=False),
+    Column("is_appended", Boolean, nullable=False),
+    Column("trigger", JSON, nullable=False),
+    Column("fired_at", BigInteger, nullable=False),
+    Column("cost_before", Float, nullable=False),  # of the job, in USD, before this run
+    Column("covered", JSON(none_as_null=True)),  # the commit of each repository whose changes this run has seen
+    UniqueConstraint("automation_id", "key"),
+    Index(None, "automation_id", "fired_at"),
+    Index(None, "job_id"),
+)
+
+automation_sources = Table(
+    "automation_sources",
+    metadata,
+    Column("automation_id", ForeignKey("automations.id"), primary_key=True),
+    Column("name", String(200), primary_key=True),  # of the context repository; empty for the project's own
+    Column("address", Text, nullable=False),
+    Column("seen", JSON, nullable=False),  # refs and their commits at the last look
+    Column("fired", JSON, nullable=False),  # refs and their commits at the last run
+    Column("changed_at", BigInteger),  # when the newest change that no run has seen was noticed; null without one
+    sqlite_with_rowid=False,
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String(60), primary_key=True),
+    Column("holder", String(120), nullable=False),
+    Column("until", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
