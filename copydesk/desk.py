@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from copydesk.jobs.publish.git.mirror import Mirror
     from copydesk.jobs.service import Jobs
     from copydesk.jobs.workflow.executor import ModelFactory
+    from copydesk.reader_signals import AnalyticsSignals
 
 log = logging.getLogger(__name__)
 MEGABYTE = 1_000_000
@@ -72,6 +73,15 @@ class Desk:
         from copydesk.jobs.projects.context_repositories import ContextRepositories
 
         return ContextRepositories(self.database, self.secrets)
+
+    @cached_property
+    def reader_signals(self) -> "AnalyticsSignals":
+        from copydesk.reader_signals import AnalyticsSignals
+
+        def get_store(project_id: str) -> "Store":
+            return self.get_folded_store(self.projects.get(project_id))
+
+        return AnalyticsSignals(self.feedback, self.searches, get_store)
 
     @cached_property
     def automations(self) -> "Automations":
