@@ -2,7 +2,18 @@
 
 from copydesk_client.client import Client
 from copydesk_client.connection import ApiError, NotConfigured, Unreachable
-from copydesk_client.shapes import Event, Job, JobPage
+from copydesk_client.shapes import Automation, AutomationRun, Event, Job, JobPage
 
-__all__ = ["ApiError", "Client", "Event", "Job", "JobPage", "NotConfigured", "Unreachable", "__version__"]
+__all__ = [
+    "ApiError",
+    "Automation",
+    "AutomationRun",
+    "Client",
+    "Event",
+    "Job",
+    "JobPage",
+    "NotConfigured",
+    "Unreachable",
+    "__version__",
+]
 __version__ = "0.1.0"

@@ -35,6 +35,7 @@ class Client:
         self._connection = Connection(url, key, project, timeout)
         self.url, self.project = self._connection.url, self._connection.project
         self._jobs_path, self._analytics_path = f"/v2/agent/{self.project}", f"/v1/analytics/{self.project}"
+        self._automations_path = f"{self._jobs_path}/automations"
 
     def create_job(self, prompt: str, *, idempotency_key: str | None = None, **options: Any) -> shapes.Job:
         """Creates a job. The options are model, ref, draft and title.
@@ -99,6 +100,36 @@ class Client:
         for _ in self.watch(job_id):
             pass
         return self.get_job(job_id)
+
+    def create_automation(self, **fields: Any) -> shapes.Automation:
+        """Creates an automation from its fields, spelled as in the API: kind, name, prompt, trigger, dailyLimit, …"""
+        return cast(shapes.Automation, self._connection.send("POST", self._automations_path, body=fields).json())
+
+    def list_automations(self) -> list[shapes.Automation]:
+        return cast(list[shapes.Automation], self._get(self._automations_path)["automations"])
+
+    def get_automation(self, automation_id: str) -> shapes.Automation:
+        return cast(shapes.Automation, self._get(f"{self._automations_path}/{automation_id}"))
+
+    def change_automation(self, automation_id: str, **fields: Any) -> shapes.Automation:
+        """Changes these fields of an automation."""
+        path = f"{self._automations_path}/{automation_id}"
+        return cast(shapes.Automation, self._connection.send("PATCH", path, body=fields).json())
+
+    def delete_automation(self, automation_id: str) -> None:
+        self._connection.send("DELETE", f"{self._automations_path}/{automation_id}")
+
+    def run_automation(self, automation_id: str) -> shapes.AutomationRun:
+        """Starts a run now."""
+        path = f"{self._automations_path}/{automation_id}/run"
+        return cast(shapes.AutomationRun, self._connection.send("POST", path).json())
+
+    def list_automation_runs(
+        self, automation_id: str, *, limit: int = 20, cursor: str | None = None
+    ) -> shapes.AutomationRunPage:
+        """Returns the runs of an automation, newest first."""
+        path = f"{self._automations_path}/{automation_id}/runs"
+        return cast(shapes.AutomationRunPage, self._get(path, limit=limit, cursor=cursor))
 
     def send_events(self, events: Iterable[Mapping[str, Any]]) -> shapes.Taken:
         """Sends page views from a site's server, in batches. Returns how many were accepted and which were dropped.

@@ -53,6 +53,64 @@ class Job(TypedDict):
     question: NotRequired[Question | None]
     """The agent's question before it continues. Older servers do not send it."""
     unsure: NotRequired[list[str]]
+    createdBy: NotRequired["Creator | None"]
+    automation: NotRequired[str | None]
+    pullRequest: NotRequired["PullRequest | None"]
+
+
+class Creator(TypedDict):
+    kind: Literal["key", "person", "automation", "review_comment"]
+    name: str
+
+
+class PullRequest(TypedDict):
+    number: int
+    state: Literal["open", "merged", "closed"]
+
+
+class AutomationRun(TypedDict):
+    id: str
+    jobId: str
+    firedAt: str
+    trigger: dict[str, Any]
+    outcome: str
+    message: str | None
+    appended: bool
+
+
+class AutomationRunPage(TypedDict):
+    runs: list[AutomationRun]
+    nextCursor: str | None
+
+
+class Notice(TypedDict):
+    code: str
+    text: str
+    since: str
+
+
+class Automation(TypedDict):
+    id: str
+    name: str
+    enabled: bool
+    kind: str
+    prompt: str
+    trigger: dict[str, Any]
+    mode: Literal["pull_request", "merge"]
+    grouping: Literal["append", "new"]
+    context: list[str] | None
+    model: str | None
+    draft: bool
+    reviewers: list[str]
+    dailyLimit: int
+    monthlyCostUsd: float | None
+    paths: list[str]
+    maxLines: int
+    createdAt: str
+    updatedAt: str
+    lastRun: AutomationRun | None
+    nextRun: str | None
+    notice: Notice | None
 
 
 class JobPage(TypedDict):

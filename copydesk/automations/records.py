@@ -111,8 +111,8 @@ def message_id_is_later(tx: Connection, job_id: str, message_id: str) -> bool:
     return tx.execute(query).first() is not None
 
 
-def select_runs(automation_id: str) -> Select[Any]:
-    """Returns the query for the runs of an automation with their jobs, newest first."""
+def select_runs() -> Select[Any]:
+    """Returns the query for runs, newest first, to which the caller adds a condition."""
     return (
         select(automation_runs, runs.c.state.label("run_state"), runs.c.reason.label("run_reason"))
         .outerjoin(
@@ -120,7 +120,6 @@ def select_runs(automation_id: str) -> Select[Any]:
             (messages.c.job_id == automation_runs.c.job_id) & (messages.c.id == automation_runs.c.message_id),
         )
         .outerjoin(runs, runs.c.id == messages.c.run_id)
-        .where(automation_runs.c.automation_id == automation_id)
         .order_by(automation_runs.c.id.desc())
     )
 
@@ -161,13 +160,5 @@ def load_last_runs(tx: Connection, automation_ids: Sequence[str]) -> dict[str, A
         .where(automation_runs.c.automation_id.in_(automation_ids))
         .group_by(automation_runs.c.automation_id)
     )
-    query = (
-        select(automation_runs, runs.c.state.label("run_state"), runs.c.reason.label("run_reason"))
-        .outerjoin(
-            messages,
-            (messages.c.job_id == automation_runs.c.job_id) & (messages.c.id == automation_runs.c.message_id),
-        )
-        .outerjoin(runs, runs.c.id == messages.c.run_id)
-        .where(automation_runs.c.id.in_(newest))
-    )
+    query = select_runs().where(automation_runs.c.id.in_(newest))
     return {run.automation_id: run for run in load_runs(tx, query)}

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
-from pydantic.alias_generators import to_snake
 from sqlalchemy import func, select
 
 from copydesk.automations.automation import Automation, AutomationRun, TriggerEvent
@@ -97,14 +96,13 @@ class Automations:
             old = lock_automation(self.database, tx, automation_id)
             if old is None or old.project_id != project.id:
                 raise AutomationNotFound
-            changes = {to_snake(name): value for name, value in values.items()}
-            definition = parse_definition({**old.definition.to_stored(), **changes})
+            definition = parse_definition({**old.definition.model_dump(mode="json", by_alias=True), **values})
             changed = replace(old, definition=definition, notice=None, updated_at=now)
             if any(getattr(definition, name) != getattr(old.definition, name) for name in SCHEDULE_FIELDS):
                 changed = replace(changed, next_slot_at=_plan_next_slot(definition, now))
             self._check_model(project, changed)
             save_automation(tx, changed)
-            audit_log.record(tx, project.id, actor, "automation.changed", automation_id, fields=sorted(changes))
+            audit_log.record(tx, project.id, actor, "automation.changed", automation_id, fields=sorted(values))
         return changed
 
     def delete(self, project_id: str, automation_id: str, *, actor: str) -> None:
@@ -130,12 +128,17 @@ class Automations:
             audit_log.record(tx, project.id, actor, "automation.run", automation_id, job=fired.job_id)
         return fired
 
+    def get_run(self, run_id: str) -> AutomationRun:
+        with self.database.read() as tx:
+            [run] = load_runs(tx, select_runs().where(automation_runs.c.id == run_id))
+        return run
+
     def list_runs(
         self, project_id: str, automation_id: str, limit: int = 20, cursor: str | None = None
     ) -> tuple[list[AutomationRun], str | None]:
         """Returns one page of runs, newest first, and the cursor of the next page; None means that there is none."""
         self.get(project_id, automation_id)
-        query = select_runs(automation_id).limit(limit + 1)
+        query = select_runs().where(automation_runs.c.automation_id == automation_id).limit(limit + 1)
         if cursor is not None:
             query = query.where(automation_runs.c.id < cursor)
         with self.database.read() as tx:

@@ -31,6 +31,7 @@ COMMANDS = {
     "key": CommandEntry("key", "Creates, lists and revokes a project's API keys."),
     "person": CommandEntry("person", "Manages the people who sign in to the dashboard."),
     "job": CommandEntry("job", "Creates, watches and manages jobs over the API."),
+    "automation": CommandEntry("automation", "Creates and manages automations over the API."),
     "pull": CommandEntry("pull", "Shows, merges and closes local pull requests."),
     "analytics": CommandEntry("analytics.reports", "Shows who reads your docs, and imports access logs."),
 }

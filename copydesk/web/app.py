@@ -13,7 +13,7 @@ from copydesk import __version__
 from copydesk.core.errors import InvalidRequest, NotFound, RequestError, WrongMediaType
 from copydesk.desk import Desk
 from copydesk.web import dashboard, public_review
-from copydesk.web.api import analytics, context_repositories, jobs, jobs_v1, reference, webhooks
+from copydesk.web.api import analytics, automations, context_repositories, jobs, jobs_v1, reference, webhooks
 from copydesk.web.api.job_streams import StreamRegistry
 from copydesk.web.api.reports import assistant, feedback, searches
 from copydesk.web.collection import routes as collection_routes
@@ -50,6 +50,7 @@ def create_app(desk: Desk) -> FastAPI:
         jobs,
         jobs_v1,
         context_repositories,
+        automations,
         analytics,
         feedback,
         searches,

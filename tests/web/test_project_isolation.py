@@ -52,6 +52,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve(folder / "data", repository=repository, with_worker=False) as running:
         question = NewQuestion(THREAD, "How do I sign in?", "With a key.", clock.now())
+        automation = {"name": "Spelling", "prompt": "Fix the typos", "trigger": {"type": "api"}}
+        running.desk.automations.create(running.project, automation, actor="test")
         running.desk.conversations.add_all(running.project.id, [question])
         yield running
 
@@ -94,6 +96,8 @@ def send_request(
     service: Service, method: str, path: str, headers: dict[str, str], project: str | None = None, job: str = NOT_A_JOB
 ) -> httpx.Response:
     where = path.replace("{projectId}", project or service.project.id).replace("{id}", job)
+    [existing] = service.desk.automations.list_for_project(service.project.id)
+    where = where.replace("{automationId}", existing.automation.id)
     where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD).replace("{name}", CONTEXT)
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None
@@ -113,7 +117,7 @@ def body_without_request_id(response: httpx.Response) -> dict[str, Any]:
 
 
 def test_every_route_needs_a_key_or_is_listed_as_public(service: Service) -> None:
-    closed = re.compile(r"/v1/analytics/\{projectId\}/.+|/v[12]/agent/\{projectId\}/.+")
+    closed = re.compile(r"/v1/analytics/\{projectId\}/.+|/v[12]/agent/\{projectId\}/.+|/v1/workflow/\{projectId\}/.+")
     assert {(method, path) for method, path in list_routes(service) if not closed.fullmatch(path)} == PUBLIC
 
 

@@ -1,0 +1,198 @@
+"""The commands `copydesk automation create|list|show|set|run|runs|delete`."""
+
+import json as json_format
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from copydesk.cli.output import JsonOption, open_client, print_facts, print_json, print_table
+from copydesk.core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from copydesk.client import Automation
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    help="Creates and manages automations over the API. Reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.",
+    no_args_is_help=True,
+)
+
+AutomationArgument = Annotated[str, typer.Argument(metavar="AUTOMATION", help="The automation ID.")]
+SettingsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME=VALUE",
+        help="Fields, such as dailyLimit=5 or enabled=false. A value can be JSON; paths and reviewers are "
+        "separated by commas.",
+    ),
+]
+LIST_FIELDS = ("context", "paths", "reviewers")
+TRIGGER_FIELDS = ("cron", "timezone", "repositories", "tags")
+OUTCOMES = {
+    "running": "running",
+    "review_needed": "review needed",
+    "merged": "merged",
+    "closed": "closed",
+    "failed": "failed",
+    "nothing_to_do": "nothing to do",
+}
+
+
+@app.command()
+def create(
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The name.")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="custom, or a predefined kind.")] = None,
+    prompt: Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="What the agent should do.")] = None,
+    cron: Annotated[str | None, typer.Option("--cron", metavar="CRON", help="Run by a schedule.")] = None,
+    timezone: Annotated[str, typer.Option("--timezone", metavar="ZONE", help="The schedule's time zone.")] = "UTC",
+    trigger: Annotated[
+        str | None,
+        typer.Option("--trigger", metavar="TRIGGER", help="code_change, content_update, release or api, or JSON."),
+    ] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another field. Can be repeated.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Creates an automation."""
+    fields = {"name": name, "kind": kind, "prompt": prompt, "trigger": _build_trigger(trigger, cron, timezone)}
+    given_fields = {field: value for field, value in fields.items() if value is not None}
+    with open_client() as client:
+        _print_automation(client.create_automation(**given_fields, **_parse_values(values or [])), json)
+
+
+@app.command("list")
+def list_automations(json: JsonOption = False) -> None:
+    """Lists the automations of the project."""
+    with open_client() as client:
+        automations = client.list_automations()
+    if json:
+        print_json({"automations": automations})
+        return
+    rows = [
+        (each["id"], each["name"], "on" if each["enabled"] else "off", _describe_trigger(each), _describe_run(each),
+         each["nextRun"])
+        for each in automations
+    ]  # fmt: skip
+    print_table(("automation", "name", "enabled", "trigger", "last run", "next run"), rows, "No automations found.")
+
+
+@app.command()
+def show(automation: AutomationArgument, json: JsonOption = False) -> None:
+    """Shows an automation."""
+    with open_client() as client:
+        _print_automation(client.get_automation(automation), json)
+
+
+@app.command("set")
+def set_fields(automation: AutomationArgument, values: SettingsArgument, json: JsonOption = False) -> None:
+    """Changes fields of an automation."""
+    with open_client() as client:
+        _print_automation(client.change_automation(automation, **_parse_values(values)), json)
+
+
+@app.command()
+def run(automation: AutomationArgument, json: JsonOption = False) -> None:
+    """Starts a run now."""
+    with open_client() as client:
+        started = client.run_automation(automation)
+    if json:
+        print_json(started)
+        return
+    print_facts({"run": started["id"], "job": started["jobId"], "continues an open one": started["appended"]})
+
+
+@app.command()
+def runs(
+    automation: AutomationArgument,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="The number of runs.")] = 20,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="CURSOR", help="The cursor of the next page.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Lists the runs of an automation, newest first, with their outcomes."""
+    with open_client() as client:
+        page = client.list_automation_runs(automation, limit=limit, cursor=cursor)
+    if json:
+        print_json(page)
+        return
+    rows = [
+        (each["firedAt"], OUTCOMES.get(each["outcome"], each["outcome"]), each["jobId"], each["trigger"].get("text"))
+        for each in page["runs"]
+    ]
+    print_table(("started", "outcome", "job", "trigger"), rows, "No runs found.")
+    if page["nextCursor"]:
+        typer.echo(f"For more runs, add --cursor {page['nextCursor']}", err=True)
+
+
+@app.command()
+def delete(automation: AutomationArgument) -> None:
+    """Deletes an automation. The jobs and pull requests of its runs stay."""
+    with open_client() as client:
+        client.delete_automation(automation)
+    typer.echo(f"Deleted {automation}.")
+
+
+def _build_trigger(text: str | None, cron: str | None, timezone: str) -> Any:
+    if cron is not None:
+        return {"type": "schedule", "cron": cron, "timezone": timezone}
+    if text is None:
+        return None
+    return _parse_json(text) if text.startswith("{") else {"type": text}
+
+
+def _parse_values(pairs: list[str]) -> dict[str, Any]:
+    """Parses NAME=VALUE. Values are JSON where they look like it; other values are text."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise InvalidRequest(f"'{pair[:80]}' is not NAME=VALUE.")
+        if name in LIST_FIELDS and not value.startswith("["):
+            values[name] = [part.strip() for part in value.split(",") if part.strip()]
+        elif name in ("name", "prompt", "kind", "model", "mode", "grouping") and value != "null":
+            values[name] = value
+        else:
+            values[name] = _parse_json(value)
+    return values
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json_format.loads(text)
+    except ValueError:
+        return text
+
+
+def _print_automation(automation: "Automation", json: bool) -> None:
+    if json:
+        print_json(automation)
+        return
+    notice = automation["notice"]
+    facts = {
+        "automation": automation["id"],
+        "name": automation["name"],
+        "enabled": "yes" if automation["enabled"] else "no",
+        "kind": automation["kind"],
+        "trigger": _describe_trigger(automation),
+        "mode": automation["mode"],
+        "grouping": automation["grouping"],
+        "prompt": automation["prompt"],
+        "last run": _describe_run(automation),
+        "next run": automation["nextRun"],
+        "waits": notice["text"] if notice else None,
+    }
+    print_facts({name: value for name, value in facts.items() if name != "waits" or value})
+
+
+def _describe_trigger(automation: "Automation") -> str:
+    trigger = automation["trigger"]
+    details = [trigger[name] for name in TRIGGER_FIELDS if trigger.get(name)]
+    texts = [", ".join(detail) if isinstance(detail, list) else str(detail) for detail in details]
+    return " ".join([str(trigger["type"]), *texts])
+
+
+def _describe_run(automation: "Automation") -> str | None:
+    run = automation["lastRun"]
+    return f"{OUTCOMES.get(run['outcome'], run['outcome'])}, {run['firedAt']}" if run else None
