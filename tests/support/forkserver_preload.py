@@ -10,8 +10,8 @@ import pydantic_ai.providers.openai_compatible
 import copydesk.analytics.ingest.site_registry
 import copydesk.analytics.stores.fold_scheduler
 import copydesk.analytics.stores.open_store
-import copydesk.cli.commands.backup
 import copydesk.cli.commands.serve
+import copydesk.cli.commands.stores.backup
 import copydesk.jobs.workflow.executor
 import copydesk.web.server
 import tests.crash.worker

@@ -13,8 +13,6 @@ from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import Job, Status
 from copydesk.web.api.dependencies import CurrentCreator, CurrentProject, OpenDesk, ProjectId, bearer, error_responses
-from copydesk.web.api.job_events import CurrentStreams, EventStreamResponse, build_events_response, wants_json
-from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.schemas import (
     TEXT_SCHEMA,
     JobEventListResponse,
@@ -25,6 +23,8 @@ from copydesk.web.api.schemas import (
     ModelResponse,
     NewJobRequest,
 )
+from copydesk.web.api.streams.job_events import CurrentStreams, EventStreamResponse, build_events_response, wants_json
+from copydesk.web.api.streams.job_streams import StreamHolder
 
 JobId = Annotated[str, Path(alias="id", description="The job ID.")]
 

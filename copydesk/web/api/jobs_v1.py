@@ -19,10 +19,10 @@ from copydesk.jobs.job import ACTIVE, COMPLETED, MAX_PROMPT_CHARS, Job, JobFaile
 from copydesk.jobs.publish.repository_access import has_branch
 from copydesk.jobs.service import NewJob
 from copydesk.web.api.dependencies import CurrentCreator, CurrentProject, OpenDesk, ProjectId, bearer, error_responses
-from copydesk.web.api.job_events import CurrentStreams, EventStreamResponse
-from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.jobs import JobId
 from copydesk.web.api.schemas import ApiModel, LenientRequestModel, reject_nul
+from copydesk.web.api.streams.job_events import CurrentStreams, EventStreamResponse
+from copydesk.web.api.streams.job_streams import StreamHolder
 
 HaltReason = Literal["completed", "github_missconfigured", "error", "processing", "interrupted"]
 TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]

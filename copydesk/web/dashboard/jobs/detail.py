@@ -14,9 +14,9 @@ from copydesk.desk import Desk
 from copydesk.jobs.job import Job, Reason, Status
 from copydesk.jobs.service import NewJob, WrongState
 from copydesk.jobs.storage.records import EventKind
-from copydesk.web.api.job_events import CurrentStreams, EventStreamResponse
-from copydesk.web.api.job_streams import StreamHolder
 from copydesk.web.api.schemas import JobMessageRequest
+from copydesk.web.api.streams.job_events import CurrentStreams, EventStreamResponse
+from copydesk.web.api.streams.job_streams import StreamHolder
 from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
 from copydesk.web.dashboard.jobs.job_list import creator_from_person, form_idempotency_key, to_form_error

@@ -14,8 +14,8 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.job import ACTIVE, Job
 from copydesk.jobs.storage.records import JobEvent
-from copydesk.web.api.job_streams import STORE_RETRY_SECONDS, LiveStream, StreamHolder, StreamRegistry
 from copydesk.web.api.schemas import JobEventListResponse, JobEventResponse
+from copydesk.web.api.streams.job_streams import STORE_RETRY_SECONDS, LiveStream, StreamHolder, StreamRegistry
 
 PING_SECONDS = 15.0
 SSE_RETRY_FIELD = b"retry: 1000\n\n"

@@ -1,0 +1,1 @@
+"""Commands that copy or move all data."""

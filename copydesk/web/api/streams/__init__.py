@@ -1,0 +1,1 @@
+"""Streams of job events: live, resumable, and bounded in number."""
