@@ -53,6 +53,7 @@ class Job(TypedDict):
     question: NotRequired[Question | None]
     """The agent's question before it continues. Older servers do not send it."""
     unsure: NotRequired[list[str]]
+    secondLook: NotRequired[dict[str, Any] | None]
 
 
 class JobPage(TypedDict):

@@ -88,6 +88,32 @@ class JobQuestion(BaseModel):
     choices: tuple[str, ...] = ()
 
 
+class JobObjection(BaseModel):
+    """An objection of the second look that remains in the change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    line: int
+    """The line when the change was read; 0 means the whole file."""
+    text: str
+    answer: str | None = None
+    """Why the agent left it; None if it did not say."""
+
+
+class JobSecondLook(BaseModel):
+    """What the review model objected to, and what of it remains."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    total: int = 0
+    """How many objections there were."""
+    objections: tuple[JobObjection, ...] = ()
+    note: str | None = None
+    """Why the look was skipped or is incomplete."""
+
+
 @dataclass(frozen=True)
 class Job:
     id: str
@@ -118,6 +144,7 @@ class Job:
     question: JobQuestion | None = None
     unsure: list[str] = field(default_factory=list)
     """The points that the agent was unsure of, each as one line."""
+    second_look: JobSecondLook | None = None
 
 
 @dataclass(frozen=True)

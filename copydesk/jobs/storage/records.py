@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Insert, Row, Table, Update, bindparam, delete
 from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.core.ids import new_id
-from copydesk.jobs.job import Job, JobQuestion, Phase, Reason, Status, Usage
+from copydesk.jobs.job import Job, JobQuestion, JobSecondLook, Phase, Reason, Status, Usage
 from copydesk.jobs.storage.run_traces import save_trace_parent
 from copydesk.jobs.storage.tables import events, job_files, jobs, runs
 
@@ -80,6 +80,7 @@ def job_from_row(row: Row[Any]) -> Job:
     fields["usage"] = Usage.model_validate(row.usage)
     fields["question"] = JobQuestion.model_validate(row.question) if row.question else None
     fields["unsure"] = row.unsure or []
+    fields["second_look"] = JobSecondLook.model_validate(row.second_look) if row.second_look else None
     return Job(**fields)
 
 

@@ -47,6 +47,7 @@ jobs = Table(
     Column("archived_from", String(20)),
     Column("question", JSON(none_as_null=True)),
     Column("unsure", JSON(none_as_null=True)),
+    Column("second_look", JSON(none_as_null=True)),
     Index(None, "project_id", "id"),
     Index(None, "project_id", "status", "id"),
     Index(None, "status", "updated_at"),

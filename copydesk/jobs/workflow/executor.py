@@ -17,7 +17,7 @@ from copydesk.jobs.agent.models.registry import ModelUnavailable, create_model
 from copydesk.jobs.execution.attempt import Attempt, AttemptStopped
 from copydesk.jobs.execution.journal import Journal, LeaseLost
 from copydesk.jobs.execution.tracing import attempt_span
-from copydesk.jobs.job import FAILED, Job, JobFailed, JobOutcome, Reason
+from copydesk.jobs.job import FAILED, JobFailed, JobOutcome, Reason
 from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls
 from copydesk.jobs.publish.forges.webhooks.receiver import WebhookReceiver
@@ -167,17 +167,18 @@ class RunExecutor:
                 project=project,
                 secrets=secrets,
                 forge=forge,
-                model=lambda: self._create_model(job, secrets),
+                model=lambda: self._create_model(job.model, secrets),
+                review_model=lambda name: self._create_model(name, secrets),
                 sandbox=self.get_sandbox,
                 children=self.children,
             ).execute()
 
-    def _create_model(self, job: Job, secrets: Mapping[str, str]) -> Model:
+    def _create_model(self, name: str, secrets: Mapping[str, str]) -> Model:
         try:
             if self.model_factory is not None:
-                return self.model_factory(job.model)
+                return self.model_factory(name)
             return create_model(
-                job.model,
+                name,
                 url=self.settings.model_url,
                 keys=select_model_keys(secrets),
                 window_tokens=self.settings.model_window,

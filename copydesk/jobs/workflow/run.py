@@ -10,7 +10,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.budget import Budget
-from copydesk.jobs.agent.conversation import Conversation, Model
+from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.instruction_files import find_instruction_files
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
@@ -25,12 +25,12 @@ from copydesk.jobs.job import (
     JobFailed,
     JobOutcome,
     JobQuestion,
+    JobSecondLook,
     Phase,
     Reason,
     RepositoryFailed,
     job_page_url,
 )
-from copydesk.jobs.projects.repository_warnings import describe_missing_folder
 from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryUnavailable
 from copydesk.jobs.publish.forge_retry import retry_while_unavailable
 from copydesk.jobs.publish.forges.forge import Forge
@@ -46,7 +46,7 @@ from copydesk.jobs.publish.repository_access import list_known_secrets, plan_com
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.workflow.finish_review import FinishReview, describe_reformatting
-from copydesk.jobs.workflow.folder_requests import asks_for_folder
+from copydesk.jobs.workflow.folder_requests import refuse_missing_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
@@ -54,12 +54,14 @@ from copydesk.jobs.workflow.open_pull_request import (
     OpenedPullRequest,
     PullRequestOpener,
     build_whole_change,
+    describe_outcome,
     list_earlier_openings,
     list_rounds,
     merge_unsure_points,
 )
 from copydesk.jobs.workflow.questions import comment_question, redact_question
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
+from copydesk.jobs.workflow.second_look import build_second_look, summarize_look
 from copydesk.jobs.workflow.work_description import describe_published_work
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.patches import diff_trees
@@ -81,6 +83,7 @@ class RunWorkflow:
     secrets: Mapping[str, str] = field(repr=False)
     forge: Forge | None
     model: Callable[[], Model]
+    review_model: Callable[[str], Model]
     sandbox: Callable[[], Sandbox | SandboxUnavailable]
     children: ChildPool
 
@@ -103,7 +106,8 @@ class RunWorkflow:
         may_advise = self.job.model != "mechanic"
         finish_review = FinishReview(reviewer, self.isolated, self._check_publishable, may_advise)
         with traces.start_span("edit"):
-            ending, conversation = self._run_agent(workspace, reviewer, finish_review)
+            agent_loop = self._build_agent_loop(reviewer, finish_review)
+            ending = agent_loop.run(workspace)
         if isinstance(ending, Question):
             return self._ask(ending)
         finished = ending
@@ -112,6 +116,14 @@ class RunWorkflow:
             self.journal.save_job_values(summary=finished.summary)
             reason = Reason.NOT_UNDERSTOOD if finished.title == NOT_UNDERSTOOD_TITLE else Reason.NO_CHANGES
             return JobOutcome(COMPLETED, reason, finished.summary or "No changes were needed.")
+        conversation = agent_loop.conversation
+        second_look = summarize_look(
+            agent_loop.look,
+            self.project.policy.review_model,
+            workspace,
+            finished.intended_reasons,
+            list_known_secrets(self.project, self.secrets),
+        )
         finished = describe_published_work(self.journal, finished)
         review = self._run_checks(workspace, reviewer, finished.intended_reasons)
 
@@ -127,17 +139,9 @@ class RunWorkflow:
             self._push_commit(publisher, committed, pinned)
             reformatted = describe_reformatting(finish_review.find_overreach(whole_change, conversation))
             pull_request = self._open_pull_request(
-                pinned, whole_change, finished, review, committed, change_notes, reformatted
+                pinned, whole_change, finished, review, committed, change_notes, reformatted, second_look
             )
-        consequence = "so it is a draft" if pull_request.draft else "which its description lists"
-        findings_note = f"The checks found problems in the pull request, {consequence}." if review.findings else None
-        executed_note = (
-            f"The pull request changes files that are executed, {consequence}." if change_notes.executed_files else None
-        )
-        return JobOutcome(
-            COMPLETED,
-            message=" ".join(filter(None, [committed.note, findings_note, executed_note, *pull_request.notes])) or None,
-        )
+        return JobOutcome(COMPLETED, message=describe_outcome(pull_request, committed, review, change_notes))
 
     @cached_property
     def mirror(self) -> Mirror:
@@ -195,14 +199,12 @@ class RunWorkflow:
         )
         return last_publishing_run is not None and "open" not in last_publishing_run.results
 
-    def _run_agent(
-        self, workspace: Workspace, reviewer: Reviewer, finish_review: FinishReview
-    ) -> tuple[Finished | Question, Conversation]:
+    def _build_agent_loop(self, reviewer: Reviewer, finish_review: FinishReview) -> AgentLoop:
         if not self.journal.has_result("turn-1-reply"):
             self.journal.enter_phase(Phase.THINKING)
         model = self.model()
         has_command = self.project.policy.check_command is not None
-        agent_loop = AgentLoop(
+        return AgentLoop(
             IsolatedMechanic(self.isolated) if isinstance(model, Mechanic) else model,
             self.journal,
             self.attempt,
@@ -213,8 +215,11 @@ class RunWorkflow:
             review=finish_review.review,
             describe_repository=self.isolated.describe_repository,
             run_tool=self.isolated.run_tool,
+            second_look=build_second_look(
+                self.project.policy.review_model, self.review_model, self.attempt, reviewer, self._read_prompts
+            ),
+            may_send_back=finish_review.may_advise,
         )
-        return agent_loop.run(workspace), agent_loop.conversation
 
     def _ask(self, question: Question) -> JobOutcome:
         """Ends the run with a question. Edits stay in the journal, so that the follow-up continues from them."""
@@ -248,16 +253,9 @@ class RunWorkflow:
         return review
 
     def _refuse_missing_folder(self, workspace: Workspace) -> None:
-        """Raises RepositoryFailed if the documentation folder does not exist, unless a prompt asks to create it.
-
-        Otherwise the agent would find no pages, change nothing, and the job would look successful."""
-        folder = self.project.root
-        if not folder or workspace.tree.has_folder(folder):
-            return
         with self.journal.database.read() as tx:
             prompts = self.journal.read_all_prompts(tx)
-        if not any(asks_for_folder(prompt, folder) for prompt in prompts):
-            raise RepositoryFailed(describe_missing_folder(folder, self.job.ref))
+        refuse_missing_folder(workspace, prompts, self.job.ref)
 
     def _refuse_protected_path(self, path: str) -> None:
         publish_guard.refuse_protected(path, self.project.policy.unprotected_paths, self.project.root)
@@ -308,6 +306,7 @@ class RunWorkflow:
         committed: CommitResult,
         change_notes: ChangeNotes,
         reformatted: Sequence[str],
+        second_look: JobSecondLook | None,
     ) -> OpenedPullRequest:
         tree = whole_change.tree
         secret_values = list_known_secrets(self.project, self.secrets)
@@ -327,6 +326,7 @@ class RunWorkflow:
             fixed=review.fixed,
             reformatted=reformatted,
             intended=review.intended,
+            second_look=second_look,
             new_addresses=change_notes.new_addresses,
             vanished_addresses=change_notes.vanished_addresses,
             instruction_files=self._list_instruction_files(pinned),
@@ -345,6 +345,7 @@ class RunWorkflow:
             base=pinned.base if pinned.head else committed.onto,
             head=committed.commit,
             unsure=unsure,
+            second_look=second_look,
         )
         if self.forge is None:
             return opener.open_locally(self.journal, self.settings.base_url)

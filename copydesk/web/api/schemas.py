@@ -163,6 +163,25 @@ class CheckResponse(ApiModel):
     """Remarks that need no change, such as a page outside the navigation where the generator allows that."""
 
 
+class ObjectionResponse(ApiModel):
+    path: str
+    line: int
+    """The line when the change was read; 0 for the whole file."""
+    text: str
+    answer: str | None
+    """Why the agent left it; null if it did not say."""
+
+
+class SecondLookResponse(ApiModel):
+    model: str
+    total: int
+    """The number of objections, also of those that were addressed."""
+    objections: list[ObjectionResponse]
+    """The objections that remain."""
+    note: str | None
+    """Why the look was skipped or is incomplete."""
+
+
 class JobResponse(ApiModel):
     id: str
     status: Status
@@ -192,6 +211,8 @@ class JobResponse(ApiModel):
     """The agent's question before it continues; null unless `reason` is `question`."""
     unsure: list[str]
     """The points that the agent was unsure of in its latest changes."""
+    second_look: SecondLookResponse | None
+    """The objections of the project's review model to the latest changes; null if there was no second look."""
 
     @classmethod
     def from_job(cls, job: Job, files: list[ChangedFile]) -> "JobResponse":
@@ -217,6 +238,7 @@ class JobResponse(ApiModel):
             usage=UsageResponse.model_validate(job.usage.model_dump()),
             question=QuestionResponse.model_validate(job.question.model_dump()) if job.question else None,
             unsure=job.unsure,
+            second_look=SecondLookResponse.model_validate(job.second_look.model_dump()) if job.second_look else None,
         )
 
 
