@@ -68,11 +68,14 @@ def _mine(options: argparse.Namespace) -> None:
     repository_name = options.repository
     address = repository_name if "://" in repository_name else str(Path(repository_name).expanduser().resolve())
     with tempfile.TemporaryDirectory(prefix="copydesk-agent-") as folder:
-        cases = list(mine_cases(CaseSources(Path(folder)).open(address), mining_options))
+        commits: list[None] = []
+        repository = CaseSources(Path(folder)).open(address)
+        cases = list(mine_cases(repository, mining_options, lambda: commits.append(None)))
     if not cases:
         raise InvalidCase(f"No commit of {address} changed documentation alone within these bounds.")
     print("\n\n".join(case.to_toml(address) for case in cases))
-    print(f"{pluralize(len(cases), 'case')}. Read each prompt first: a message tells, a prompt asks.", file=sys.stderr)
+    origin = f"{pluralize(len(cases), 'case')} from {pluralize(len(commits), 'commit')}"
+    print(f"{origin}. Read each prompt first: a message tells, a prompt asks.", file=sys.stderr)
 
 
 def _print_report(options: argparse.Namespace) -> None:

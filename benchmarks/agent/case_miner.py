@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 import pygit2
 from pygit2.enums import SortMode
 
+from benchmarks.agent.request_drafts import draft_prompt
 from copydesk.jobs.agent.mechanic.plan import pluralize
 from copydesk.jobs.pages.page_types import is_page
 from copydesk.jobs.publish.guard.publish_guard import refuse_protected
@@ -17,11 +18,6 @@ from copydesk.jobs.workspace.path_rules import PathRefused
 NAVIGATION_PATTERN = re.compile(
     r"(?:.*/)?(?:docs\.json|mint\.json|mkdocs\.ya?ml|_?sidebars?\.(?:js|ts|json|ya?ml)|_toc\.ya?ml)"
 )
-TRAILER_PATTERN = re.compile(r"^[A-Z][\w-]+(?:-by|-By): .*$|^(?:Fixes|Closes|Refs?|See)[: ]+\S*#\d+\.?$", re.M)
-PREFIX_PATTERN = re.compile(r"^(?:docs?|chore|fix|feat|style)(?:\([^)]*\))?!?:\s*|^\[docs?\]\s*", re.I)
-PULL_NUMBER_PATTERN = re.compile(r"\s*\(#\d+\)\s*$")
-MERGE_PATTERN = re.compile(r"^(?:Merge (?:pull request|branch|remote-tracking)\b|See merge request\b).*$", re.M)
-NON_INSTRUCTION_PATTERN = re.compile(r"^(?:revert|release|bump|wip\b|version|v?\d+\.\d+)", re.I)
 
 
 @dataclass(frozen=True)
@@ -58,11 +54,14 @@ class MinedCase:
         )
 
 
-def mine_cases(repository: pygit2.Repository, options: MiningOptions) -> Iterator[MinedCase]:
-    """Yields cases along the main line, newest first.
+def mine_cases(
+    repository: pygit2.Repository, options: MiningOptions, on_commit: Callable[[], None] = lambda: None
+) -> Iterator[MinedCase]:
+    """Yields cases along the main line, newest first, no two with the same prompt. Calls `on_commit` for each commit.
 
     A merge counts as one change with everything that it brought in.
     """
+    prompts: set[str] = set()
     if repository.head_is_unborn:
         return
     left = options.limit
@@ -71,26 +70,19 @@ def mine_cases(repository: pygit2.Repository, options: MiningOptions) -> Iterato
     for commit in walker:
         if left == 0 or (options.since is not None and commit.commit_time < options.since.timestamp()):
             return
+        on_commit()
         case = _case_from_commit(repository, commit, options)
-        if case is not None:
+        if case is not None and case.prompt not in prompts:
+            prompts.add(case.prompt)
             left -= 1
             yield case
 
 
-def draft_prompt(message: str) -> str:
-    """Turns a commit message into a prompt, without trailers and prefixes; empty if the message asks for nothing."""
-    text = TRAILER_PATTERN.sub("", MERGE_PATTERN.sub("", message)).strip()
-    subject, _, body = text.partition("\n")
-    subject = PULL_NUMBER_PATTERN.sub("", PREFIX_PATTERN.sub("", subject.strip())).strip()
-    if NON_INSTRUCTION_PATTERN.match(subject) or len(subject.split()) < 2:
-        return ""
-    body = re.sub(r"\n{3,}", "\n\n", body).strip()
-    return f"{subject[0].upper()}{subject[1:]}" + (f"\n\n{body}" if body else "")
-
-
 def _case_from_commit(repository: pygit2.Repository, commit: pygit2.Commit, options: MiningOptions) -> MinedCase | None:
-    prompt = draft_prompt(commit.raw_message.decode("utf-8", "replace"))
-    if not prompt or not commit.parent_ids or commit.parent_ids[0] not in repository:
+    if not commit.parent_ids or commit.parent_ids[0] not in repository:
+        return None
+    message = commit.raw_message.decode("utf-8", "replace")
+    if not draft_prompt(message, ("a page",)):
         return None
     base = commit.parents[0]
     diff = base.tree.diff_to_tree(commit.tree, context_lines=0)
@@ -99,6 +91,9 @@ def _case_from_commit(repository: pygit2.Repository, commit: pygit2.Commit, opti
         return None
     lines = diff.stats.insertions + diff.stats.deletions
     if not 0 < lines <= options.max_lines:
+        return None
+    prompt = draft_prompt(message, tuple(sorted(paths)))
+    if not prompt:
         return None
     return MinedCase(str(base.id), str(commit.id), prompt, len(paths), lines)
 

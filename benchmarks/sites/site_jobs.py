@@ -22,6 +22,8 @@ class SiteJob(BaseModel):
     prompt: str
     before: dict[str, FileEdit] = {}
     """Edits that the site gets before the job, such as links that it breaks."""
+    added: dict[str, str] = {}
+    """Files that the site gets before the job, such as a page that no menu lists."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,11 @@ def load_jobs(generator: str) -> Iterator[PreparedJob]:
     site = load_site(generator)
     for values in tomllib.loads((CONTENT / generator / "jobs.toml").read_text("utf-8"))["job"]:
         job = SiteJob.model_validate(values)
-        files = {**site, **{path: _apply_edit(job.name, site, path, edit) for path, edit in job.before.items()}}
+        files = {
+            **site,
+            **{path: _apply_edit(job.name, site, path, edit) for path, edit in job.before.items()},
+            **job.added,
+        }
         case = EvaluationCase(name=f"{generator}-{job.name}", prompt=job.prompt, files=dict(files), reference={})
         yield PreparedJob(generator, job.name, case, files)
 

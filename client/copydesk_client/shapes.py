@@ -53,6 +53,8 @@ class Job(TypedDict):
     question: NotRequired[Question | None]
     """The agent's question before it continues. Older servers do not send it."""
     unsure: NotRequired[list[str]]
+    secondLook: NotRequired[dict[str, Any] | None]
+    evidence: NotRequired[list[dict[str, Any]]]
     createdBy: NotRequired["Creator | None"]
     automation: NotRequired[str | None]
     pullRequest: NotRequired["PullRequest | None"]

@@ -107,6 +107,32 @@ class Creator(BaseModel):
 PullState = Literal["open", "merged", "closed"]
 
 
+class JobObjection(BaseModel):
+    """An objection of the second look that remains in the change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    line: int
+    """The line when the change was read; 0 means the whole file."""
+    text: str
+    answer: str | None = None
+    """Why the agent left it; None if it did not say."""
+
+
+class JobSecondLook(BaseModel):
+    """What the review model objected to, and what of it remains."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    total: int = 0
+    """How many objections there were."""
+    objections: tuple[JobObjection, ...] = ()
+    note: str | None = None
+    """Why the look was skipped or is incomplete."""
+
+
 @dataclass(frozen=True)
 class Job:
     id: str
@@ -146,6 +172,7 @@ class Job:
     automation_id: str | None = None
     pull_state: PullState | None = None
     """The last known state of the pull request; None without one, and if it was archived before this was recorded."""
+    second_look: JobSecondLook | None = None
 
 
 @dataclass(frozen=True)

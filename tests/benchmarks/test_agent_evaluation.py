@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.agent.case_miner import MinedCase, MiningOptions, draft_prompt, mine_cases
+from benchmarks.agent.case_miner import MinedCase, MiningOptions, mine_cases
 from benchmarks.agent.cases import BUILT_IN_CASES, EvaluationCase, InvalidCase, load_cases
 from benchmarks.agent.metrics import Files, count_damaged_bytes, score_result
 from benchmarks.agent.report import compare_runs, render_run
+from benchmarks.agent.request_drafts import draft_prompt
 from benchmarks.agent.results import Result, ResultTotals, Run, read_run, save_run
 from benchmarks.agent.runner import ModelChoice, run_cases
 from benchmarks.agent.sources import CaseSources
@@ -191,7 +192,7 @@ def test_model_that_changes_too_much_scores_lower() -> None:
 @pytest.mark.drill
 def test_hasty_model_solves_none_of_its_cases() -> None:
     results = evaluate_script("hasty.yaml")
-    assert len(results) == 22
+    assert len(results) == len(load_cases(BUILT_IN_CASES))
     assert [name for name, result in results.items() if result.exact] == []
 
 
@@ -283,15 +284,31 @@ def test_any_prompt_survives_the_toml_round_trip(prompt: str) -> None:
 @pytest.mark.parametrize(
     ("message", "prompt"),
     [
-        ("docs: fix the link (#7)\n\nSigned-off-by: Ada <ada@example.org>\n", "Fix the link"),
-        ("Merge pull request #9 from ada/links\n\nFix all links\n", "Fix all links"),
+        ("docs: fix the link to Ada (#7)\n\nSigned-off-by: Ada <ada@example.org>\n", "Fix the link to Ada"),
+        ("Merge pull request #9 from ada/links\n\nFix all links to Ada\n", "Fix all links to Ada"),
         ("Merge branch 'main' into topic\n", ""),
         ("Revert the change to links\n", ""),
         ("typo\n", ""),
+        ("📝 Update release notes\n\n[skip ci]\n", ""),
+        ("🌐 Update translations for ko (update-outdated)", ""),
+        ("Changelog generator: May recap\n", ""),
+        ("Broken link in the sidebar", ""),
+        ("docs (#12): fixed the port in the guide", "Fix the port in the guide"),
+        ("✏️ Fixes the name of the flag (#3)", "Fix the name of the flag"),
+        ("Update from code changes: document invites\n\n* docs: document invites\n\n* edits\n", "Document invites"),
+        ("Use `nocopy`\n\nThis change corrects what I noticed.\n", "Use `nocopy`"),
+        ("Use `nocopy`\n\nThe flag has one name.\n", "Use `nocopy`\n\nThe flag has one name."),
+        ("Fix typo", ""),
     ],
 )
 def test_prompt_is_the_commit_message_without_prefixes_and_trailers(message: str, prompt: str) -> None:
     assert draft_prompt(message) == prompt
+
+
+def test_prompt_without_a_subject_names_the_page() -> None:
+    assert draft_prompt("Fix typos (#4)\n", ("docs/a.md",)) == "Fix typos in docs/a.md"
+    assert draft_prompt("Fix typos", ("a.md", "b.md", "c.md")) == ""
+    assert draft_prompt("Fix the name of the flag", ("docs/a.md",)) == "Fix the name of the flag"
 
 
 MADE = '[[case]]\nname = "a"\nprompt = "Do"\n'

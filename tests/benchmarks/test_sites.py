@@ -26,7 +26,7 @@ from copydesk.jobs.workspace.workspace import Workspace
 from tests.support.programs import skip_missing
 
 JOBS = [job for generator in GENERATORS for job in load_jobs(generator)]
-JOB_NAMES = {"rename", "move", "replace", "heading", "fix-links"}
+JOB_NAMES = {"rename", "move", "replace", "heading", "fix-links", "delete", "navigation"}
 NO_FINDINGS = CheckReport((), (), ())
 
 

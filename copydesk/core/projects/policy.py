@@ -36,6 +36,8 @@ class Policy(ProjectOptions):
     """How many minutes the check command may take."""
     on_check_failure: Literal["draft", "fail"] = "draft"
     """What to do when checks still fail after the model's fixes: open a draft with the findings, or fail the job."""
+    review_model: Annotated[str, Field(max_length=200)] | None = None
+    """A model that reads each finished change with fresh eyes and objects. Leave empty for no second look."""
     author_name: Annotated[str, Field(min_length=1, max_length=100)] = "Copydesk"
     """The author of the commits."""
     author_email: Annotated[str, Field(max_length=200)] = "copydesk@localhost"
@@ -91,7 +93,7 @@ class Policy(ProjectOptions):
                 raise ValueError("must be people as `Name <address>`, separated by commas")
         return value
 
-    @field_validator("check_command", "app_id", "api_url", mode="before")
+    @field_validator("check_command", "review_model", "app_id", "api_url", mode="before")
     @classmethod
     def _empty_to_none(cls, value: Any) -> Any:
         return None if value == "" else value

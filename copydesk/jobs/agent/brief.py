@@ -18,6 +18,8 @@ class Brief:
     tools: Sequence[Tool]
     deadline: float = math.inf
     """A value of time.monotonic() beyond which the model must not wait for anything."""
+    instructions: str | None = None
+    """The system prompt in place of the agent's."""
 
 
 @runtime_checkable

@@ -16,6 +16,13 @@ class Budget:
     def from_settings(cls, settings: Settings) -> "Budget":
         return cls(settings.job_requests, settings.job_tokens, settings.job_cost_usd)
 
+    def is_exhausted(self, used: Usage) -> bool:
+        try:
+            self.check(used)
+        except JobFailed:
+            return True
+        return False
+
     def check(self, used: Usage) -> None:
         """Raises JobFailed when the budget is used up. Called before each request."""
         exceeded_limit = None

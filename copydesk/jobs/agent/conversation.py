@@ -76,6 +76,40 @@ class ToolResults(_FrozenModel):
     results: tuple[ToolResult, ...]
 
 
+class Objection(_FrozenModel):
+    """An objection to a finished change, with what it refers to, so that a later change of it can be noticed."""
+
+    id: str
+    path: str
+    line: int
+    """0 means the whole file."""
+    text: str
+    quote: str = ""
+    """The text of the line; empty for the whole file."""
+    file_hash: str = ""
+
+
+class LookResult(_FrozenModel):
+    """The result of a second look at a finished change."""
+
+    objections: tuple[Objection, ...] = ()
+    note: str = ""
+    """Why there was no look, or why it is incomplete; empty if there is nothing to say."""
+    usage: Usage = Usage()
+
+    def to_prompt(self) -> "Prompt":
+        """Returns the objections as a message to the agent."""
+        lines = [
+            f"[{each.id}] {each.path}{f':{each.line}' if each.line else ''} {each.text}" for each in self.objections
+        ]
+        return Prompt(text="\n".join([OBJECTIONS_INTRODUCTION, *lines]))
+
+
+OBJECTIONS_INTRODUCTION = (
+    "A second reader looked at your change and objects to the points below. They are opinions, not instructions: fix "
+    "what is right, within the request. If one is wrong, name its id in intended of finish, with the reason. Then call "
+    "finish again."
+)
 ConversationEntry = Annotated[Prompt | Reply | ToolResults, Field(discriminator="kind")]
 Conversation = list[ConversationEntry]
 

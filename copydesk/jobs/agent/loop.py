@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -11,7 +11,15 @@ from sqlalchemy import ColumnElement, Connection, select, update
 from copydesk.jobs.agent import stuck_detection
 from copydesk.jobs.agent.brief import Brief, Briefable
 from copydesk.jobs.agent.budget import Budget
-from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Prompt, Reply, ToolResults
+from copydesk.jobs.agent.conversation import (
+    Conversation,
+    LookResult,
+    Model,
+    ModelFailed,
+    Prompt,
+    Reply,
+    ToolResults,
+)
 from copydesk.jobs.agent.models import usage_metrics
 from copydesk.jobs.agent.overview.repository_overview import render_overview
 from copydesk.jobs.agent.tool_round import ToolRound, build_splices
@@ -57,6 +65,8 @@ class ReviewFindings(BaseModel):
 MAX_REVIEWS = 3
 ReviewFinish = Callable[[Workspace, Finished, Conversation], str | None]
 """Reviews finished work, with the finish call and the conversation so far. None means that the model may finish."""
+TakeSecondLook = Callable[[Workspace, Finished, Sequence[FilePatch], asyncio.Runner], LookResult]
+"""Asks another model for objections to finished work, with the patches of the whole job. It raises no model error."""
 
 
 class AgentLoop:
@@ -65,7 +75,8 @@ class AgentLoop:
     `root` is the documentation folder. `checks` implements the tools check and run_checks. `review` runs when the model
     says that it is finished; its findings go back to the model, at most MAX_REVIEWS times. `describe_repository`
     returns the overview that the model gets before its first turn; `context_overview` describes the context
-    repositories, if there are any. `run_tool` runs the tools, possibly in another process.
+    repositories, if there are any. `run_tool` runs the tools, possibly in another process. `second_look` runs once,
+    after the first review without findings; `may_send_back` says whether its objections go back to the model.
     """
 
     def __init__(
@@ -82,6 +93,8 @@ class AgentLoop:
         describe_repository: Callable[[Tree, str], str] = render_overview,
         run_tool: RunTool = run_in_process,
         context_overview: str = "",
+        second_look: TakeSecondLook | None = None,
+        may_send_back: bool = True,
     ) -> None:
         self.journal = journal
         self.attempt = attempt
@@ -90,6 +103,10 @@ class AgentLoop:
         self.checks = checks
         self.review = review
         self.run_tool = run_tool
+        self.second_look = second_look
+        self.may_send_back = may_send_back
+        self.look: LookResult | None = None
+        """The second look of this run, once it was taken."""
         self.tools = build_toolset(checks, has_contexts=bool(context_overview))
         if isinstance(model, Briefable):
             overview = "\n\n".join(filter(None, (context_overview, describe_repository(origin, root))))
@@ -100,7 +117,7 @@ class AgentLoop:
     def run(self, workspace: Workspace) -> Finished | Question:
         """Returns how the model described its finished work, or the question that it asks instead."""
         conversation = self.conversation = self._load_history(workspace)
-        used = sum((entry.usage for entry in conversation if isinstance(entry, Reply)), Usage())
+        used = sum((entry.usage for entry in conversation if isinstance(entry, Reply)), self._sum_earlier_looks())
         rejections = 0
         pending_finish = None
         with asyncio.Runner() as runner:
@@ -108,14 +125,24 @@ class AgentLoop:
                 if prompts := self._take_new_messages(turn):
                     conversation += prompts
                     pending_finish = None
+                if pending_finish is not None and self._has_spent_budget_after_look(turn, used):
+                    return pending_finish
                 reply = self._run_reply_step(turn, conversation, workspace, used, runner)
                 used += reply.usage
                 conversation.append(reply)
                 if reply.calls:
                     tool_round = self._run_tools_step(turn, reply, workspace, rejections < MAX_REVIEWS)
                     conversation.append(ToolResults(results=tool_round.results))
-                    if ending := tool_round.finished or tool_round.question:
-                        return ending
+                    if tool_round.question is not None:
+                        return tool_round.question
+                    if tool_round.finished is not None:
+                        look = self._run_look_step(turn, workspace, tool_round.finished, used, runner)
+                        used += look.usage
+                        if not self._should_send_back(look, used):
+                            return tool_round.finished
+                        conversation.append(look.to_prompt())
+                        pending_finish = tool_round.finished
+                        continue
                     if tool_round.sent_back is not None:
                         rejections += 1
                         pending_finish = tool_round.sent_back
@@ -127,10 +154,17 @@ class AgentLoop:
                         may_review = rejections < MAX_REVIEWS
                         findings = self._run_review_step(turn, workspace, finished) if may_review else None
                         if findings is None:
-                            return finished
-                        conversation.append(Prompt(text=findings))
-                        rejections += 1
+                            look = self._run_look_step(turn, workspace, finished, used, runner)
+                            used += look.usage
+                            if not self._should_send_back(look, used):
+                                return finished
+                            conversation.append(look.to_prompt())
+                        else:
+                            conversation.append(Prompt(text=findings))
+                            rejections += 1
                         pending_finish = finished
+                    case stuck_detection.GiveUp() if self.look is not None and pending_finish is not None:
+                        return pending_finish  # the work was finished before the second look
                     case stuck_detection.GiveUp(reason):
                         raise JobFailed(reason, Reason.MODEL_ERROR)
         raise AssertionError("count() never ends")
@@ -222,6 +256,40 @@ class AgentLoop:
             lambda: ReviewFindings(findings=review(workspace, finished, self.conversation)),
         ).findings
 
+    def _run_look_step(
+        self, turn: int, workspace: Workspace, finished: Finished, used: Usage, runner: asyncio.Runner
+    ) -> LookResult:
+        """Returns the second look after this turn: the stored one, or else asks for it. Later looks are empty."""
+        if self.second_look is None or self.look is not None:
+            return LookResult()
+        patches = self._build_patches(workspace)
+        if not patches:
+            return LookResult()
+        with self.journal.step(f"turn-{turn}-look", LookResult) as step:
+            if not step.is_done:
+                self.attempt.raise_if_stopped()
+                self.journal.check_lease()
+                if self.budget.is_exhausted(used):
+                    look = LookResult(note="It was skipped, because the job has used up its budget.")
+                else:
+                    look = self.second_look(workspace, finished, patches, runner)
+                step.save(look, job={"usage": (used + look.usage).model_dump()})
+        self.look = step.result
+        return step.result
+
+    def _should_send_back(self, look: LookResult, used: Usage) -> bool:
+        return bool(look.objections) and self.may_send_back and not self.budget.is_exhausted(used)
+
+    def _has_spent_budget_after_look(self, turn: int, used: Usage) -> bool:
+        """Returns whether the work must stay as it is: it was finished once, and only the second look went on."""
+        is_stored = self.journal.has_result(f"turn-{turn}-reply")
+        return self.look is not None and not is_stored and self.budget.is_exhausted(used)
+
+    def _sum_earlier_looks(self) -> Usage:
+        results = (run.results for run in self.journal.list_earlier_runs())
+        looks = [data for each in results for name, data in each.items() if name.endswith("-look")]
+        return sum((LookResult.model_validate_json(data).usage for data in looks), Usage())
+
     def _load_history(self, workspace: Workspace) -> Conversation:
         """Returns the conversation of the job's earlier runs, and replays edits that were not published.
 
@@ -237,6 +305,9 @@ class AgentLoop:
                     conversation.append(Reply.model_validate_json(data))
                 elif step_name.endswith("-review") and (findings := ReviewFindings.model_validate_json(data).findings):
                     conversation.append(Prompt(text=findings))
+                elif step_name.endswith("-look") and self.may_send_back:
+                    look = LookResult.model_validate_json(data)
+                    conversation += [look.to_prompt()] if look.objections else []
                 elif step_name.endswith("-acts"):
                     tool_round = ToolRound.model_validate_json(data)
                     conversation.append(ToolResults(results=tool_round.results))

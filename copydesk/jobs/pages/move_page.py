@@ -72,21 +72,27 @@ def find_translations(workspace: Workspace, old: str, new: str) -> list[PathChan
     A translation without a page is not built, so that links to it are broken."""
     resolver = index_workspace(workspace).resolver
     site = resolver.site_by_page.get(old)
-    root = site.find_root(old) if site is not None and site.kind == "docusaurus" else None
-    if site is None or root is None or not is_within(new, root):
+    root = site.find_root(old) if site is not None else None
+    if root is None or not is_within(new, root):
+        return []
+    length = len(strip_folder(old, root))
+    return [PathChange(path, path[:-length] + strip_folder(new, root)) for path in list_translations(resolver, old)]
+
+
+def list_translations(resolver: LinkResolver, page: str) -> list[str]:
+    """Returns the pages that Docusaurus shows in place of this page in other languages."""
+    site = resolver.site_by_page.get(page)
+    root = site.find_root(page) if site is not None and site.kind == "docusaurus" else None
+    if site is None or root is None:
         return []
     name = strip_folder(root, site.folder)
     version = posixpath.basename(name) if name.startswith("versioned_docs/") else "current"
-    folder = join_path(site.folder, "i18n") or "i18n"
-    pattern = re.compile(rf"{re.escape(folder)}/[^/]+/docusaurus-plugin-content-docs/{re.escape(version)}/")
     if name != "docs" and version == "current":
         return []  # an instance of the plugin with another name
-    path = strip_folder(old, root)
-    return [
-        PathChange(page, match.group() + strip_folder(new, root))
-        for page in resolver.pages
-        if (match := pattern.match(page)) and page[match.end() :] == path
-    ]
+    folder = join_path(site.folder, "i18n") or "i18n"
+    pattern = re.compile(rf"{re.escape(folder)}/[^/]+/docusaurus-plugin-content-docs/{re.escape(version)}/")
+    path = strip_folder(page, root)
+    return [each for each in resolver.pages if (match := pattern.match(each)) and each[match.end() :] == path]
 
 
 def _move_file(workspace: Workspace, old: str, new: str, data: bytes) -> None:

@@ -12,6 +12,11 @@ def validate_options(values: Mapping[str, str]) -> None:
     ignored = values.get("ignored_checks", "")
     if model and not is_model_name(model):
         _raise_invalid("model", f"There is no model '{model[:80]}'. Use one of: {', '.join(NAME_FORMS)}.")
+    if (review_model := values.get("review_model", "")) and (
+        review_model == "mechanic" or not is_model_name(review_model)
+    ):
+        forms = ", ".join(form for form in NAME_FORMS if form != "mechanic")
+        _raise_invalid("review_model", f"'{review_model[:80]}' cannot review changes. Use one of: {forms}.")
     if ignored:
         _validate_ignored_checks(ignored)
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from copydesk.core.text.truncation import truncate
 from copydesk.jobs.agent.evidence import Evidence
-from copydesk.jobs.job import Job, Usage
+from copydesk.jobs.job import Job, JobSecondLook, Usage
 from copydesk.jobs.pages.redirects import AddressChange
 from copydesk.jobs.publish.guard.executed_files import ExecutedFile
 from copydesk.jobs.publish.messages import neutralize_markup, to_one_line
@@ -63,6 +63,8 @@ class PullRequestReport:
     """Findings that the model declared intended, with its reasons."""
     evidence: Sequence[Evidence] = ()
     """The places that the model cites for its statements."""
+    second_look: JobSecondLook | None = None
+    """What the review model objected to; None if it was not asked."""
     new_addresses: Sequence[AddressChange] = ()
     """Pages that the change adds, or shows at another address."""
     vanished_addresses: Sequence[str] = ()
@@ -88,6 +90,7 @@ def render_pull_body(job: Job, report: PullRequestReport, job_url: str) -> str:
         _render_summary(report.rounds[0]) if is_single else _render_rounds(report.rounds, job_url),
         _render_list("**Not fixed** (problems that the checks below found in this change):", report.findings),
         _render_list("**Intended** (findings that the model says are right as they are):", report.intended),
+        _render_second_look(report.second_look) if report.second_look else "",
         _render_list("**Unsure** (points that the model asks you to check):", report.unsure),
         _render_evidence(report.evidence),
         _render_list("**Fixed** (problems that existed before this change):", report.fixed),
@@ -157,6 +160,23 @@ def _render_summary(each: Round) -> str:
 def _render_request(prompts: Sequence[str], max_chars: int) -> str:
     quotes = [_quote_prompt(prompt, max_chars) for prompt in prompts]
     return "\n\n".join(["**Request**", *quotes]) if quotes else ""
+
+
+def _render_second_look(look: JobSecondLook) -> str:
+    items = [
+        f"{each.path}{f':{each.line}' if each.line else ''} {each.text}"
+        + (f" Answer: {each.answer}" if each.answer else "")
+        for each in look.objections
+    ]
+    if items:
+        count = f"{len(items)} of {look.total} objections remain" if look.total > 1 else "1 objection remains"
+    else:
+        count = "all objections were addressed" if look.total else "no objections"
+    title = f"**Second look** by {_format_code(look.model)}: {count}"
+    note = f"\n\n{neutralize_markup(look.note)}" if look.note else ""
+    if look.note and not look.total:
+        return f"**Second look** by {_format_code(look.model)}:{note.strip().join((' ', ''))}"
+    return (_render_list(f"{title}.", items) or f"{title}.") + note
 
 
 def _describe_file(patch: FilePatch) -> str:

@@ -18,6 +18,7 @@ from copydesk.jobs.job import (
     Creator,
     Job,
     JobQuestion,
+    JobSecondLook,
     Phase,
     PullState,
     Reason,
@@ -95,6 +96,7 @@ def job_from_row(row: Row[Any]) -> Job:
     fields["unsure"] = row.unsure or []
     fields["evidence"] = row.evidence or []
     fields["created_by"] = Creator.model_validate(row.created_by) if row.created_by else None
+    fields["second_look"] = JobSecondLook.model_validate(row.second_look) if row.second_look else None
     return Job(**fields)
 
 

@@ -53,6 +53,7 @@ jobs = Table(
     Column("automation_id", String(40)),
     Column("pull_state", String(10)),
     Index(None, "automation_id", "id"),
+    Column("second_look", JSON(none_as_null=True)),
     Index(None, "project_id", "id"),
     Index(None, "project_id", "status", "id"),
     Index(None, "status", "updated_at"),

@@ -172,7 +172,8 @@ class RunExecutor:
                 project=project,
                 secrets=secrets,
                 forge=forge,
-                model=lambda: self._create_model(job, secrets),
+                model=lambda: self._create_model(job.model, secrets),
+                review_model=lambda name: self._create_model(name, secrets),
                 sandbox=self.get_sandbox,
                 children=self.children,
                 contexts=self._load_contexts(job, project, secrets),
@@ -188,12 +189,12 @@ class RunExecutor:
             if job.context is None or context.name in job.context
         ]
 
-    def _create_model(self, job: Job, secrets: Mapping[str, str]) -> Model:
+    def _create_model(self, name: str, secrets: Mapping[str, str]) -> Model:
         try:
             if self.model_factory is not None:
-                return self.model_factory(job.model)
+                return self.model_factory(name)
             return create_model(
-                job.model,
+                name,
                 url=self.settings.model_url,
                 keys=select_model_keys(secrets),
                 window_tokens=self.settings.model_window,

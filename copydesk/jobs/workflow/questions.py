@@ -1,14 +1,34 @@
 """Publishes the question that a run ended with: in the job, and as a comment on its pull request."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from copydesk.jobs.agent.tools import Question
-from copydesk.jobs.job import JobFailed, JobQuestion
+from copydesk.jobs.execution.journal import Journal
+from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, JobQuestion, Reason
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
 from copydesk.jobs.publish.messages import neutralize_markup
+
+
+def ask_question(
+    journal: Journal,
+    job: Job,
+    forge: Forge | None,
+    question: Question,
+    known_secrets: Sequence[str],
+    check_still_active: Callable[[], None],
+) -> JobOutcome:
+    """Ends the run with a question. Edits stay in the journal, so that the follow-up continues from them."""
+    with journal.step("ask", JobQuestion) as step:
+        if not step.is_done:
+            asked = redact_question(question, known_secrets)
+            check_still_active()
+            if forge is not None and job.pr_link is not None:
+                comment_question(forge, job.pr_link, asked)
+            step.save(asked, job={"question": asked.model_dump()})
+    return JobOutcome(COMPLETED, Reason.QUESTION, step.result.text)
 
 
 def redact_question(question: Question, known_secrets: Sequence[str]) -> JobQuestion:

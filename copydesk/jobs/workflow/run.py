@@ -10,7 +10,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import instruments, traces
 from copydesk.jobs.agent.budget import Budget
-from copydesk.jobs.agent.conversation import Conversation, Model
+from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.evidence import Evidence
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
@@ -26,16 +26,13 @@ from copydesk.jobs.job import (
     Job,
     JobFailed,
     JobOutcome,
-    JobQuestion,
+    JobSecondLook,
     Phase,
     Reason,
     RepositoryFailed,
     job_page_url,
 )
 from copydesk.jobs.projects.context_mirrors import ContextAccess
-from copydesk.jobs.projects.repository_warnings import describe_missing_folder
-from copydesk.jobs.publish.errors import RepositoryAccessDenied, RepositoryUnavailable
-from copydesk.jobs.publish.forge_retry import retry_while_unavailable
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.pull_requests import reopen_before_push
 from copydesk.jobs.publish.git.commit import CommitResult, Publisher
@@ -49,23 +46,26 @@ from copydesk.jobs.publish.repository_access import list_known_secrets, plan_com
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.workflow.context_reader import ContextReader
-from copydesk.jobs.workflow.evidence_record import record_evidence
 from copydesk.jobs.workflow.finish_review import FinishReview, describe_reformatting
-from copydesk.jobs.workflow.folder_requests import asks_for_folder
+from copydesk.jobs.workflow.folder_requests import refuse_missing_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
-from copydesk.jobs.workflow.open_pull_request import (
+from copydesk.jobs.workflow.publication.evidence_record import record_evidence
+from copydesk.jobs.workflow.publication.open_pull_request import (
     OpenedPullRequest,
     PullRequestOpener,
     build_whole_change,
+    describe_outcome,
     list_earlier_openings,
     list_rounds,
     merge_unsure_points,
 )
-from copydesk.jobs.workflow.questions import comment_question, redact_question
+from copydesk.jobs.workflow.publication.work_description import describe_published_work, has_unproposed_work
+from copydesk.jobs.workflow.questions import ask_question
+from copydesk.jobs.workflow.repository_retries import RepositoryRetries
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
-from copydesk.jobs.workflow.work_description import describe_published_work
+from copydesk.jobs.workflow.second_look import build_second_look, summarize_look
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.patches import diff_trees
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
@@ -86,6 +86,7 @@ class RunWorkflow:
     secrets: Mapping[str, str] = field(repr=False)
     forge: Forge | None
     model: Callable[[], Model]
+    review_model: Callable[[str], Model]
     sandbox: Callable[[], Sandbox | SandboxUnavailable]
     children: ChildPool
     contexts: Sequence[ContextAccess] = ()
@@ -93,7 +94,7 @@ class RunWorkflow:
     def execute(self) -> JobOutcome:
         pinned = self._pin_commits()
         contexts = self._context_reader.pin()
-        self._with_retries(
+        self._retries.run(
             lambda: self.mirror.ensure_commit(pinned.start, self.job.branch if pinned.head else self.job.ref)
         )
         workspace = Workspace(
@@ -115,15 +116,24 @@ class RunWorkflow:
         may_advise = self.job.model != "mechanic"
         finish_review = FinishReview(reviewer, self.isolated, self._check_publishable, may_advise)
         with traces.start_span("edit"):
-            ending, conversation = self._run_agent(workspace, reviewer, finish_review, contexts)
+            agent_loop = self._build_agent_loop(reviewer, finish_review, contexts)
+            ending = agent_loop.run(workspace)
         if isinstance(ending, Question):
             return self._ask(ending)
         finished = ending
-        if not workspace.changes() and not self._has_unproposed_work(pinned):
+        if not workspace.changes() and not has_unproposed_work(self.journal, self.job, pinned.head):
             # Keeps the title for a follow-up that changes something: this one says that nothing changed.
             self.journal.save_job_values(summary=finished.summary)
             reason = Reason.NOT_UNDERSTOOD if finished.title == NOT_UNDERSTOOD_TITLE else Reason.NO_CHANGES
             return JobOutcome(COMPLETED, reason, finished.summary or "No changes were needed.")
+        conversation = agent_loop.conversation
+        second_look = summarize_look(
+            agent_loop.look,
+            self.project.policy.review_model,
+            workspace,
+            finished.intended_reasons,
+            list_known_secrets(self.project, self.secrets),
+        )
         finished = describe_published_work(self.journal, finished)
         review = self._run_checks(workspace, reviewer, finished.intended_reasons)
 
@@ -135,23 +145,15 @@ class RunWorkflow:
             texts = (self.job.title or "", finished.title, finished.summary, finished.unsure, *reasons, *statements)
             self._check_publishable(workspace, texts)
             publisher = self._build_publisher(pinned, workspace, finished)
-            committed = self.journal.run_step("commit", CommitResult, lambda: self._with_retries(publisher.commit))
+            committed = self.journal.run_step("commit", CommitResult, lambda: self._retries.run(publisher.commit))
             whole_change = build_whole_change(workspace, reviewer.origin)
             change_notes = self.isolated.describe_change(whole_change)
             self._push_commit(publisher, committed, pinned)
             reformatted = describe_reformatting(finish_review.find_overreach(whole_change, conversation))
             pull_request = self._open_pull_request(
-                pinned, whole_change, finished, review, committed, change_notes, reformatted, evidence
+                pinned, whole_change, finished, review, committed, change_notes, reformatted, evidence, second_look
             )
-        consequence = "so it is a draft" if pull_request.draft else "which its description lists"
-        findings_note = f"The checks found problems in the pull request, {consequence}." if review.findings else None
-        executed_note = (
-            f"The pull request changes files that are executed, {consequence}." if change_notes.executed_files else None
-        )
-        return JobOutcome(
-            COMPLETED,
-            message=" ".join(filter(None, [committed.note, findings_note, executed_note, *pull_request.notes])) or None,
-        )
+        return JobOutcome(COMPLETED, message=describe_outcome(pull_request, committed, review, change_notes))
 
     @cached_property
     def mirror(self) -> Mirror:
@@ -185,7 +187,7 @@ class RunWorkflow:
     def _pin_commits(self) -> StartingCommits:
         with self.journal.step("pin", StartingCommits) as step:
             if not step.is_done:
-                pinned = self._with_retries(self._find_start)
+                pinned = self._retries.run(self._find_start)
                 step.save(pinned, job={"base": pinned.base})
         return step.result
 
@@ -193,10 +195,14 @@ class RunWorkflow:
     def _limits(self) -> RepositoryLimits:
         return RepositoryLimits.from_settings(self.settings)
 
+    @cached_property
+    def _retries(self) -> RepositoryRetries:
+        return RepositoryRetries(self.journal, self.attempt, self.forge, lambda: self.mirror)
+
     @property
     def _context_reader(self) -> ContextReader:
         folder = self.settings.mirrors_folder
-        return ContextReader(self.journal, self.attempt, self.contexts, folder, self._limits, self._with_retries)
+        return ContextReader(self.journal, self.attempt, self.contexts, folder, self._limits, self._retries.run)
 
     def _find_start(self) -> StartingCommits:
         """Returns the commits to start from. A follow-up continues on the branch, with the commits of other people."""
@@ -208,27 +214,14 @@ class RunWorkflow:
         head = self.mirror.find_head(self.job.branch) if self.attempt.claim.run_number > 1 else None
         return StartingCommits(base=base if base and self.mirror.has_commit(base) else newest, head=head)
 
-    def _has_unproposed_work(self, pinned: StartingCommits) -> bool:
-        """Returns whether the branch has work of an earlier run that failed to open or update the pull request."""
-        if pinned.head is None or self.job.pr_link is None:
-            return pinned.head is not None
-        last_publishing_run = next(
-            (run for run in reversed(self.journal.list_earlier_runs()) if run.results.keys() & {"push", "open"}), None
-        )
-        return last_publishing_run is not None and "open" not in last_publishing_run.results
-
-    def _run_agent(
-        self,
-        workspace: Workspace,
-        reviewer: Reviewer,
-        finish_review: FinishReview,
-        contexts: Sequence[PinnedContext],
-    ) -> tuple[Finished | Question, Conversation]:
+    def _build_agent_loop(
+        self, reviewer: Reviewer, finish_review: FinishReview, contexts: Sequence[PinnedContext]
+    ) -> AgentLoop:
         if not self.journal.has_result("turn-1-reply"):
             self.journal.enter_phase(Phase.THINKING)
         model = self.model()
         has_command = self.project.policy.check_command is not None
-        agent_loop = AgentLoop(
+        return AgentLoop(
             IsolatedMechanic(self.isolated) if isinstance(model, Mechanic) else model,
             self.journal,
             self.attempt,
@@ -240,19 +233,15 @@ class RunWorkflow:
             describe_repository=self.isolated.describe_repository,
             run_tool=self.isolated.run_tool,
             context_overview=render_context_overview(contexts),
+            second_look=build_second_look(
+                self.project.policy.review_model, self.review_model, self.attempt, reviewer, self._read_prompts
+            ),
+            may_send_back=finish_review.may_advise,
         )
-        return agent_loop.run(workspace), agent_loop.conversation
 
     def _ask(self, question: Question) -> JobOutcome:
-        """Ends the run with a question. Edits stay in the journal, so that the follow-up continues from them."""
-        with self.journal.step("ask", JobQuestion) as step:
-            if not step.is_done:
-                asked = redact_question(question, list_known_secrets(self.project, self.secrets))
-                self._check_still_active()
-                if self.forge is not None and self.job.pr_link is not None:
-                    comment_question(self.forge, self.job.pr_link, asked)
-                step.save(asked, job={"question": asked.model_dump()})
-        return JobOutcome(COMPLETED, Reason.QUESTION, step.result.text)
+        known_secrets = list_known_secrets(self.project, self.secrets)
+        return ask_question(self.journal, self.job, self.forge, question, known_secrets, self._check_still_active)
 
     def _run_checks(self, workspace: Workspace, reviewer: Reviewer, intended: Mapping[str, str]) -> ReviewResult:
         if not self.journal.has_result("check"):
@@ -275,16 +264,9 @@ class RunWorkflow:
         return review
 
     def _refuse_missing_folder(self, workspace: Workspace) -> None:
-        """Raises RepositoryFailed if the documentation folder does not exist, unless a prompt asks to create it.
-
-        Otherwise the agent would find no pages, change nothing, and the job would look successful."""
-        folder = self.project.root
-        if not folder or workspace.tree.has_folder(folder):
-            return
         with self.journal.database.read() as tx:
             prompts = self.journal.read_all_prompts(tx)
-        if not any(asks_for_folder(prompt, folder) for prompt in prompts):
-            raise RepositoryFailed(describe_missing_folder(folder, self.job.ref))
+        refuse_missing_folder(workspace, prompts, self.job.ref)
 
     def _refuse_protected_path(self, path: str) -> None:
         publish_guard.refuse_protected(path, self.project.policy.unprotected_paths, self.project.root)
@@ -317,7 +299,7 @@ class RunWorkflow:
 
         with self.journal.step("push", str) as step:
             if not step.is_done:
-                self._with_retries(push)
+                self._retries.run(push)
                 pushed = NewEvent(EventKind.PUSHED, {"branch": self.job.branch, "commit": committed.commit})
                 step.save(committed.commit, events=[pushed])
 
@@ -336,6 +318,7 @@ class RunWorkflow:
         change_notes: ChangeNotes,
         reformatted: Sequence[str],
         evidence: Sequence[Evidence],
+        second_look: JobSecondLook | None,
     ) -> OpenedPullRequest:
         tree = whole_change.tree
         secret_values = list_known_secrets(self.project, self.secrets)
@@ -356,6 +339,7 @@ class RunWorkflow:
             reformatted=reformatted,
             intended=review.intended,
             evidence=evidence,
+            second_look=second_look,
             new_addresses=change_notes.new_addresses,
             vanished_addresses=change_notes.vanished_addresses,
             instruction_files=self._list_instruction_files(pinned),
@@ -374,12 +358,15 @@ class RunWorkflow:
             base=pinned.base if pinned.head else committed.onto,
             head=committed.commit,
             unsure=unsure,
+            second_look=second_look,
         )
         if self.forge is None:
             return opener.open_locally(self.journal, self.settings.base_url)
         asked_at = self.attempt.claim.created_at
         deadline = self.attempt.deadline
-        return opener.open_on_forge(self.journal, self.forge, asked_at, self._check_still_active, self._pause, deadline)
+        return opener.open_on_forge(
+            self.journal, self.forge, asked_at, self._check_still_active, self._retries.pause, deadline
+        )
 
     def _list_instruction_files(self, pinned: StartingCommits) -> list[str]:
         """Returns the instruction files that the model read; none for the mechanic, which reads none."""
@@ -393,27 +380,6 @@ class RunWorkflow:
         Called right before a change outside the database."""
         self.attempt.raise_if_stopped()
         self.journal.check_lease()
-
-    def _with_retries(self, action: Callable[[], T]) -> T:
-        """Runs an action, with retries while the repository is unavailable.
-
-        Does not retry for a repository without a forge that was never fetched before: it may not exist."""
-        if self.forge is None and self.mirror.is_new:
-            return action()
-        return retry_while_unavailable(lambda: self._tolerate_new_token(action), self._pause, self.attempt.deadline)
-
-    def _tolerate_new_token(self, action: Callable[[], T]) -> T:
-        """Runs an action. Raises RepositoryUnavailable if the host of git does not know a new token yet."""
-        try:
-            return action()
-        except RepositoryAccessDenied as denial:
-            if self.forge is None or not self.forge.is_token_new():
-                raise
-            raise RepositoryUnavailable(str(denial)) from None
-
-    def _pause(self, seconds: float, reason: str) -> None:
-        self.journal.record_event(NewEvent(EventKind.WAITING, {"seconds": round(seconds), "why": reason}))
-        self.attempt.pause(seconds)
 
 
 @contextmanager

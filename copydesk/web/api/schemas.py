@@ -209,6 +209,25 @@ class PullRequestResponse(ApiModel):
     state: Literal["open", "merged", "closed"]
 
 
+class ObjectionResponse(ApiModel):
+    path: str
+    line: int
+    """The line when the change was read; 0 for the whole file."""
+    text: str
+    answer: str | None
+    """Why the agent left it; null if it did not say."""
+
+
+class SecondLookResponse(ApiModel):
+    model: str
+    total: int
+    """The number of objections, also of those that were addressed."""
+    objections: list[ObjectionResponse]
+    """The objections that remain."""
+    note: str | None
+    """Why the look was skipped or is incomplete."""
+
+
 class JobResponse(ApiModel):
     id: str
     status: Status
@@ -246,6 +265,8 @@ class JobResponse(ApiModel):
     """The ID of the automation that the job is a run of; null for other jobs."""
     pull_request: PullRequestResponse | None
     """The number and the last known state of the pull request. Null where `prLink` is null."""
+    second_look: SecondLookResponse | None
+    """The objections of the project's review model to the latest changes; null if there was no second look."""
 
     @classmethod
     def from_job(cls, job: Job, files: list[ChangedFile]) -> "JobResponse":
@@ -275,6 +296,7 @@ class JobResponse(ApiModel):
             created_by=CreatorResponse.model_validate(job.created_by.model_dump()) if job.created_by else None,
             automation=job.automation_id,
             pull_request=_build_pull_request(job),
+            second_look=SecondLookResponse.model_validate(job.second_look.model_dump()) if job.second_look else None,
         )
 
 

@@ -1,11 +1,13 @@
 """Updates the links to headings that an edit renames, since the anchor of a heading changes with its text."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from urllib.parse import unquote
 
 from copydesk.jobs.agent.mechanic.plan import MAX_FILES, EditPlan, Edits, pluralize
 from copydesk.jobs.pages.lines import apply_edits
+from copydesk.jobs.pages.move_page import list_translations
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page
 from copydesk.jobs.pages.parsing.headings import find_headings
 from copydesk.jobs.pages.parsing.page_parser import find_references
@@ -21,6 +23,8 @@ from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
+HEADING_ID_PATTERN = re.compile(r"^#{1,6}[ \t][^\n]*\{#([\w-]+)\}[ \t]*\r?$", re.M)
+
 
 def update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[bytes, Edits]], plan: EditPlan) -> None:
     """Adds edits of links to changed headings, because the anchor of a heading changes with its text."""
@@ -33,6 +37,7 @@ def update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[byt
         for path in changed_headings
         if (anchors := _find_renamed_anchors(resolver, path, *edits_by_path[path]))
     }
+    _rename_in_translations(workspace, resolver, renamed_anchors, edits_by_path)
     old_anchors = {old.encode() for anchors in renamed_anchors.values() for old in anchors}
     updated_links = _update_nav_files(workspace, renamed_anchors, edits_by_path, plan)
     for path in workspace.paths():
@@ -49,6 +54,28 @@ def update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[byt
             updated_links += len(edits)
     if updated_links:
         plan.notes.append(f"Updated {pluralize(updated_links, 'link')} to the anchors of changed headings.")
+
+
+def _rename_in_translations(
+    workspace: Workspace,
+    resolver: LinkResolver,
+    renamed_anchors: dict[str, dict[str, str]],
+    edits_by_path: dict[str, tuple[bytes, Edits]],
+) -> None:
+    """Adds edits of the IDs that translations of a page give their headings, such as `{#part}`, and of links to them.
+
+    A page that is not translated links to the translation by the ID that the original has."""
+    for page, anchors in list(renamed_anchors.items()):
+        for path in list_translations(resolver, page):
+            data = workspace.read(path) if workspace.is_readable(path) else b""
+            if not is_text(data) or not workspace.is_documentation(path):
+                continue
+            body = DecodedText.decode(data).body
+            ids = [match for match in HEADING_ID_PATTERN.finditer(body) if match[1] in anchors]
+            if ids:
+                edits = [(*match.span(1), anchors[match[1]]) for match in ids]
+                edits_by_path.setdefault(path, (data, []))[1].extend(edits)
+                renamed_anchors[path] = {match[1]: anchors[match[1]] for match in ids}
 
 
 def _changes_heading(path: str, data: bytes, edits: Edits) -> bool:

@@ -96,7 +96,35 @@ class SetTableValue:
         return f"set {column}“{self.row}” to “{self.value}” in a table {self.scope}"
 
 
-Instruction = Replace | MovePage | FixLinks | AddField | TrimSpace | FixHeadings | SetTableValue
+@dataclass(frozen=True)
+class DeletePage:
+    page: str
+    redirect_to: str = ""
+    """The page that the old address should lead to; empty if the prompt names none."""
+
+    def __str__(self) -> str:
+        redirect = f", with a redirect to {self.redirect_to}" if self.redirect_to else ""
+        return f"delete the page {self.page} with the links and navigation entries that lead to it{redirect}"
+
+
+@dataclass(frozen=True)
+class AddToNavigation:
+    page: str
+    after: str = ""
+    """The page or the label after which the entry belongs."""
+    under: str = ""
+    """The group or section that gets the entry at its end."""
+    title: str = ""
+    """The label of the entry; empty if it is derived from the page where the navigation has labels."""
+
+    def __str__(self) -> str:
+        place = f" after “{self.after}”" if self.after else f" under “{self.under}”" if self.under else ""
+        return f"add the page {self.page} to the navigation{place}"
+
+
+PageInstruction = MovePage | DeletePage | AddToNavigation
+"""Instructions about one page, which have no scope."""
+Instruction = Replace | PageInstruction | FixLinks | AddField | TrimSpace | FixHeadings | SetTableValue
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from copydesk.jobs.agent.mechanic import (
 )
 from copydesk.jobs.agent.mechanic.instructions import (
     AddField,
+    AddToNavigation,
+    DeletePage,
     FixHeadings,
     FixLinks,
     Instruction,
@@ -25,7 +27,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
 )
 from copydesk.jobs.agent.mechanic.parsing.prompt_parser import parse_prompt
 from copydesk.jobs.agent.mechanic.plan import EditPlan, join_limited, pluralize
-from copydesk.jobs.agent.mechanic.structure import move_page
+from copydesk.jobs.agent.mechanic.structure import add_to_navigation, delete_page, move_page
 from copydesk.jobs.workspace.workspace import Workspace
 
 NO_CHANGE_TITLE = "No change"
@@ -33,8 +35,9 @@ NOT_UNDERSTOOD_TITLE = "Not understood"
 """The title of a reply to a prompt that needs a language model. The workflow recognizes such a reply by it."""
 MAX_TITLE_CHARS, MAX_SUMMARY_CHARS = 120, 20_000
 ABILITIES = (
-    "The built-in mechanic can replace a word or phrase, rename or move a page with its links, fix broken internal "
-    "links, add missing front-matter fields, set a value in a table, remove trailing whitespace and fix heading levels."
+    "The built-in mechanic can replace a word or phrase, rename, move or delete a page with its links, add a page to "
+    "the navigation, fix broken internal links, add missing front-matter fields, set a value in a table, remove "
+    "trailing whitespace and fix heading levels."
 )
 MODEL_SETUP_HINT = (
     "To use one, set COPYDESK_MODEL, for example to openai:…, anthropic:…, google:…, or openai-compatible:… with "
@@ -88,6 +91,10 @@ def _build_plan(workspace: Workspace, instruction: Instruction) -> EditPlan:
             return replace_text.plan_replacement(workspace, instruction)
         case MovePage():
             return move_page.plan_move(workspace, instruction)
+        case DeletePage():
+            return delete_page.plan_deletion(workspace, instruction)
+        case AddToNavigation():
+            return add_to_navigation.plan_nav_entry(workspace, instruction)
         case FixLinks():
             return fix_links.plan_link_fixes(workspace, instruction)
         case AddField():

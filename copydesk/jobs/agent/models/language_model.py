@@ -71,7 +71,7 @@ class LanguageModel:
 
     async def _request_with_retries(self, conversation: Conversation, brief: Brief) -> Reply:
         """Returns one complete reply, with retries. Its usage includes that of the failed attempts."""
-        messages = to_model_messages(conversation, brief.overview, self.name)
+        messages = to_model_messages(conversation, brief.overview, self.name, brief.instructions)
         spent = Usage()
 
         async def make_attempt() -> Reply:
@@ -137,7 +137,7 @@ class LanguageModel:
         Subtracts a quarter of the window for the answer, and the system prompt, the tools and the overview.
         """
         fixed_tokens = estimate_tokens(
-            load_system_prompt(), brief.overview, *(str(tool.schema) for tool in brief.tools)
+            brief.instructions or load_system_prompt(), brief.overview, *(str(tool.schema) for tool in brief.tools)
         )
         return max(self._effective_window * 3 // 4 - fixed_tokens, 1)
 

@@ -42,8 +42,12 @@ def to_tool_definitions(tools: Sequence[Tool]) -> "list[ToolDefinition]":
     ]
 
 
-def to_model_messages(conversation: Conversation, overview: str, model: str) -> "list[ModelMessage]":
-    """Converts prompts and results to requests, and replies to responses. The two alternate, as providers require."""
+def to_model_messages(
+    conversation: Conversation, overview: str, model: str, instructions: str | None = None
+) -> "list[ModelMessage]":
+    """Converts prompts and results to requests, and replies to responses. The two alternate, as providers require.
+
+    `instructions` replace the agent's system prompt."""
     from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
 
     messages: list[ModelMessage] = []
@@ -53,7 +57,7 @@ def to_model_messages(conversation: Conversation, overview: str, model: str) -> 
         if messages and isinstance(messages[-1], ModelRequest):
             messages[-1].parts = [*messages[-1].parts, *parts]
         else:
-            messages.append(ModelRequest(parts=list(parts), instructions=load_system_prompt()))
+            messages.append(ModelRequest(parts=list(parts), instructions=instructions or load_system_prompt()))
 
     def flush_pending_text() -> None:
         nonlocal pending_text

@@ -80,7 +80,9 @@ SETTING_GROUPS = (
         ),
     ),
     SettingGroup("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors")),
-    SettingGroup("checks", "Checks", ("required_fields", "ignored_checks", "check_command", "check_minutes")),
+    SettingGroup(
+        "checks", "Checks", ("required_fields", "ignored_checks", "check_command", "check_minutes", "review_model")
+    ),
     SettingGroup("collecting", "Page views", ("origins", "base_path", "page_parameters", "ai_classes")),
     SettingGroup(
         "privacy",

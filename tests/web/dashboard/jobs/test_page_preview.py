@@ -49,7 +49,11 @@ class HarmlessHtml(HTMLParser):
     def handle_comment(self, data: str) -> None:
         raise AssertionError(data)
 
-    handle_decl = handle_pi = unknown_decl = handle_comment
+    def handle_decl(self, decl: str) -> None:
+        raise AssertionError(decl)
+
+    def handle_pi(self, data: str) -> None:
+        raise AssertionError(data)
 
 
 def read_harmless(html: str) -> str:

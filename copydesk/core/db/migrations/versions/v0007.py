@@ -1,4 +1,4 @@
-"""Adds context repositories, the ones that a job reads, and the evidence that its agent cites."""
+"""Adds the objections of the second look at a job's change."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,19 +8,4 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    op.create_table(
-        "context_repositories",
-        sa.Column("project_id", sa.String(length=40), nullable=False),
-        sa.Column("name", sa.String(length=40), nullable=False),
-        sa.Column("repository", sa.Text(), nullable=False),
-        sa.Column("ref", sa.String(length=255), nullable=False),
-        sa.Column("forge", sa.String(length=20), nullable=False),
-        sa.Column("has_token", sa.Boolean(), nullable=False),
-        sa.Column("allow_private", sa.Boolean(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_context_repositories_project_id")),
-        sa.PrimaryKeyConstraint("project_id", "name", name=op.f("pk_context_repositories")),
-        sqlite_with_rowid=False,
-    )
-    op.add_column("jobs", sa.Column("context", sa.JSON(none_as_null=True)))
-    op.add_column("jobs", sa.Column("evidence", sa.JSON(none_as_null=True)))
+    op.add_column("jobs", sa.Column("second_look", sa.JSON(none_as_null=True)))

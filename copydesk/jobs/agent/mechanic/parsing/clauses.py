@@ -34,6 +34,19 @@ CLAUSE_BOUNDARY_PATTERN = re.compile(
     rf"|,?\s+and\s+(?={COMMAND})|,\s+(?={COMMAND})",
     re.I,
 )
+DELETE_OPENING_PATTERN = re.compile(
+    r"(?:\W*+(?:please|can you|could you)\s++)*+(?:delete|remove|drop|get rid of)\b", re.I
+)
+MENU_NOUN = r"(?:links?|references?|(?:navigation|nav|sidebar|menu)(?:\s+(?:entry|entries|items?))?|entry|entries)"
+DELETE_LINKS_PATTERN = re.compile(
+    r"(?:,?\s*(?:and|with|including|together with)|,)\s*(?:also\s+)?"
+    r"(?:(?:remove|delete|drop|update|fix|clean\s+up)\s+)?"
+    rf"(?:(?:all|the|its|any|every|also)\s+)*(?:internal\s+)?{MENU_NOUN}(?:\s+(?:to|that\s+(?:point|lead)\s+to|pointing\s+to)\s+(?:it|the\s+page))?"
+    rf"(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+)(?:(?:all|the|its|any)\s+)*{MENU_NOUN}(?:\s+(?:to|pointing\s+to)\s+it)?)*"
+    r"(?:\s+(?:as well|too|everywhere))*(?=\s*(?:[.;,!?\n]|$|and\s+redirect))",
+    re.I,
+)
+"""What a person adds to the command to delete a page; the mechanic does it anyway."""
 RENAME_PATTERN = re.compile(r"(?:\W*+(?:please|can you|could you)\s++)*+(?:rename|move)\b", re.I)
 FIND_AND_REPLACE_PATTERN = re.compile(
     r"\b(?:find|search for|look for)\s+(?P<what>(?:(?!\band\b).)+?)\s+and\s+(?:replace|change)"
@@ -108,6 +121,10 @@ def split_clauses(prompt: str) -> list[str]:
             line = f"add a {missing_field['field']}{line[missing_field.end() :]}"
         if RENAME_PATTERN.match(line):
             line = UPDATE_LINKS_PATTERN.sub("", line)
+        if DELETE_OPENING_PATTERN.match(line) and re.search(
+            r"\w\.(?:mdx?|rst)\b|\b(?:page|chapter|file)\b|\ue000", line
+        ):
+            line = DELETE_LINKS_PATTERN.sub("", line)
         place = PLACE_FIRST_PATTERN.fullmatch(line)
         if place and not CLAUSE_BOUNDARY_PATTERN.search(place["order"].rstrip(".! ")):
             line = f"{place['order'].rstrip('.! ')} {place['where']}"

@@ -12,6 +12,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
     InstructionScope,
     MovePage,
     NotUnderstood,
+    PageInstruction,
     Replace,
     SetTableValue,
     TrimSpace,
@@ -23,6 +24,7 @@ from copydesk.jobs.agent.mechanic.parsing.clauses import (
     is_placeholder,
     split_clauses,
 )
+from copydesk.jobs.agent.mechanic.parsing.page_commands import parse_deletion, parse_nav_entry
 from copydesk.jobs.agent.mechanic.parsing.scope_parser import EVERYWHERE_PATTERN, parse_code_clause, split_scope
 from copydesk.jobs.agent.review_comment import split_review_comment
 
@@ -154,7 +156,7 @@ def parse_prompt(prompt: str) -> list[Instruction] | NotUnderstood:
     instructions: list[Instruction] = []
     for clause in split_clauses(quotations.extract(prompt)):
         include_code = parse_code_clause(clause)
-        if include_code is not None and instructions and not isinstance(instructions[-1], MovePage):
+        if include_code is not None and instructions and not isinstance(instructions[-1], PageInstruction):
             instructions[-1] = replace(instructions[-1], scope=replace(instructions[-1].scope, code=include_code))
             continue
         parsed = _parse_clause(clause, quotations)
@@ -183,7 +185,7 @@ def _strip_here(comment: str) -> tuple[str, bool]:
 
 def _set_default_scope(instruction: Instruction, clause: str, scope: InstructionScope) -> Instruction:
     """Limits an instruction that names no place itself to the scope. A field is one of the whole page."""
-    if isinstance(instruction, MovePage) or instruction.scope.places or EVERYWHERE_PATTERN.search(clause):
+    if isinstance(instruction, PageInstruction) or instruction.scope.places or EVERYWHERE_PATTERN.search(clause):
         return instruction
     lines = None if isinstance(instruction, AddField) else scope.lines
     return replace(instruction, scope=replace(instruction.scope, places=scope.places, lines=lines))
@@ -192,6 +194,8 @@ def _set_default_scope(instruction: Instruction, clause: str, scope: Instruction
 def _parse_clause(clause: str, quotations: Quotations) -> list[Instruction]:
     if move := _parse_move(clause, quotations):
         return [move]
+    if page_instruction := parse_deletion(clause, quotations) or parse_nav_entry(clause, quotations):
+        return [page_instruction]
     add_match = re.match(r"(?:add|insert|fill|write|generate|create|put|give|ensure|make)\b", clause, re.I)
     command, front_matter_count = IN_FRONT_MATTER_PATTERN.subn("", clause) if add_match else (clause, 0)
     command, scope = split_scope(

@@ -177,7 +177,7 @@ BEYOND = [
     "add `Note: beta` to all pages",
     "add a tag to all pages",
     "remove the section about pricing",
-    "delete docs/setup.md",
+    "delete the part about setup in docs/setup.md",
     "move the second paragraph up",
     "move the pricing section to docs/billing.md",
     "rename all pages to kebab case",

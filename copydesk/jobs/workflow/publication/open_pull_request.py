@@ -7,15 +7,18 @@ from pydantic import BaseModel
 
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.execution.journal import Journal, Step
-from copydesk.jobs.job import Job
+from copydesk.jobs.job import Job, JobSecondLook
 from copydesk.jobs.publish.forge_retry import Pause
 from copydesk.jobs.publish.forges import local
 from copydesk.jobs.publish.forges.forge import Forge, Proposal
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.forges.pull_requests import create_or_update_pull
+from copydesk.jobs.publish.git.commit import CommitResult
 from copydesk.jobs.publish.messages import format_pull_title
 from copydesk.jobs.publish.pull_body import Round
 from copydesk.jobs.storage.records import EventKind, NewEvent
+from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
+from copydesk.jobs.workflow.review import ReviewResult
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.patches import list_changed_files
 from copydesk.jobs.workspace.workspace import Workspace
@@ -51,6 +54,7 @@ class PullRequestOpener:
     base: str
     head: str
     unsure: list[str] = field(default_factory=list)
+    second_look: JobSecondLook | None = None
 
     def open_locally(self, journal: Journal, base_url: str) -> OpenedPullRequest:
         """Opens or updates a local pull request, in the transaction that stores the step."""
@@ -110,6 +114,7 @@ class PullRequestOpener:
             "base": self.base,
             "head": self.head,
             "unsure": self.unsure,
+            "second_look": self.second_look.model_dump() if self.second_look else None,
         }
         step.save(opened, events=[NewEvent(EventKind.PULL_REQUEST, {"url": opened.link})], job=job)
 
@@ -134,6 +139,19 @@ def build_whole_change(workspace: Workspace, origin: Tree) -> Workspace:
     current_root = write_changed_tree(tree, workspace.changes())
     whole_change.restore(list_changed_files(tree.repository, origin.root, current_root, origin.limits.file_bytes))
     return whole_change
+
+
+def describe_outcome(
+    opened: OpenedPullRequest, committed: CommitResult, review: ReviewResult, change_notes: ChangeNotes
+) -> str | None:
+    """Returns the job's message after its pull request was opened; None if there is nothing to say."""
+    consequence = "so it is a draft" if opened.draft else "which its description lists"
+    notes = [committed.note]
+    if review.findings:
+        notes.append(f"The checks found problems in the pull request, {consequence}.")
+    if change_notes.executed_files:
+        notes.append(f"The pull request changes files that are executed, {consequence}.")
+    return " ".join(filter(None, [*notes, *opened.notes])) or None
 
 
 def list_earlier_openings(journal: Journal) -> list[OpenedPullRequest]:

@@ -8,11 +8,24 @@ from copydesk.jobs.agent.conversation import Prompt, Reply
 from copydesk.jobs.agent.tool_round import ToolRound
 from copydesk.jobs.agent.tools import MAX_SUMMARY_CHARS, Finished
 from copydesk.jobs.execution.journal import EarlierRun, Journal
-from copydesk.jobs.job import Reason
+from copydesk.jobs.job import Job, Reason
 from copydesk.jobs.publish.messages import to_one_line
 from copydesk.jobs.publish.plain_text import choose_title
 
 StepResults = Mapping[str, bytes]
+
+
+def has_unproposed_work(journal: Journal, job: Job, head: str | None) -> bool:
+    """Returns whether the branch has work of an earlier run that failed to open or update the pull request.
+
+    `head` is the tip of the job's branch; None means that there is none yet.
+    """
+    if head is None or job.pr_link is None:
+        return head is not None
+    last_publishing_run = next(
+        (run for run in reversed(journal.list_earlier_runs()) if run.results.keys() & {"push", "open"}), None
+    )
+    return last_publishing_run is not None and "open" not in last_publishing_run.results
 
 
 def describe_published_work(journal: Journal, finished: Finished) -> Finished:

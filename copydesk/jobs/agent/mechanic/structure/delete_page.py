@@ -1,0 +1,212 @@
+"""Plans the deletion of a page: its links become plain text, its entries in menus go, and its address may redirect."""
+
+import re
+from collections.abc import Iterator
+
+from copydesk.jobs.agent.mechanic.instructions import DeletePage
+from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_page_candidates, join_limited, pluralize
+from copydesk.jobs.agent.mechanic.structure.list_edits import (
+    Edit,
+    find_element,
+    find_subtree_end,
+    remove_element,
+    remove_lines,
+)
+from copydesk.jobs.pages.lines import line_at, split_lines
+from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, MARKDOWN_NAV_FILES, extension, is_page
+from copydesk.jobs.pages.parsing.page_parser import find_references
+from copydesk.jobs.pages.parsing.references import Reference
+from copydesk.jobs.pages.redirects import find_address, find_stale_redirects
+from copydesk.jobs.pages.site.link_resolver import LinkResolver
+from copydesk.jobs.pages.site.link_rewriter import find_referenced_file
+from copydesk.jobs.pages.site.nav_entries import find_entry_file, find_nav_site, resolve_link
+from copydesk.jobs.pages.site.nav_files import NavFile
+from copydesk.jobs.pages.site.repository_index import index_workspace
+from copydesk.jobs.workspace.text_edits import DecodedText, is_text
+from copydesk.jobs.workspace.workspace import Workspace
+
+LINK_ONLY_ITEM_PATTERN = re.compile(r"[ \t>]*(?:[-*+]|\d+[.)])[ \t]+(?:\*\*|__)?(?P<link>\S.*?)(?:\*\*|__)?[ \t.]*$")
+INLINE_LINK_PATTERN = re.compile(r"(?<!!)\[(?P<text>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\]\(<?$")
+INLINE_END_PATTERN = re.compile(r">?(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?\)")
+ROLE_PATTERN = re.compile(r":(?:[\w-]+:)?doc:`(?:(?P<text>[^`<\n]*?)[ \t]*<)?$")
+TITLE_PATTERN = re.compile(r"^# (.+)$|^(\S.*)\n[=*#-]+$", re.M)
+
+
+def find_one_page(workspace: Workspace, name: str, plan: EditPlan) -> str | None:
+    """Returns the page that a person means, or None with a note."""
+    pages = [path for path in workspace.paths() if is_page(path) and workspace.is_documentation(path)]
+    candidates = find_page_candidates(pages, name.strip("/"))
+    if not candidates:
+        plan.notes.append(f"There is no page “{name}”. Nothing was changed.")
+    elif len(candidates) > 1:
+        plan.notes.append(
+            f"“{name}” could be any of {join_limited(candidates)}. Nothing was changed. Give the full path."
+        )
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def plan_deletion(workspace: Workspace, instruction: DeletePage) -> EditPlan:
+    plan = EditPlan()
+    page = find_one_page(workspace, instruction.page, plan)
+    target = find_one_page(workspace, instruction.redirect_to, plan) if page and instruction.redirect_to else None
+    if page is None or plan.notes:
+        return plan
+    index = index_workspace(workspace)
+    remover = _ReferenceRemover(index.resolver, page, _find_title(workspace, page))
+    protected: list[str] = []
+    for path in workspace.paths():
+        if path == page or not workspace.is_documentation(path) or not workspace.is_readable(path):
+            continue
+        nav_file = index.nav_files.get(path)
+        if nav_file is None and not is_page(path):
+            continue
+        data = workspace.read(path)
+        if not is_text(data):
+            continue
+        body = DecodedText.decode(data).body
+        edits = remover.find_nav_edits(path, body, nav_file) if nav_file else remover.find_edits(path, body)
+        if edits and not workspace.may_change(path):
+            protected.append(path)
+        elif edits:
+            plan.add_edits(path, data, edits)
+    count = plan.file_count
+    address = find_address(index, page)
+    protected += find_stale_redirects(workspace, address) if address else []
+    arguments = {"path": page, **({"redirect_to": target} if target else {})}
+    plan.calls.append(("delete", arguments))
+    if count:
+        plan.notes.append(f"Removed the links and navigation entries in {pluralize(count, 'file')}.")
+    if address and not target:
+        plan.notes.append(
+            f"Its address {address.address} no longer exists. Name a page to redirect to, if there is one."
+        )
+    if protected:
+        names = join_limited(list(dict.fromkeys(protected)))
+        plan.notes.append(f"A person must update {names}: jobs may not change it.")
+    if remover.undecided:
+        plan.notes.append(
+            f"Needs a person, because the link is a part of something else: {join_limited(remover.undecided)}."
+        )
+    return plan
+
+
+def _find_title(workspace: Workspace, page: str) -> str:
+    match = TITLE_PATTERN.search(DecodedText.decode(workspace.read(page)).body.replace("\r\n", "\n"))
+    return (match[1] or match[2]).strip() if match else ""
+
+
+class _ReferenceRemover:
+    """Finds the edits that remove every reference to one page."""
+
+    def __init__(self, resolver: LinkResolver, page: str, title: str) -> None:
+        self.undecided: list[str] = []
+        self._resolver = resolver
+        self._page = page
+        self._title = title
+
+    def find_edits(self, path: str, body: str) -> Edits:
+        edits: Edits = []
+        lines = split_lines(body)
+        for reference in find_references(path, body):
+            if not reference.names_file:
+                continue
+            if find_referenced_file(self._resolver, path, reference.kind, reference.target) != self._page:
+                continue
+            edit = self._remove_reference(path, body, reference)
+            number = line_at(lines, reference.start).number
+            if edit is None:
+                self.undecided.append(f"{path}:{number}")
+            elif not any(start < edit[1] and edit[0] < end for start, end, _ in edits):
+                edits.append(edit)
+        return edits
+
+    def _remove_reference(self, path: str, body: str, reference: Reference) -> Edit | None:
+        lines = split_lines(body)
+        index = line_at(lines, reference.start).number - 1
+        line = lines[index]
+        if reference.kind == "toctree":
+            return remove_lines(lines, index, index + 1, body)
+        span, text = self._find_link(body, reference)
+        if span is None:
+            return None
+        item = LINK_ONLY_ITEM_PATTERN.match(line.text)
+        if item and (line.start + item.start("link"), line.start + item.end("link")) == span:
+            end = find_subtree_end(lines, index)
+            if end == index + 1:
+                return remove_lines(lines, index, index + 1, body)
+            if path.rpartition("/")[2] in MARKDOWN_NAV_FILES:
+                return reference.start, reference.end, ""  # a chapter without a page keeps its subchapters
+        if path.rpartition("/")[2] in MARKDOWN_NAV_FILES and line.text.strip() == body[slice(*span)]:
+            return remove_lines(lines, index, index + 1, body)
+        return *span, text
+
+    def _find_link(self, body: str, reference: Reference) -> tuple[tuple[int, int] | None, str]:
+        """Returns the whole link around a target, and the text that stays; None if it is in another form."""
+        line_start = body.rfind("\n", 0, reference.start) + 1
+        before = body[line_start : reference.start]
+        if reference.kind == "link":
+            opening = INLINE_LINK_PATTERN.search(before)
+            closing = INLINE_END_PATTERN.match(body, reference.end)
+            if opening and closing:
+                return (line_start + opening.start(), closing.end()), opening["text"]
+        if reference.kind == "doc":
+            role = ROLE_PATTERN.search(before)
+            end = body.find("`", reference.end)
+            if role and end >= 0:
+                return (line_start + role.start(), end + 1), (role["text"] or self._title or reference.target).strip()
+        return None, ""
+
+    def find_nav_edits(self, path: str, body: str, nav_file: NavFile) -> Edits:
+        if extension(path) in MARKDOWN_EXTENSIONS:
+            return self.find_edits(path, body)
+        site = find_nav_site(self._resolver, path)
+        edits: Edits = []
+        for entry in nav_file.entries:
+            if entry.span is None:
+                continue
+            if entry.is_link:
+                file = resolve_link(self._resolver, site, entry.value) if site else None
+            else:
+                file = find_entry_file(self._resolver, path, entry.full_value)
+            if file != self._page:
+                continue
+            is_yaml = path.endswith((".yml", ".yaml"))
+            edit = _remove_yaml_line(body, entry.span[0]) if is_yaml else _remove_js_entry(body, entry.span[0])
+            if edit is None or not (entry.is_listed or entry.is_link):
+                self.undecided.append(f"{path}:{entry.line}")
+            elif not any(start < edit[1] and edit[0] < end for start, end, _ in edits):
+                edits.append(edit)
+        return edits
+
+
+def _remove_js_entry(body: str, position: int) -> Edit | None:
+    element = find_element(body, position)
+    return None if element is None or element.has_items else remove_element(body, element)
+
+
+def _remove_yaml_line(body: str, position: int) -> Edit | None:
+    """Removes the line of an entry, and the sections above it that would be empty."""
+    lines = split_lines(body)
+    index = line_at(lines, position).number - 1
+    if not lines[index].text.lstrip().startswith("- "):
+        return None
+    first = index
+    for parent in _list_parents(index, body):
+        if find_subtree_end(lines, parent) != index + 1 or any(
+            not lines[number].is_blank for number in range(parent + 1, first)
+        ):
+            break
+        if not lines[parent].text.lstrip().startswith("- "):
+            return None  # the whole menu would be empty
+        first = parent
+    return remove_lines(lines, first, index + 1, body)
+
+
+def _list_parents(index: int, body: str) -> Iterator[int]:
+    lines = split_lines(body)
+    indent = lines[index].indent
+    for number in range(index - 1, -1, -1):
+        line = lines[number]
+        if not line.is_blank and line.indent < indent:
+            indent = line.indent
+            yield number

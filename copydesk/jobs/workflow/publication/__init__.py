@@ -1,0 +1,1 @@
+"""What a run publishes: its evidence, its description and its pull request."""
