@@ -6,8 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic.alias_generators import to_camel
 
 from copydesk.automations.kinds import KINDS, Kind, KindDefaults
-from copydesk.automations.path_patterns import MAX_PATTERNS, validate_pattern
 from copydesk.automations.schedule import MAX_CRON_CHARS, validate_schedule
+from copydesk.core.text.path_patterns import MAX_PATTERNS, validate_pattern
 from copydesk.jobs.job import MAX_PROMPT_CHARS
 
 MAX_AUTOMATION_NAME_CHARS = 100

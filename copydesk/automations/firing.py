@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select
 
 from copydesk.automations.automation import Automation, Notice, NoticeCode, TriggerEvent
+from copydesk.automations.definition import AutomationDefinition
 from copydesk.automations.limits import Hold, find_attention_hold, find_spending_hold
 from copydesk.automations.records import insert_run, lock_automation, save_progress
 from copydesk.automations.tables import automation_runs
@@ -16,7 +17,7 @@ from copydesk.core.errors import InvalidRequest, NotFound
 from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.rate_limits.limits import TooManyRequests
-from copydesk.jobs.job import ACTIVE, COMPLETED, FAILED, Creator, CreatorKind, Job
+from copydesk.jobs.job import ACTIVE, COMPLETED, FAILED, Creator, CreatorKind, Job, MergeLimits
 from copydesk.jobs.service import AddedMessage, Jobs, NewJob
 from copydesk.jobs.storage.records import get_job_for_update, job_from_row
 from copydesk.jobs.storage.tables import jobs
@@ -127,6 +128,7 @@ class AutomationFiring:
                 model=definition.model,
                 draft=definition.draft,
                 context=definition.context,
+                merge_limits=_read_merge_limits(definition),
             )
             job = self.jobs.build_job(project, new_job, creator, automation.id)
             message = self.jobs.insert_job(tx, job)
@@ -183,6 +185,12 @@ def build_prompt(automation: Automation, event: TriggerEvent, model: str) -> str
             f"The mechanic cannot do '{definition.kind}'. Choose a language model for the automation or the project."
         )
     return "\n\n".join(part for part in (defaults.prompt, definition.prompt, event.text) if part)
+
+
+def _read_merge_limits(definition: AutomationDefinition) -> MergeLimits | None:
+    if definition.mode != "merge":
+        return None
+    return MergeLimits(paths=tuple(definition.paths), max_lines=definition.max_lines)
 
 
 def _is_open(job: Job) -> bool:

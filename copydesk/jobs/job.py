@@ -88,6 +88,17 @@ class JobQuestion(BaseModel):
     choices: tuple[str, ...] = ()
 
 
+class MergeLimits(BaseModel):
+    """The limits within which a job may push to the base branch without a pull request."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    paths: tuple[str, ...] = ()
+    """Patterns of the files that it may change; none for all."""
+    max_lines: int
+    """Added and deleted lines together."""
+
+
 class CreatorKind(StrEnum):
     KEY = "key"
     PERSON = "person"
@@ -167,6 +178,8 @@ class Job:
     """The names of the context repositories that the job reads; None means all of its project."""
     evidence: list[Any] = field(default_factory=list)
     """The places in context repositories that the agent cites for its statements."""
+    merge_limits: MergeLimits | None = None
+    """None means that the work becomes a pull request."""
     created_by: Creator | None = None
     """None for jobs of versions that did not record it."""
     automation_id: str | None = None

@@ -25,6 +25,7 @@ from copydesk.jobs.job import (
     Creator,
     Job,
     JobOutcome,
+    MergeLimits,
     Phase,
     PullState,
     Reason,
@@ -62,6 +63,7 @@ SELECT_PATCHES = (
     .where(job_files.c.job_id == bindparam("job"))
     .order_by(job_files.c.path)
 )
+ADDED_FIELDS = ("context", "merge_limits")  # requests of earlier versions did not have them
 CANCELLED = JobOutcome(FAILED, Reason.CANCELLED, "The job was cancelled.")
 
 
@@ -89,10 +91,12 @@ class NewJob:
     title: str | None = None
     context: Sequence[str] | None = None
     """The names of the context repositories that the agent may read; None means all."""
+    merge_limits: MergeLimits | None = None
+    """Lets the job push to the branch itself, within these limits."""
 
     def digest(self) -> str:
-        values = {name: value for name, value in asdict(self).items() if name != "context" or value is not None}
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        values = {name: value for name, value in asdict(self).items() if name not in ADDED_FIELDS or value is not None}
+        return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -150,8 +154,8 @@ class Jobs:
         Raises TooManyRequests if the rate limit is exceeded.
         """
         headers = consume(self.database, tx, self.limit, job.project_id)
-        created_by = job.created_by.model_dump() if job.created_by else None
-        tx.execute(INSERT_JOB, {**vars(job), "usage": job.usage.model_dump(), "created_by": created_by})
+        models = {"usage": job.usage, "created_by": job.created_by, "merge_limits": job.merge_limits}
+        tx.execute(INSERT_JOB, {**vars(job), **{name: value and value.model_dump() for name, value in models.items()}})
         message_id = self._insert_message(tx, job.id, job.prompt, job.created_by)
         enqueue_run(self.database, tx, job.id, job.project_id, number=1)
         queued = NewEvent(EventKind.QUEUED, {"prompt": job.prompt})
@@ -355,6 +359,7 @@ class Jobs:
             archived_at=None,
             archived_from=None,
             context=context,
+            merge_limits=new.merge_limits,
             created_by=created_by,
             automation_id=automation_id,
         )

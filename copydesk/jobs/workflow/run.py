@@ -1,14 +1,13 @@
 """The durable steps of a run, in order: pin ▶ turns ▶ check ▶ commit ▶ push ▶ open. Each step may be repeated."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
-from copydesk.core.telemetry import instruments, traces
+from copydesk.core.telemetry import traces
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.evidence import Evidence
@@ -51,6 +50,7 @@ from copydesk.jobs.workflow.folder_requests import refuse_missing_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
+from copydesk.jobs.workflow.publication.direct_merge import DirectMerge, ProposedMerge, list_changed_files
 from copydesk.jobs.workflow.publication.evidence_record import record_evidence
 from copydesk.jobs.workflow.publication.open_pull_request import (
     OpenedPullRequest,
@@ -61,13 +61,14 @@ from copydesk.jobs.workflow.publication.open_pull_request import (
     list_rounds,
     merge_unsure_points,
 )
+from copydesk.jobs.workflow.publication.publish_span import start_publish_span
 from copydesk.jobs.workflow.publication.work_description import describe_published_work, has_unproposed_work
 from copydesk.jobs.workflow.questions import ask_question
 from copydesk.jobs.workflow.repository_retries import RepositoryRetries
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
 from copydesk.jobs.workflow.second_look import build_second_look, summarize_look
-from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
-from copydesk.jobs.workspace.patches import diff_trees
+from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.patches import FilePatch
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -137,7 +138,7 @@ class RunWorkflow:
         finished = describe_published_work(self.journal, finished)
         review = self._run_checks(workspace, reviewer, finished.intended_reasons)
 
-        with _publish_span():
+        with start_publish_span():
             self.journal.enter_phase(Phase.PUBLISHING)
             evidence = record_evidence(self.journal, self.isolated, self.project, contexts, workspace, finished)
             reasons = (*finished.intended_reasons.values(), *read_declarations(conversation).reformats.values())
@@ -148,12 +149,20 @@ class RunWorkflow:
             committed = self.journal.run_step("commit", CommitResult, lambda: self._retries.run(publisher.commit))
             whole_change = build_whole_change(workspace, reviewer.origin)
             change_notes = self.isolated.describe_change(whole_change)
+            files = list_changed_files(whole_change)
+            proposed = ProposedMerge(files, review, change_notes, evidence, second_look, pinned.head is not None)
+            merged = (
+                self._direct_merge.merge(publisher, committed, proposed, finished) if self.job.merge_limits else None
+            )
+            if merged is not None and merged.obstacle is None:
+                return JobOutcome(COMPLETED, message=f"Pushed to {self.job.ref} as {committed.commit[:12]}.")
             self._push_commit(publisher, committed, pinned)
             reformatted = describe_reformatting(finish_review.find_overreach(whole_change, conversation))
             pull_request = self._open_pull_request(
-                pinned, whole_change, finished, review, committed, change_notes, reformatted, evidence, second_look
+                pinned, files, finished, review, committed, change_notes, reformatted, evidence, second_look
             )
-        return JobOutcome(COMPLETED, message=describe_outcome(pull_request, committed, review, change_notes))
+        outcome_text = describe_outcome(pull_request, committed, review, change_notes, merged)
+        return JobOutcome(COMPLETED, message=outcome_text)
 
     @cached_property
     def mirror(self) -> Mirror:
@@ -198,6 +207,12 @@ class RunWorkflow:
     @cached_property
     def _retries(self) -> RepositoryRetries:
         return RepositoryRetries(self.journal, self.attempt, self.forge, lambda: self.mirror)
+
+    @property
+    def _direct_merge(self) -> DirectMerge:
+        planned = plan_commit(self.project, self.secrets)
+        active = self._check_still_active
+        return DirectMerge(self.journal, self.job, self.forge, self.mirror, planned, active, self._retries)
 
     @property
     def _context_reader(self) -> ContextReader:
@@ -311,7 +326,7 @@ class RunWorkflow:
     def _open_pull_request(
         self,
         pinned: StartingCommits,
-        whole_change: Workspace,
+        files: Sequence[FilePatch],
         finished: Finished,
         review: ReviewResult,
         committed: CommitResult,
@@ -320,7 +335,6 @@ class RunWorkflow:
         evidence: Sequence[Evidence],
         second_look: JobSecondLook | None,
     ) -> OpenedPullRequest:
-        tree = whole_change.tree
         secret_values = list_known_secrets(self.project, self.secrets)
         latest = Round(
             summary=finished.summary,
@@ -332,7 +346,7 @@ class RunWorkflow:
         report = PullRequestReport(
             rounds=list_rounds(openings, latest),
             unsure=unsure,
-            files=diff_trees(tree.repository, tree.root, write_changed_tree(tree, whole_change.changes())),
+            files=files,
             checks=review.summary_lines,
             findings=review.findings,
             fixed=review.fixed,
@@ -380,13 +394,3 @@ class RunWorkflow:
         Called right before a change outside the database."""
         self.attempt.raise_if_stopped()
         self.journal.check_lease()
-
-
-@contextmanager
-def _publish_span() -> Iterator[None]:
-    with traces.start_span("publish"):
-        try:
-            yield
-        except JobFailed as failure:
-            instruments.publish_failures.add(failure.reason)
-            raise

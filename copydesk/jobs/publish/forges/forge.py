@@ -131,6 +131,9 @@ class Forge(Protocol):
     def find_access_problems(self, branch: str, planned: PlannedCommit = ...) -> list[str]:
         """Returns the known reasons why such a branch could not be pushed or a pull request not be opened."""
 
+    def requires_review(self, branch: str) -> bool:
+        """Returns whether changes of this branch should go through a pull request, even if the token may bypass it."""
+
     def can_write(self, user: str) -> bool:
         """Returns whether this user can push to the repository; False for an unknown user."""
 

@@ -18,6 +18,7 @@ from copydesk.jobs.publish.messages import format_pull_title
 from copydesk.jobs.publish.pull_body import Round
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
+from copydesk.jobs.workflow.publication.direct_merge import MergeResult
 from copydesk.jobs.workflow.review import ReviewResult
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.patches import list_changed_files
@@ -142,11 +143,18 @@ def build_whole_change(workspace: Workspace, origin: Tree) -> Workspace:
 
 
 def describe_outcome(
-    opened: OpenedPullRequest, committed: CommitResult, review: ReviewResult, change_notes: ChangeNotes
+    opened: OpenedPullRequest,
+    committed: CommitResult,
+    review: ReviewResult,
+    change_notes: ChangeNotes,
+    merged: MergeResult | None,
 ) -> str | None:
-    """Returns the job's message after its pull request was opened; None if there is nothing to say."""
+    """Returns the job's message after its pull request was opened; None if there is nothing to say.
+
+    `merged` says why the change was not merged without a review; None if that was not asked for.
+    """
     consequence = "so it is a draft" if opened.draft else "which its description lists"
-    notes = [committed.note]
+    notes = [f"Not merged without a review. {merged.obstacle}" if merged else None, committed.note]
     if review.findings:
         notes.append(f"The checks found problems in the pull request, {consequence}.")
     if change_notes.executed_files:

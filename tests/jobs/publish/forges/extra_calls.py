@@ -34,6 +34,20 @@ class GitHub(GitHubCommits, forges.github):
         ]
         return self.paginate_reply(call, [{**rule, **about} for rule in rules])
 
+    @route("GET", REPO + "/branches", "repos.list_branches", needs=("contents=read",))
+    def list_branches(self, call: Call) -> Reply:
+        heads = call.repository.heads()
+        names = [name for name in heads if call.query.get("protected") != "true" or name in self.faults.protected]
+        shapes = [
+            {
+                "name": name,
+                "commit": {"sha": heads[name], "url": f"{self.url}/repos/{call.repository.path}/commits/{heads[name]}"},
+                "protected": name in self.faults.protected,
+            }
+            for name in sorted(names)
+        ]
+        return self.paginate_reply(call, shapes)
+
     @route("GET", REPO + "/rulesets/{ruleset_id:int}", "repos.get_repo_ruleset", needs=("metadata=read",))
     def get_ruleset(self, call: Call) -> Reply:
         about = {"id": 42, "name": "Branches", "source": call.repository.path, "enforcement": "active"}

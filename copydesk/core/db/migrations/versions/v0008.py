@@ -1,4 +1,4 @@
-"""Adds context repositories, the ones that a job reads, and the evidence that its agent cites."""
+"""Adds context repositories and the evidence from them, and the limits of jobs that are merged without a review."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -23,4 +23,5 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.add_column("jobs", sa.Column("context", sa.JSON(none_as_null=True)))
+    op.add_column("jobs", sa.Column("merge_limits", sa.JSON(none_as_null=True)))
     op.add_column("jobs", sa.Column("evidence", sa.JSON(none_as_null=True)))

@@ -63,6 +63,14 @@ class Ruleset(BaseModel):
     current_user_can_bypass: str = "never"
 
 
+class GitHubBranch(BaseModel):
+    name: str
+
+
+REVIEW_RULES = {"update", "pull_request", "required_status_checks", "merge_queue", "required_deployments", "workflows"}
+"""The rules after which a change needs a pull request."""
+
+
 class GitHub(RestForge):
     """A repository on GitHub, used with a person's token or with an App's, which is revoked on close."""
 
@@ -163,6 +171,15 @@ class GitHub(RestForge):
                 bool(scopes) and not {"repo", "public_repo"} & token_scopes,  # tokens without scopes do not tell
             ),
         ]
+
+    def requires_review(self, branch: str) -> bool:
+        """Returns whether a rule or a branch protection concerns the branch. Administrators could bypass both."""
+        path = f"{self._path}/rules/branches/{quote(branch, safe='')}"
+        with suppress(ForgeRefused):  # older Enterprise servers have no rulesets
+            if any(rule.type in REVIEW_RULES for rule in self.http.paginate(GitHubRule, path, {"per_page": 100})):
+                return True
+        protected = self.http.paginate(GitHubBranch, f"{self._path}/branches", {"protected": "true", "per_page": 100})
+        return any(each.name == branch for each in protected)
 
     def _check_rules(self, branch: str, planned: PlannedCommit) -> Iterator[AccessCheck]:
         """Yields the rules that forbid the commit; none on older Enterprise servers, which have no rulesets."""

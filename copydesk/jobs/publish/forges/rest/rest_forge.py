@@ -148,6 +148,10 @@ class RestForge(ABC):
             return [f"{self.http.host} has no {noun} {self.repository}, or the token has no access to it."]
         return [f"{self.repository} {check.problem}" for check in checks if check.prevents_publishing]
 
+    def requires_review(self, branch: str) -> bool:
+        """Returns False: these forges refuse a push to a protected branch by anyone, which the caller sees."""
+        return False
+
     @abstractmethod
     def can_write(self, user: str) -> bool: ...
 

@@ -1,0 +1,112 @@
+"""Mode merge: a change that needs no person is pushed to the branch; everything else becomes a pull request."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pygit2
+import pytest
+
+from copydesk.jobs.job import Creator, CreatorKind, MergeLimits
+from copydesk.jobs.service import NewJob
+from tests.support.repositories import commit, list_branches, make_repository, read_file
+from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
+from tests.support.service import Service, serve
+
+DOCS = {
+    "docs.json": b'{"name": "Docs", "navigation": {"pages": ["index", "guide"]}}\n',
+    "index.mdx": b"---\ntitle: Hello\n---\n\nThe colour of [things](/guide).\n",
+    "guide.mdx": b"---\ntitle: Guide\n---\n\nText.\n",
+}
+EDIT = edit("index.mdx", "colour", "color")
+LIMITS = MergeLimits(paths=("*.mdx",), max_lines=10)
+
+
+@contextmanager
+def open_service(folder: Path, *script: Turn) -> Iterator[Service]:
+    model = ScriptedModel(list(script))
+    repository = make_repository(folder / "docs.git", DOCS)
+    with serve(folder / "data", repository=repository, model=lambda _name: model) as service:
+        yield service
+
+
+def run_job(service: Service, limits: MergeLimits | None = LIMITS, **options: Any) -> dict[str, Any]:
+    new = NewJob("Fix the spelling.", merge_limits=limits, **options)
+    job = service.desk.jobs.create(service.project, new, created_by=Creator(kind=CreatorKind.AUTOMATION, name="A")).job
+    return service.client.wait(job.id)
+
+
+def test_change_without_any_finding_is_pushed_to_the_branch(tmp_path: Path) -> None:
+    with open_service(tmp_path, EDIT, finish("Spelling", "American.")) as service:
+        before = list_branches(service.repository)
+        job = run_job(service)
+        after = list_branches(service.repository)
+        assert (job["status"], job["prLink"]) == ("completed", None), job
+        assert job["message"] == f"Pushed to main as {after['main'][:12]}."
+        assert (job["title"], job["summary"]) == ("Spelling", "American.")
+        assert set(after) == {"main"}
+        assert after != before
+        assert b"The color of" in (read_file(service.repository, "main", "index.mdx") or b"")
+        assert [file["path"] for file in job["filesChanged"]] == ["index.mdx"]
+        assert service.desk.jobs.get(service.project.id, job["id"]).pull_state == "merged"
+
+
+@pytest.mark.parametrize(
+    ("script", "limits", "options", "reason"),
+    [
+        ([EDIT, finish()], None, {}, None),
+        ([EDIT, finish()], LIMITS, {"draft": True}, "The job asks for a draft."),
+        (
+            [edit("index.mdx", "(/guide)", "(/gone)"), *[finish()] * 5],
+            LIMITS,
+            {},
+            "The checks found problems.",
+        ),
+        ([EDIT, finish()], MergeLimits(paths=("guide.mdx",), max_lines=10), {}, "outside of the automation's paths"),
+        ([EDIT, finish()], MergeLimits(max_lines=1), {}, "It changes 2 lines, more than the limit of 1."),
+        (
+            [edit("index.mdx", "The colour", "[Site](https://example.org/) The colour"), *[finish()] * 5],
+            LIMITS,
+            {},
+            "It adds external addresses.",
+        ),
+    ],
+)
+def test_everything_else_becomes_a_pull_request(
+    tmp_path: Path, script: list[Turn], limits: MergeLimits | None, options: dict[str, Any], reason: str | None
+) -> None:
+    with open_service(tmp_path, *script) as service:
+        before = list_branches(service.repository)["main"]
+        job = run_job(service, limits, **options)
+        assert job["prLink"] is not None, job
+        assert list_branches(service.repository)["main"] == before
+        if reason is None:
+            assert job["message"] is None
+        else:
+            assert job["message"].startswith("Not merged without a review.")
+            assert reason in job["message"]
+
+
+def test_branch_that_moved_during_the_run_is_rebased_onto(tmp_path: Path) -> None:
+    def move_branch(_conversation: object, _workspace: object) -> Any:
+        commit(pygit2.Repository(str(tmp_path / "docs.git")), {"guide.mdx": b"---\ntitle: Guide\n---\n\nNew.\n"})
+        return calls(("list", {}))
+
+    with open_service(tmp_path, EDIT, move_branch, finish()) as service:
+        job = run_job(service)
+        assert job["prLink"] is None, job["message"]
+        assert b"New." in (read_file(service.repository, "main", "guide.mdx") or b"")
+        assert b"color" in (read_file(service.repository, "main", "index.mdx") or b"")
+
+
+def test_follow_up_of_a_pull_request_is_not_merged(tmp_path: Path) -> None:
+    script = [EDIT, finish(), edit("guide.mdx", "Text.", "Texts."), finish()]
+    with open_service(tmp_path, *script) as service:
+        job = run_job(service, MergeLimits(max_lines=1))
+        assert job["prLink"] is not None
+        before = list_branches(service.repository)["main"]
+        service.client.message_job(job["id"], "More.")
+        again = service.client.wait(job["id"])
+        assert again["prLink"] == job["prLink"]
+        assert list_branches(service.repository)["main"] == before
