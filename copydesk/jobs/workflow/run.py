@@ -228,7 +228,7 @@ class RunWorkflow:
                 asked = redact_question(question, list_known_secrets(self.project, self.secrets))
                 self._check_still_active()
                 if self.forge is not None and self.job.pr_link is not None:
-                    comment_question(self.forge, self.job.pr_link, asked)
+                    comment_question(self.forge, self.job.pr_link, asked, self.attempt.claim)
                 step.save(asked, job={"question": asked.model_dump()})
         return JobOutcome(COMPLETED, Reason.QUESTION, step.result.text)
 

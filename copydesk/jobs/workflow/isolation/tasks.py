@@ -7,7 +7,7 @@ from copydesk.jobs.agent.conversation import Conversation, Reply
 from copydesk.jobs.agent.mechanic.model import build_reply
 from copydesk.jobs.agent.repository_overview import render_overview
 from copydesk.jobs.agent.tools.declarations import Declarations
-from copydesk.jobs.agent.tools.tool import ToolArguments
+from copydesk.jobs.agent.tools.tool import ToolArguments, ToolOutput
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import CheckReport, check
 from copydesk.jobs.pages.redirects import AddressChange, find_new_addresses, find_vanished_addresses
@@ -72,7 +72,7 @@ class Overreach(NamedTuple):
 
 
 class ToolOutcome(NamedTuple):
-    text: str
+    output: ToolOutput
     changes: Changes | None
     """The workspace's changes after the call; None if the call changed nothing."""
 
@@ -92,9 +92,9 @@ def reply_as_mechanic(copy: WorkspaceCopy, conversation: Conversation) -> Reply:
 
 def run_tool(copy: WorkspaceCopy, name: str, arguments: ToolArguments) -> ToolOutcome:
     workspace = copy.open()
-    text = TOOLS[name].run(workspace, arguments)
+    output = TOOLS[name].execute(workspace, arguments)
     changes = workspace.changes()
-    return ToolOutcome(text, None if changes == copy.changes else changes)
+    return ToolOutcome(output, None if changes == copy.changes else changes)
 
 
 def check_workspace(
