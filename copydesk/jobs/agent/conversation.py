@@ -25,6 +25,8 @@ class ToolResult(_FrozenModel):
     name: str
     ok: bool
     text: str
+    task_for_person: str = ""
+    """What a person must do, because jobs may not; empty if there is nothing. The text says it too."""
 
 
 class Prompt(_FrozenModel):

@@ -168,15 +168,16 @@ def _render_second_look(look: JobSecondLook) -> str:
         + (f" Answer: {each.answer}" if each.answer else "")
         for each in look.objections
     ]
+    title = f"**Second look** by {_format_code(look.model)}:"
+    note = neutralize_markup(look.note or "")
+    if note and not look.total:
+        return f"{title} {note}"
     if items:
-        count = f"{len(items)} of {look.total} objections remain" if look.total > 1 else "1 objection remains"
+        count = f"{len(items)} of {look.total} objections remain." if look.total > 1 else "1 objection remains."
     else:
-        count = "all objections were addressed" if look.total else "no objections"
-    title = f"**Second look** by {_format_code(look.model)}: {count}"
-    note = f"\n\n{neutralize_markup(look.note)}" if look.note else ""
-    if look.note and not look.total:
-        return f"**Second look** by {_format_code(look.model)}:{note.strip().join((' ', ''))}"
-    return (_render_list(f"{title}.", items) or f"{title}.") + note
+        count = "all objections were addressed." if look.total else "no objections."
+    listing = _render_list(f"{title} {count}", items) or f"{title} {count}"
+    return "\n\n".join(part for part in (listing, note) if part)
 
 
 def _describe_file(patch: FilePatch) -> str:

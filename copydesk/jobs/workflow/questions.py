@@ -3,13 +3,18 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from copydesk.core.clock import HOUR
 from copydesk.jobs.agent.tools import Question
 from copydesk.jobs.execution.journal import Journal
+from copydesk.jobs.execution.queue import Claim
 from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, JobQuestion, Reason
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
 from copydesk.jobs.publish.messages import neutralize_markup
+
+CLOCK_SKEW = HOUR
+"""How far the forge's clock may differ from ours."""
 
 
 def ask_question(
@@ -26,7 +31,7 @@ def ask_question(
             asked = redact_question(question, known_secrets)
             check_still_active()
             if forge is not None and job.pr_link is not None:
-                comment_question(forge, job.pr_link, asked)
+                comment_question(forge, job.pr_link, asked, journal.claim)
             step.save(asked, job={"question": asked.model_dump()})
     return JobOutcome(COMPLETED, Reason.QUESTION, step.result.text)
 
@@ -39,12 +44,17 @@ def redact_question(question: Question, known_secrets: Sequence[str]) -> JobQues
     )
 
 
-def comment_question(forge: Forge, pull_link: str, question: JobQuestion) -> None:
-    """Adds the question to the job's pull request. The job shows it too, so a failure does not matter."""
+def comment_question(forge: Forge, pull_link: str, question: JobQuestion, claim: Claim) -> None:
+    """Adds the question to the job's pull request, unless an attempt at this run that crashed has added it.
+
+    The job shows it too, so a failure does not matter."""
     number = parse_pull_number(pull_link)
+    marker = f"<!-- copydesk:question {claim.run_id} -->"
     if number is not None:
         with suppress(JobFailed):
-            forge.add_comment(number, render_comment(question))
+            is_new = claim.attempt == 1 or not forge.has_comment(number, marker, claim.created_at - CLOCK_SKEW)
+            if is_new:
+                forge.add_comment(number, f"{render_comment(question)}\n\n{marker}")
 
 
 def render_comment(question: JobQuestion) -> str:

@@ -120,3 +120,13 @@ def test_template_heading_is_neither_title_nor_subject(tmp_path: Path) -> None:
         ]
         assert "#" not in message
         assert "Checklist" not in message
+
+
+def test_words_in_a_file_name_are_no_task_for_a_person(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"docs/About A person.md": b"# About\n"})
+    with serve(tmp_path / "data", repository=repository) as service:
+        prompt = 'Rename "docs/About A person.md" to "docs/about.md".'
+        job = service.client.wait(service.client.create_job(prompt, model="mechanic")["id"])
+        assert job["status"] == "completed", job["message"]
+        assert [file["path"] for file in job["filesChanged"]] == ["docs/about.md"]
+        assert not [line for line in (job["summary"] or "").splitlines() if line.startswith("A person")]

@@ -6,8 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import pytest
 
 from copydesk.cli.job_watcher import format_event
+from tests.crash.forge_case import open_forge_case
+from tests.crash.harness import SCRIPT
 from tests.jobs.publish.forges.stage import create_project, fake_forge
 from tests.support.people import csrf_token_from_html, signed_in_client
 from tests.support.repositories import list_branches, make_repository
@@ -119,3 +122,17 @@ def test_question_is_a_comment_on_the_pull_request(tmp_path: Path) -> None:
         assert "**Question**" in text
         assert "- Yes\n- No" in text
         assert "#12" not in text, "no reference to an issue"
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab", "gitea"])
+@pytest.mark.parametrize("point", ["ask:before", "ask:acted"])
+def test_crash_while_asking_comments_once(tmp_path: Path, kind: str, point: str) -> None:
+    with open_forge_case(kind, "sqlite", tmp_path) as case:
+        case.script = (*SCRIPT[:2], calls(("ask", {"question": "American or British?"})))
+        case.recover()
+        case.send_message()
+        case.crash(point)
+        case.recover()
+        assert case.job.reason == "question"
+        [pull] = case.fake.pulls
+        assert ["American or British?" in comment.body for comment in pull.comments] == [True]

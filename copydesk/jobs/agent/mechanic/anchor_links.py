@@ -23,6 +23,7 @@ from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
+ANCHOR_PATTERN = re.compile(r"#[^\s\"'`]{1,200}")
 HEADING_ID_PATTERN = re.compile(r"^#{1,6}[ \t][^\n]*\{#([\w-]+)\}[ \t]*\r?$", re.M)
 
 
@@ -153,8 +154,8 @@ def _find_nav_edit(
     if entry.span is None:
         return
     start, end = entry.span
-    while end < len(body) and body[end] not in "\"'`\n " and "#" in body[start : end + 1]:
-        end += 1
+    if anchor_match := ANCHOR_PATTERN.match(body, end):
+        end = anchor_match.end()
     name, mark, anchor = body[start:end].partition("#")
     site = find_nav_site(resolver, path)
     if not mark or site is None:
@@ -168,10 +169,12 @@ def _find_nav_edit(
 def find_name_edits(body: str, edits: Edits) -> Edits:
     """Returns the edits of references such as `Some title`_ to the titles that `edits` change on the same page."""
     visible = mask_rst_code(body)
-    titles = list(find_rst_titles(visible))
+    ordered = sorted(edits)
+    starts = [start for start, _, _ in ordered]
     renamed = {}
-    for start, end, title in titles:
-        title_edits = [(first - start, last - start, new) for first, last, new in edits if start <= first < last <= end]
+    for start, end, title in find_rst_titles(visible):
+        inside = ordered[bisect_left(starts, start) : bisect_left(starts, end)]
+        title_edits = [(first - start, last - start, new) for first, last, new in inside if last <= end]
         if title_edits:
             renamed[normalize_name(title)] = apply_edits(title, title_edits)
     if not renamed:

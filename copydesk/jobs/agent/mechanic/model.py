@@ -159,7 +159,7 @@ def _build_summary(replies: list[Reply], results: dict[str, ToolResult], texts: 
             )
         if refused:
             parts.append("\n".join(["Refused:", *refused]))
-        parts += [f"A person{note}" for _, result in pairs if (note := _find_task_for_person(result.text))]
+        parts += [result.task_for_person for _, result in pairs if result.task_for_person]
     return "\n\n".join([*parts, *texts])
 
 
@@ -179,11 +179,6 @@ def _pair_with_results(replies: list[Reply], results: dict[str, ToolResult]) -> 
         for call in reply.calls:
             if call.id in results:
                 yield call, results[call.id]
-
-
-def _find_task_for_person(result_text: str) -> str:
-    """Returns the rest of the line in which a tool says what "A person" must do, or an empty string."""
-    return result_text.partition(" A person")[2].partition("\n")[0]
 
 
 def _describe_target(call: ToolCall) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused, read_existing
+from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolOutput, ToolRefused, read_existing
 from copydesk.jobs.pages.move_page import find_translations, move_page
 from copydesk.jobs.pages.redirects import PageAddress, add_redirect, find_address, find_stale_redirects
 from copydesk.jobs.pages.site.repository_index import index_workspace
@@ -20,7 +20,7 @@ class Move(ToolArguments):
     """Also add a redirect from the old address, in the form of the site's generator."""
 
 
-def move(workspace: Workspace, arguments: Move) -> str:
+def move(workspace: Workspace, arguments: Move) -> ToolOutput:
     """Renames or moves a file with its translations, and updates every link and navigation entry that leads to it."""
     read_existing(workspace, arguments.path)
     if workspace.exists(arguments.to):
@@ -37,12 +37,12 @@ def move(workspace: Workspace, arguments: Move) -> str:
     links_note = f" and updated the links in {', '.join(updated_files)}" if updated_files else "; nothing linked to it"
     stale = find_stale_redirects(workspace, address) if address is not None else []
     protected = ", ".join(dict.fromkeys([*updated_files.protected, *stale]))
-    protected_note = f" A person must update {protected}: jobs may not change it." if protected else ""
-    lines = [f"Moved {arguments.path} to {arguments.to}{links_note}.{protected_note}"]
+    task = f"A person must update {protected}: jobs may not change it." if protected else ""
+    lines = [" ".join(filter(None, [f"Moved {arguments.path} to {arguments.to}{links_note}.", task]))]
     if address is not None:
         lines.append(_redirect(workspace, address, arguments.to if arguments.redirect else "", updated_files))
     lines.append(_list_hashes(workspace, [arguments.to, *updated_files]))
-    return "\n".join(lines)
+    return ToolOutput("\n".join(lines), task)
 
 
 class Delete(ToolArguments):

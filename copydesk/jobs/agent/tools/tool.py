@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import getdoc
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,6 +16,14 @@ MAX_OUTPUT_CHARS = 40_000
 
 class ToolRefused(Exception):
     """Raised by a tool that did nothing. The message tells the model what to do instead."""
+
+
+class ToolOutput(NamedTuple):
+    """The output of a tool that has more than a text for the model."""
+
+    text: str
+    task_for_person: str = ""
+    """What a person must do, because jobs may not; empty if there is nothing. The text says it too."""
 
 
 class ToolArguments(BaseModel):
@@ -34,11 +42,17 @@ class Tool:
     name: str
     description: str
     arguments: type[ToolArguments]
-    run: Callable[[Workspace, Any], str]
+    run: Callable[[Workspace, Any], str | ToolOutput]
 
     @classmethod
-    def from_function(cls, name: str, arguments: type[ToolArguments], run: Callable[[Workspace, Any], str]) -> "Tool":
+    def from_function(
+        cls, name: str, arguments: type[ToolArguments], run: Callable[[Workspace, Any], str | ToolOutput]
+    ) -> "Tool":
         return cls(name, getdoc(run) or "", arguments, run)
+
+    def execute(self, workspace: Workspace, arguments: ToolArguments) -> ToolOutput:
+        output = self.run(workspace, arguments)
+        return output if isinstance(output, ToolOutput) else ToolOutput(output)
 
     @cached_property
     def schema(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from copydesk.jobs.agent.tools.move_tools import MOVE_TOOLS
 from copydesk.jobs.agent.tools.read_tools import DIFF_TOOL, LIST_TOOL, READ_TOOL
 from copydesk.jobs.agent.tools.replace_tool import REPLACE_TOOL
 from copydesk.jobs.agent.tools.search_tool import SEARCH_TOOL
-from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused
+from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolOutput, ToolRefused
 from copydesk.jobs.agent.tools.write_tools import WRITE_TOOLS
 from copydesk.jobs.workspace.path_rules import PathRefused
 from copydesk.jobs.workspace.repository_limits import FileTooLarge
@@ -34,12 +34,12 @@ TOOLS: dict[str, Tool] = {
 }
 
 
-RunTool = Callable[[Tool, Workspace, ToolArguments], str]
+RunTool = Callable[[Tool, Workspace, ToolArguments], ToolOutput]
 """Runs one of TOOLS on a workspace and returns its result."""
 
 
-def run_in_process(tool: Tool, workspace: Workspace, arguments: ToolArguments) -> str:
-    return tool.run(workspace, arguments)
+def run_in_process(tool: Tool, workspace: Workspace, arguments: ToolArguments) -> ToolOutput:
+    return tool.execute(workspace, arguments)
 
 
 class Toolbox:
@@ -65,17 +65,17 @@ class Toolbox:
     def call(self, tool_call: ToolCall) -> ToolResult:
         before = self.workspace.changes()
         try:
-            text = self._run(tool_call.name, tool_call.arguments)
+            output = self._run(tool_call.name, tool_call.arguments)
             ok = True
         except (ToolRefused, NotEditable, PathRefused, FileTooLarge) as refusal:
             self.workspace.restore(before)
-            text = str(refusal)
+            output = ToolOutput(str(refusal))
             ok = False
             self._has_refusal = True
-        self._shown_chars += len(text)
-        return ToolResult(call_id=tool_call.id, name=tool_call.name, ok=ok, text=text)
+        self._shown_chars += len(output.text)
+        return ToolResult(call_id=tool_call.id, name=tool_call.name, ok=ok, **output._asdict())
 
-    def _run(self, name: str, arguments: dict[str, Any]) -> str:
+    def _run(self, name: str, arguments: dict[str, Any]) -> ToolOutput:
         tool = self.tools.get(name)
         if tool is None:
             raise ToolRefused(f"There is no tool {name}; the tools are {', '.join(self.tools)}.")
@@ -85,12 +85,12 @@ class Toolbox:
         if isinstance(parsed, Finished | Question) and self._has_refusal:
             raise ToolRefused(f"Another call of this turn was refused. Resolve that first, then call {name} again.")
         run_tool = self._run_tool if name in TOOLS else run_in_process
-        text = run_tool(tool, self.workspace, parsed)
+        output = run_tool(tool, self.workspace, parsed)
         if isinstance(parsed, Finished):
             self.finished = parsed
         elif isinstance(parsed, Question):
             self.question = parsed
-        return text
+        return output
 
 
 def build_toolset(checks: CheckTools | None = None, *, has_contexts: bool = False) -> dict[str, Tool]:

@@ -113,6 +113,9 @@ class Forge(Protocol):
     def list_comments(self, number: int, since: int) -> list[PullComment]:
         """Returns the comments of people since this time, in milliseconds, oldest first."""
 
+    def has_comment(self, number: int, marker: str, since: int) -> bool:
+        """Returns whether a comment since this time, in milliseconds, contains the marker, whoever wrote it."""
+
     def add_comment(self, number: int, text: str) -> None: ...
 
     def pull_contains(self, number: int, commit: str) -> bool:

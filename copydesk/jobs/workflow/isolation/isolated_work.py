@@ -9,7 +9,7 @@ from copydesk.jobs.agent.conversation import Conversation, ModelFailed, Reply
 from copydesk.jobs.agent.evidence import Evidence
 from copydesk.jobs.agent.tools.declarations import Declarations
 from copydesk.jobs.agent.tools.finish_tools import Citation
-from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused
+from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolOutput, ToolRefused
 from copydesk.jobs.checks import CheckReport
 from copydesk.jobs.execution.stoppable import Stoppable
 from copydesk.jobs.job import JobFailed, Reason
@@ -37,7 +37,7 @@ class IsolatedWork:
         with _explain_limit(lambda limit: JobFailed(f"Reading the repository took {limit}.", Reason.REPOSITORY_ERROR)):
             return self._run(path, tasks.describe_repository, path, origin.commit, origin.limits, root)
 
-    def run_tool(self, tool: Tool, workspace: Workspace, arguments: ToolArguments) -> str:
+    def run_tool(self, tool: Tool, workspace: Workspace, arguments: ToolArguments) -> ToolOutput:
         """Runs a tool, applies its changes to the workspace, and returns its output."""
         with _explain_limit(
             lambda limit: ToolRefused(f"This call took {limit} and was stopped. Request less at once.")
@@ -45,7 +45,7 @@ class IsolatedWork:
             outcome = self._run_on(workspace, tasks.run_tool, tool.name, arguments)
         if outcome.changes is not None:
             workspace.restore(outcome.changes)
-        return outcome.text
+        return outcome.output
 
     def check_workspace(
         self,

@@ -10,7 +10,7 @@ from copydesk.jobs.agent.mechanic.model import build_reply
 from copydesk.jobs.agent.overview.repository_overview import render_overview
 from copydesk.jobs.agent.tools.declarations import Declarations
 from copydesk.jobs.agent.tools.finish_tools import Citation
-from copydesk.jobs.agent.tools.tool import RepositoryArguments, ToolArguments
+from copydesk.jobs.agent.tools.tool import RepositoryArguments, ToolArguments, ToolOutput
 from copydesk.jobs.agent.tools.toolbox import TOOLS
 from copydesk.jobs.checks import CheckReport, check
 from copydesk.jobs.pages.redirects import AddressChange, find_new_addresses, find_vanished_addresses
@@ -100,7 +100,7 @@ class Overreach(NamedTuple):
 
 
 class ToolOutcome(NamedTuple):
-    text: str
+    output: ToolOutput
     changes: Changes | None
     """The workspace's changes after the call; None if the call changed nothing."""
 
@@ -121,11 +121,11 @@ def reply_as_mechanic(copy: WorkspaceCopy, conversation: Conversation) -> Reply:
 def run_tool(copy: WorkspaceCopy, name: str, arguments: ToolArguments) -> ToolOutcome:
     """Runs a tool. Redacts secrets in what it read from a context repository, so that they cannot reach a page."""
     workspace = copy.open()
-    text = TOOLS[name].run(workspace, arguments)
+    output = TOOLS[name].execute(workspace, arguments)
     if isinstance(arguments, RepositoryArguments) and arguments.repository:
-        text = redact_secrets(text, ())
+        output = output._replace(text=redact_secrets(output.text, ()))
     changes = workspace.changes()
-    return ToolOutcome(text, None if changes == copy.changes else changes)
+    return ToolOutcome(output, None if changes == copy.changes else changes)
 
 
 def check_workspace(

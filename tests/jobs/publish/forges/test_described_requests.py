@@ -26,6 +26,7 @@ def call_everything(desk: ForgeBench) -> set[str]:
         "update_pull": lambda: forge.update_pull(forge.get_pull(1), title="Fix all links", body="All."),
         "add_comment": lambda: forge.add_comment(1, "A comment."),
         "list_comments": lambda: forge.list_comments(1, 0),
+        "has_comment": lambda: forge.has_comment(1, "A comment", 0),
         "add_labels": lambda: forge.add_labels(1, ["docs", "a/b c", "missing"]),
         "request_reviewers": lambda: forge.request_reviewers(1, ["rosa", "acme/writers", "nobody-here"]),
         "can_write": lambda: forge.can_write("rosa"),

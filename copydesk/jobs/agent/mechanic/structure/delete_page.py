@@ -12,7 +12,7 @@ from copydesk.jobs.agent.mechanic.structure.list_edits import (
     remove_element,
     remove_lines,
 )
-from copydesk.jobs.pages.lines import line_at, split_lines
+from copydesk.jobs.pages.lines import TextLine, line_at, split_lines
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, MARKDOWN_NAV_FILES, extension, is_page
 from copydesk.jobs.pages.parsing.page_parser import find_references
 from copydesk.jobs.pages.parsing.references import Reference
@@ -112,16 +112,15 @@ class _ReferenceRemover:
                 continue
             if find_referenced_file(self._resolver, path, reference.kind, reference.target) != self._page:
                 continue
-            edit = self._remove_reference(path, body, reference)
             number = line_at(lines, reference.start).number
+            edit = self._remove_reference(path, body, lines, reference)
             if edit is None:
                 self.undecided.append(f"{path}:{number}")
-            elif not any(start < edit[1] and edit[0] < end for start, end, _ in edits):
+            elif not edits or edits[-1][1] <= edit[0]:  # references are in order, and may overlap
                 edits.append(edit)
         return edits
 
-    def _remove_reference(self, path: str, body: str, reference: Reference) -> Edit | None:
-        lines = split_lines(body)
+    def _remove_reference(self, path: str, body: str, lines: list[TextLine], reference: Reference) -> Edit | None:
         index = line_at(lines, reference.start).number - 1
         line = lines[index]
         if reference.kind == "toctree":

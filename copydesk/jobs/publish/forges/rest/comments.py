@@ -52,6 +52,12 @@ class ListedComment(BaseModel):
         )
 
 
+class CommentText(BaseModel):
+    """The text of a comment of a person or a machine, on every forge."""
+
+    body: str | None = None
+
+
 def sort_comments(comments: Iterable[PullComment | None]) -> list[PullComment]:
     return sorted((comment for comment in comments if comment is not None), key=lambda comment: comment.created_at)
 

@@ -1,7 +1,7 @@
 """Gitea and Forgejo, which share one REST API."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -17,6 +17,7 @@ from copydesk.jobs.publish.forges.forge import Proposal, PullComment, PullReques
 from copydesk.jobs.publish.forges.markers import strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
 from copydesk.jobs.publish.forges.rest.comments import (
+    CommentText,
     ListedComment,
     format_since,
     sort_comments,
@@ -187,6 +188,9 @@ class Gitea(RestForge):
                 lines = self.http.request(list[GiteaLineComment], "GET", f"{reviews}/{review.id}/comments")
                 found += [line.to_comment("review_comment", since if updated_at is None else 0) for line in lines]
         return sort_comments(found)
+
+    def _list_texts(self, path: str, since: int) -> Iterable[CommentText]:
+        return self.http.request(list[CommentText], "GET", path, query={"since": format_since(since)})
 
     def can_write(self, user: str) -> bool:
         """Returns whether this user can push to the repository.

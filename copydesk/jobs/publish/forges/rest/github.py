@@ -1,6 +1,6 @@
 """GitHub (github.com or Enterprise Server), through its REST API."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -14,6 +14,7 @@ from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, Pull
 from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
 from copydesk.jobs.publish.forges.rest.comments import (
+    CommentText,
     ListedComment,
     format_since,
     sort_comments,
@@ -114,6 +115,9 @@ class GitHub(RestForge):
             for kind, path, query in lists
             for comment in self.http.paginate(ListedComment, path, query)
         )
+
+    def _list_texts(self, path: str, since: int) -> Iterable[CommentText]:
+        return self.http.paginate(CommentText, path, {"since": format_since(since), "per_page": 100})
 
     def can_write(self, user: str) -> bool:
         collaborator = self.http.get_or_none(

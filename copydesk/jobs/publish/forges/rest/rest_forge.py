@@ -11,6 +11,7 @@ from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest
 from copydesk.jobs.publish.forges.markers import mark_comment, set_draft_mark
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
+from copydesk.jobs.publish.forges.rest.comments import CommentText
 
 
 class PullModel(Protocol):
@@ -108,6 +109,14 @@ class RestForge(ABC):
 
     @abstractmethod
     def list_comments(self, number: int, since: int) -> list[PullComment]: ...
+
+    def has_comment(self, number: int, marker: str, since: int) -> bool:
+        path = self._path + self.comments_path.format(number=number)
+        return any(marker in (comment.body or "") for comment in self._list_texts(path, since))
+
+    def _list_texts(self, path: str, _since: int) -> Iterable[CommentText]:
+        """Returns the comments since this time; all of them on a forge that cannot filter them."""
+        return self.http.paginate(CommentText, path, self.page_query)
 
     def add_comment(self, number: int, text: str) -> None:
         path = self._path + self.comments_path.format(number=number)
