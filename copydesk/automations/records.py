@@ -89,7 +89,9 @@ def delete_automation(tx: Connection, automation_id: str) -> None:
     tx.execute(delete(automations).where(automations.c.id == automation_id))
 
 
-def insert_run(tx: Connection, automation_id: str, event: TriggerEvent, job: Job, message_id: str) -> str | None:
+def insert_run(
+    tx: Connection, automation_id: str, event: TriggerEvent, job: Job, message_id: str, ended_at_once: bool
+) -> str | None:
     """Stores a run. Returns its ID, or None if there is one with the same key already."""
     row = {
         "id": new_id("arun"),
@@ -100,6 +102,7 @@ def insert_run(tx: Connection, automation_id: str, event: TriggerEvent, job: Job
         "is_appended": message_id_is_later(tx, job.id, message_id),
         "trigger": {"text": event.text, **event.data},
         "fired_at": clock.now(),
+        "ended_at_once": ended_at_once,
         "cost_before": job.usage.cost_usd or 0.0,
     }
     return str(row["id"]) if insert_if_absent(tx, automation_runs, row) else None
