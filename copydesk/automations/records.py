@@ -99,7 +99,7 @@ def insert_run(
         "key": event.key,
         "job_id": job.id,
         "message_id": message_id,
-        "is_appended": message_id_is_later(tx, job.id, message_id),
+        "is_appended": has_other_message(tx, job.id, message_id),
         "trigger": {"text": event.text, **event.data},
         "fired_at": clock.now(),
         "ended_at_once": ended_at_once,
@@ -108,7 +108,7 @@ def insert_run(
     return str(row["id"]) if insert_if_absent(tx, automation_runs, row) else None
 
 
-def message_id_is_later(tx: Connection, job_id: str, message_id: str) -> bool:
+def has_other_message(tx: Connection, job_id: str, message_id: str) -> bool:
     """Returns whether the job has another message, so that this one continues it."""
     query = select(messages.c.id).where(messages.c.job_id == job_id, messages.c.id != message_id).limit(1)
     return tx.execute(query).first() is not None
