@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from copydesk.analytics.stores.base import Store
     from copydesk.analytics.stores.fold_scheduler import FoldScheduler
     from copydesk.automations.service import Automations
+    from copydesk.automations.triggers.watch import RepositoryWatch, WatchedRepository
     from copydesk.jobs.execution.worker import Worker
     from copydesk.jobs.projects.context_repositories import ContextRepositories
     from copydesk.jobs.publish.forges.local import LocalPulls
@@ -194,7 +195,7 @@ class Desk:
         return sum(store.delete_entries(project_id) for store in stores)
 
     def create_worker(self, model: "ModelFactory | None" = None) -> "Worker":
-        from copydesk.automations.scheduler import TICK_SECONDS, Scheduler
+        from copydesk.automations.triggers.scheduler import TICK_SECONDS, Scheduler
         from copydesk.core.clock import SECOND
         from copydesk.jobs.execution.queue import Queue, QueueLimits
         from copydesk.jobs.execution.worker import PeriodicTask, Worker
@@ -209,8 +210,39 @@ class Desk:
             executor,
             slots=settings.worker_slots,
             job_seconds=settings.job_minutes * 60,
-            more_tasks=[PeriodicTask("automations", TICK_SECONDS, scheduler.tick)],
+            more_tasks=[
+                PeriodicTask("schedules", TICK_SECONDS, scheduler.tick),
+                PeriodicTask("watch", settings.watch_minutes * 60, self.create_repository_watch().tick),
+            ],
         )
+
+    def create_repository_watch(self) -> "RepositoryWatch":
+        from copydesk.automations.triggers.watch import RepositoryWatch
+        from copydesk.core.clock import SECOND
+
+        settings = self.settings
+        return RepositoryWatch(
+            self.database,
+            self.automations.firing,
+            self.list_watched_repositories,
+            quiet_ms=int(settings.quiet_minutes * 60 * SECOND),
+            lease_ms=int((settings.watch_minutes + 1) * 60 * SECOND),
+        )
+
+    def list_watched_repositories(self, project: Project) -> "list[WatchedRepository]":
+        """Returns the repositories that automations of the project can watch: its own."""
+        from copydesk.automations.triggers.watch import WatchedRepository
+        from copydesk.jobs.publish.git.mirror import create_git
+
+        return [
+            WatchedRepository(
+                name="",
+                address=project.repository,
+                branch=project.ref,
+                open_git=lambda: create_git(project, self.secrets.get(project.id, "forge_token")),
+                open_mirror=lambda: self.open_mirror(project),
+            )
+        ]
 
     def open_mirror(self, project: Project) -> "Mirror":
         """Returns the mirror of the project's repository, with the project's forge token."""

@@ -48,6 +48,8 @@ class TriggerEvent(NamedTuple):
     text: str
     """One sentence for people and for the agent."""
     data: Mapping[str, Any] = MappingProxyType({})
+    details: str = ""
+    """What changed, for the agent: data that Copydesk computed."""
 
 
 class Outcome(StrEnum):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select, update
 
 from copydesk.automations.automation import Automation, Notice, NoticeCode, TriggerEvent
 from copydesk.automations.definition import AutomationDefinition
@@ -17,10 +17,21 @@ from copydesk.core.errors import InvalidRequest, NotFound
 from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.rate_limits.limits import TooManyRequests
-from copydesk.jobs.job import ACTIVE, COMPLETED, FAILED, Creator, CreatorKind, Job, MergeLimits
+from copydesk.jobs.execution.journal import finish_job
+from copydesk.jobs.job import (
+    ACTIVE,
+    COMPLETED,
+    FAILED,
+    Creator,
+    CreatorKind,
+    Job,
+    JobOutcome,
+    MergeLimits,
+    Reason,
+)
 from copydesk.jobs.service import AddedMessage, Jobs, NewJob
-from copydesk.jobs.storage.records import get_job_for_update, job_from_row
-from copydesk.jobs.storage.tables import jobs
+from copydesk.jobs.storage.records import get_job_for_update
+from copydesk.jobs.storage.tables import jobs, messages, runs
 
 MECHANIC = "mechanic"
 
@@ -69,16 +80,18 @@ class AutomationFiring:
         event: TriggerEvent,
         *,
         on_request: bool = False,
+        nothing_to_do: str | None = None,
         then: Callable[[Connection], None] = lambda tx: None,
     ) -> Fired | Held | None:
         """Starts a run for this event, unless there is one already. Returns None if the automation is not enabled.
 
         With `on_request`, a person or program waits for the answer: raises LimitReached instead of returning Held, and
-        continues a job that is still active. `then` runs in the same transaction unless the run is held.
+        continues a job that is still active. With `nothing_to_do`, a sentence that says why, the run ends at once as
+        `no_changes`, without a model. `then` runs in the same transaction unless the run is held.
         """
         try:
             with refuse_missing_project(self.database, project.id), self.database.write() as tx:
-                result = self._fire_in(tx, project, automation_id, event, on_request)
+                result = self._fire_in(tx, project, automation_id, event, on_request, nothing_to_do)
                 if not isinstance(result, Held):
                     then(tx)
                 return result
@@ -88,14 +101,20 @@ class AutomationFiring:
         except TooManyRequests as refusal:
             if on_request:
                 raise
-            return self._hold(automation_id, (NoticeCode.RATE_LIMIT, refusal.message))
+            return self.hold(automation_id, (NoticeCode.RATE_LIMIT, refusal.message))
         except InvalidRequest as refusal:
             if on_request:
                 raise
-            return self._hold(automation_id, (NoticeCode.INVALID, refusal.message))
+            return self.hold(automation_id, (NoticeCode.INVALID, refusal.message))
 
     def _fire_in(
-        self, tx: Connection, project: Project, automation_id: str, event: TriggerEvent, on_request: bool
+        self,
+        tx: Connection,
+        project: Project,
+        automation_id: str,
+        event: TriggerEvent,
+        on_request: bool,
+        nothing_to_do: str | None,
     ) -> Fired | Held | None:
         automation = lock_automation(self.database, tx, automation_id)
         if automation is None or automation.project_id != project.id:
@@ -104,6 +123,8 @@ class AutomationFiring:
             return fired
         if not automation.definition.enabled and not on_request:
             return None
+        if nothing_to_do is not None:
+            return self._end_at_once(tx, project, automation, event, nothing_to_do)
         job = self._lock_open_job(tx, automation) if automation.definition.grouping == "append" else None
         if job is not None and job.status is ACTIVE and not on_request:
             return Held(Notice(NoticeCode.RUNNING, "The run before is still active.", clock.now()))
@@ -136,10 +157,31 @@ class AutomationFiring:
             message = self.jobs.insert_message(tx, job, build_prompt(automation, event, job.model), creator)
         return self._record_run(tx, automation, event, job, message)
 
-    def _record_run(
-        self, tx: Connection, automation: Automation, event: TriggerEvent, job: Job, message: AddedMessage
+    def _end_at_once(
+        self, tx: Connection, project: Project, automation: Automation, event: TriggerEvent, reason: str
     ) -> Fired:
-        run_id = insert_run(tx, automation.id, event, job, message.id)
+        """Stores a run that ended without a change. No worker sees it, since it is queued and done at once."""
+        definition = automation.definition
+        creator = Creator(kind=CreatorKind.AUTOMATION, name=definition.name)
+        new_job = NewJob(definition.prompt or definition.defaults.prompt, model=definition.model)
+        job = self.jobs.build_job(project, new_job, creator, automation.id)
+        message = self.jobs.insert_job(tx, job)
+        done = update(runs).where(runs.c.job_id == job.id).values(state="done", reason=Reason.NO_CHANGES)
+        run_id = tx.execute(done.returning(runs.c.id)).scalar_one()
+        tx.execute(update(messages).where(messages.c.job_id == job.id).values(run_id=run_id))
+        finish_job(self.database, tx, job.id, JobOutcome(COMPLETED, Reason.NO_CHANGES, reason))
+        return self._record_run(tx, automation, event, job, message, ended_at_once=True)
+
+    def _record_run(
+        self,
+        tx: Connection,
+        automation: Automation,
+        event: TriggerEvent,
+        job: Job,
+        message: AddedMessage,
+        ended_at_once: bool = False,
+    ) -> Fired:
+        run_id = insert_run(tx, automation.id, event, job, message.id, ended_at_once)
         if run_id is None:
             raise _FiredMeanwhile
         if automation.notice is not None:
@@ -147,15 +189,15 @@ class AutomationFiring:
         return Fired(run_id, job.id, message.headers, is_new=True)
 
     def _lock_open_job(self, tx: Connection, automation: Automation) -> Job | None:
-        """Returns the newest job of the automation, locked, if it is active or its pull request is open."""
-        newest = select(jobs).where(jobs.c.automation_id == automation.id).order_by(jobs.c.id.desc()).limit(1)
-        row = tx.execute(newest).first()
-        if row is None or not _is_open(job_from_row(row)):
-            return None
-        job = get_job_for_update(self.database, tx, row.id)
+        """Returns the newest job of the automation that is active or has an open pull request, locked."""
+        is_open = or_(jobs.c.status == ACTIVE, jobs.c.status.in_((COMPLETED, FAILED)) & (jobs.c.pull_state == "open"))
+        newest = select(jobs.c.id).where(jobs.c.automation_id == automation.id, is_open).order_by(jobs.c.id.desc())
+        job_id = tx.execute(newest.limit(1)).scalar()
+        job = get_job_for_update(self.database, tx, job_id) if job_id else None
         return job if job is not None and _is_open(job) else None
 
-    def _hold(self, automation_id: str, hold: Hold) -> Held | None:
+    def hold(self, automation_id: str, hold: Hold) -> Held | None:
+        """Stores why the next run waits."""
         with self.database.write() as tx:
             automation = lock_automation(self.database, tx, automation_id)
             return self._save_notice(tx, automation, hold) if automation else None
@@ -184,7 +226,7 @@ def build_prompt(automation: Automation, event: TriggerEvent, model: str) -> str
         raise InvalidRequest(
             f"The mechanic cannot do '{definition.kind}'. Choose a language model for the automation or the project."
         )
-    return "\n\n".join(part for part in (defaults.prompt, definition.prompt, event.text) if part)
+    return "\n\n".join(part for part in (defaults.prompt, definition.prompt, event.text, event.details) if part)
 
 
 def _read_merge_limits(definition: AutomationDefinition) -> MergeLimits | None:

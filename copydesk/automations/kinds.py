@@ -76,7 +76,6 @@ KINDS = {
         "Readers opened the addresses listed below, and there is no such page. Where a page has moved, add a redirect "
         "from the address to the page. Where a link in the documentation is wrong, fix the link. Create no new page.",
         WEEKLY,
-        mechanic_prompt="",
     ),
     Kind.UNANSWERED_SEARCHES: KindDefaults(
         "Unanswered searches",

@@ -24,6 +24,7 @@ def find_spending_hold(tx: Connection, automation: Automation) -> Hold | None:
     runs_today = select(func.count()).where(
         automation_runs.c.automation_id == automation.id, automation_runs.c.fired_at >= start_of_day(now)
     )
+    runs_today = runs_today.where(automation_runs.c.ended_at_once.is_(False))
     if tx.execute(runs_today).scalar_one() >= definition.daily_limit:
         return NoticeCode.DAILY_LIMIT, (
             f"The limit of {definition.daily_limit} runs per day is reached. The next run starts after midnight UTC, "

@@ -89,7 +89,9 @@ def delete_automation(tx: Connection, automation_id: str) -> None:
     tx.execute(delete(automations).where(automations.c.id == automation_id))
 
 
-def insert_run(tx: Connection, automation_id: str, event: TriggerEvent, job: Job, message_id: str) -> str | None:
+def insert_run(
+    tx: Connection, automation_id: str, event: TriggerEvent, job: Job, message_id: str, ended_at_once: bool
+) -> str | None:
     """Stores a run. Returns its ID, or None if there is one with the same key already."""
     row = {
         "id": new_id("arun"),
@@ -97,15 +99,16 @@ def insert_run(tx: Connection, automation_id: str, event: TriggerEvent, job: Job
         "key": event.key,
         "job_id": job.id,
         "message_id": message_id,
-        "is_appended": message_id_is_later(tx, job.id, message_id),
+        "is_appended": has_other_message(tx, job.id, message_id),
         "trigger": {"text": event.text, **event.data},
         "fired_at": clock.now(),
+        "ended_at_once": ended_at_once,
         "cost_before": job.usage.cost_usd or 0.0,
     }
     return str(row["id"]) if insert_if_absent(tx, automation_runs, row) else None
 
 
-def message_id_is_later(tx: Connection, job_id: str, message_id: str) -> bool:
+def has_other_message(tx: Connection, job_id: str, message_id: str) -> bool:
     """Returns whether the job has another message, so that this one continues it."""
     query = select(messages.c.id).where(messages.c.job_id == job_id, messages.c.id != message_id).limit(1)
     return tx.execute(query).first() is not None

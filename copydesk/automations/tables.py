@@ -44,8 +44,8 @@ automation_runs = Table(
     Column("is_appended", Boolean, nullable=False),
     Column("trigger", JSON, nullable=False),
     Column("fired_at", BigInteger, nullable=False),
+    Column("ended_at_once", Boolean, nullable=False),  # without a model; does not count against the daily limit
     Column("cost_before", Float, nullable=False),  # of the job, in USD, before this run
-    Column("covered", JSON(none_as_null=True)),  # the commit of each repository whose changes this run has seen
     UniqueConstraint("automation_id", "key"),
     Index(None, "automation_id", "fired_at"),
     Index(None, "job_id"),
@@ -59,7 +59,8 @@ automation_sources = Table(
     Column("address", Text, nullable=False),
     Column("seen", JSON, nullable=False),  # refs and their commits at the last look
     Column("fired", JSON, nullable=False),  # refs and their commits at the last run
-    Column("changed_at", BigInteger),  # when the newest change that no run has seen was noticed; null without one
+    Column("pending_since", BigInteger),  # when the first change that no run has seen was noticed; null without one
+    Column("changed_at", BigInteger),  # when the newest one was noticed
     sqlite_with_rowid=False,
 )
 

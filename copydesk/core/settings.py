@@ -176,6 +176,11 @@ class Settings(BaseSettings):
     """The maximum number of attempts. If the worker dies in each of them, the job ends as failed."""
     archive_days: float = Field(30, gt=0)
     """Days after which a job that has ended is archived."""
+    watch_minutes: float = Field(2, gt=0, le=1440)
+    """Minutes between two looks at the repositories that automations watch."""
+    quiet_minutes: float = Field(10, ge=0, le=1440)
+    """Minutes without a new commit after which a change of a watched repository starts a run, so that a burst of
+    commits starts one."""
 
     @field_validator(
         "trusted_proxies",

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import update
 
 from copydesk.automations.automation import Automation
-from copydesk.automations.scheduler import Scheduler
 from copydesk.automations.tables import automations
+from copydesk.automations.triggers.scheduler import Scheduler
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk_lazily

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 
-from copydesk.automations.scheduler import LEASE_MS, Scheduler
 from copydesk.automations.tables import automation_runs, leases
+from copydesk.automations.triggers.leases import LEASE_MS
+from copydesk.automations.triggers.scheduler import Scheduler
 from copydesk.core import clock
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk_lazily
@@ -101,20 +102,20 @@ def test_one_broken_automation_does_not_stop_the_others(bench: Bench) -> None:
 
 def test_only_the_holder_of_the_lease_evaluates(bench: Bench) -> None:
     first, second = bench.scheduler, bench.scheduler
-    assert first.acquire_lease()
-    assert not second.acquire_lease()
-    assert first.acquire_lease()
+    assert first.lease.acquire()
+    assert not second.lease.acquire()
+    assert first.lease.acquire()
     with bench.desk.database.write() as tx:
         tx.execute(update(leases).values(until=clock.now() - 1))
-    assert second.acquire_lease()
-    assert not first.acquire_lease()
+    assert second.lease.acquire()
+    assert not first.lease.acquire()
 
 
 def test_lease_from_before_the_clock_was_set_back_counts_as_expired(bench: Bench) -> None:
-    assert bench.scheduler.acquire_lease()
+    assert bench.scheduler.lease.acquire()
     with bench.desk.database.write() as tx:
         tx.execute(update(leases).values(until=clock.now() + LEASE_MS + clock.DAY))
-    assert bench.scheduler.acquire_lease()
+    assert bench.scheduler.lease.acquire()
 
 
 def run_schedulers(url: str, data: Path, rounds: int) -> None:

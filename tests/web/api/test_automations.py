@@ -3,9 +3,11 @@
 import re
 from typing import Any
 
+import pygit2
 import pytest
 
 from copydesk.client import Client
+from tests.support.repositories import commit
 from tests.support.service import Service
 
 FIELDS = {
@@ -172,3 +174,13 @@ def test_job_and_message_name_the_key_that_created_them(service: Service) -> Non
     service.client.message_job(job["id"], "Replace things with stuff.")
     [message] = [event for event in service.client.events(job["id"]) if event["kind"] == "message"]
     assert message["data"]["createdBy"] == {"kind": "key", "name": "test"}
+
+
+def test_mechanic_fixes_broken_links_as_an_automation(service: Service) -> None:
+    repository = pygit2.Repository(str(service.repository))
+    commit(repository, {"docs/index.md": b"# Hello\n\nSee [setup](guides/setup.md).\n", "docs/setup.md": b"# Setup\n"})
+    made = service.client.create_automation(kind="broken_links")
+    job = service.client.wait(service.client.run_automation(made["id"])["jobId"])
+    assert (job["status"], job["reason"]) == ("completed", None), job["message"]
+    assert [file["path"] for file in job["filesChanged"]] == ["docs/index.md"]
+    assert b"+See [setup](setup.md)." in service.client.diff(job["id"])

@@ -173,6 +173,14 @@ def test_a_comment_that_mentions_the_agent_is_a_message(place: WebhookProject) -
     assert place.job().status is Status.ACTIVE
 
 
+def test_message_from_a_comment_names_its_author(place: WebhookProject) -> None:
+    place.comment("@copydesk please shorten the guide.")
+    _, events = place.service.desk.jobs.list_events(place.project.id, place.job_id)
+    [message] = [event.data for event in events if event.kind == "message"]
+    assert message["createdBy"]["kind"] == "review_comment"
+    assert message["createdBy"]["name"]
+
+
 def test_a_comment_that_is_delivered_twice_is_taken_once(place: WebhookProject) -> None:
     place.comment("@copydesk please shorten the guide.")
     place.fake.webhooks.redeliver(place.fake.webhooks.deliveries[-1])

@@ -207,6 +207,16 @@ class Git:
                 heads[head[2]] = head[1]
         return heads
 
+    def list_refs(self, *patterns: str, seconds: float = 120) -> dict[str, str]:
+        """Returns the full names of the remote's refs that match, with their commits. A tag has its commit, too."""
+        remote_program = f"--upload-pack=git {REMOTE_GIT_OPTIONS} upload-pack"
+        with self._open_remote() as address:
+            out = self.run(None, "ls-remote", remote_program, "--", address, *patterns, seconds=seconds)
+        pairs = (re.fullmatch(r"([0-9a-f]{40,64})\t(refs/\S+)", line) for line in out.splitlines())
+        refs = {pair[2]: pair[1] for pair in pairs if pair}
+        peeled = {name.removesuffix("^{}"): commit for name, commit in refs.items() if name.endswith("^{}")}
+        return {name: peeled.get(name, commit) for name, commit in refs.items() if not name.endswith("^{}")}
+
     @contextmanager
     def _open_remote(self) -> Iterator[str]:
         """Yields the address for git: the URL, or a view of a local repository without its configuration."""

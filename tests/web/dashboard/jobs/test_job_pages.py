@@ -285,6 +285,9 @@ def parse_stream(answer: httpx.Response) -> list[tuple[int, dict[str, Any]]]:
 def test_form_sent_twice_creates_one_job(quiet: Service) -> None:
     editor = editor_client(quiet)
     first, second = (post_form(editor, project_path(quiet, "/jobs"), prompt="Do it", nonce="same") for _ in range(2))
+    created_by = quiet.desk.jobs.get(quiet.project.id, first.headers["location"].rpartition("/")[2]).created_by
+    assert created_by is not None
+    assert created_by.kind == "person"
     third = post_form(editor, project_path(quiet, "/jobs"), prompt="Do something else", nonce="same")
     assert first.headers["location"] == second.headers["location"] != third.headers["location"]
 

@@ -45,8 +45,8 @@ def upgrade() -> None:
         sa.Column("is_appended", sa.Boolean(), nullable=False),
         sa.Column("trigger", sa.JSON(), nullable=False),
         sa.Column("fired_at", sa.BigInteger(), nullable=False),
+        sa.Column("ended_at_once", sa.Boolean(), nullable=False),
         sa.Column("cost_before", sa.Float(), nullable=False),
-        sa.Column("covered", sa.JSON(none_as_null=True)),
         sa.ForeignKeyConstraint(["automation_id"], ["automations.id"], name=op.f("fk_automation_runs_automation_id")),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_automation_runs_job_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_automation_runs")),
@@ -66,6 +66,7 @@ def upgrade() -> None:
         sa.Column("address", sa.Text(), nullable=False),
         sa.Column("seen", sa.JSON(), nullable=False),
         sa.Column("fired", sa.JSON(), nullable=False),
+        sa.Column("pending_since", sa.BigInteger()),
         sa.Column("changed_at", sa.BigInteger()),
         sa.ForeignKeyConstraint(
             ["automation_id"], ["automations.id"], name=op.f("fk_automation_sources_automation_id")

@@ -1,34 +1,23 @@
 """The scheduler: every worker has one; the one that holds the lease fires the schedules that are due."""
 
 import logging
-import os
-import socket
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, select, text, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from copydesk.automations.automation import TriggerEvent
 from copydesk.automations.definition import AutomationDefinition, ScheduleTrigger
 from copydesk.automations.firing import AutomationFiring
 from copydesk.automations.schedule import BadSchedule, find_last_slot, find_next_slot
-from copydesk.automations.tables import automations, leases
+from copydesk.automations.tables import automations
+from copydesk.automations.triggers.leases import TaskLease, read_database_clock
 from copydesk.core import clock
 from copydesk.core.db.database import Database
-from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import ProjectNotFound, StoreUnavailable
-from copydesk.core.ids import random_text
 
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 15.0
-LEASE_NAME = "automations"
-LEASE_MS = 60 * clock.SECOND
-CLOCK_STEP_MS = 15 * 60 * clock.SECOND
-"""A lease that ends later than this after the longest one was written before the clock was set back."""
-RENEW_LEASE_SQL = """
-    update leases set holder = :holder, until = {now} + :lease
-    where name = :name and (holder = :holder or until <= {now} or until > {now} + :lease + :step)
-"""
 SELECT_DUE = (
     select(automations)
     .where(
@@ -44,27 +33,17 @@ class Scheduler:
     def __init__(self, database: Database, firing: AutomationFiring) -> None:
         self.database = database
         self.firing = firing
-        self.holder = f"{socket.gethostname()}:{os.getpid()}:{random_text(6)}"
-        self._renew_lease = text(RENEW_LEASE_SQL.format(now=database.clock_sql))
+        self.lease = TaskLease(database, "schedules")
 
     def tick(self) -> None:
         """Fires what is due, if this process holds or gets the lease."""
-        if self.acquire_lease():
+        if self.lease.acquire():
             self.fire_due_schedules()
-
-    def acquire_lease(self) -> bool:
-        """Acquires or renews the lease. Returns False while another process holds it."""
-        params = {"name": LEASE_NAME, "holder": self.holder, "lease": LEASE_MS, "step": CLOCK_STEP_MS}
-        with self.database.write() as tx:
-            if tx.execute(self._renew_lease, params).rowcount:
-                return True
-            until = self._read_clock(tx) + LEASE_MS
-            return insert_if_absent(tx, leases, {"name": LEASE_NAME, "holder": self.holder, "until": until})
 
     def fire_due_schedules(self) -> None:
         """Fires each due schedule once, for its last slot. Slots before it, from a downtime, are skipped."""
         with self.database.read() as tx:
-            now = self._read_clock(tx)
+            now = read_database_clock(self.database, tx)
             due = tx.execute(SELECT_DUE, {"now": now}).all()
         for row in due:
             try:
@@ -94,10 +73,6 @@ class Scheduler:
 
         project = self.firing.projects.get(row.project_id)
         self.firing.fire(project, row.id, event, then=plan_next_slot)
-
-    def _read_clock(self, tx: Connection) -> int:
-        now: int = tx.execute(select(self.database.now)).scalar_one()
-        return now
 
 
 def describe_slot(slot: int, trigger: ScheduleTrigger) -> str:

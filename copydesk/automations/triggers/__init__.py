@@ -1,0 +1,1 @@
+"""What starts runs: schedules, and changes of watched repositories."""
