@@ -75,3 +75,13 @@ def test_text_of_signals_is_bounded(bench: Bench) -> None:
     text = render_signals(bench.desk.reader_signals, Kind.FEEDBACK, bench.project.id, 0)
     assert text is not None
     assert len(text) < 10 * (300 + 5 * 330) + 200
+
+
+def test_run_about_feedback_gets_it_and_ends_at_once_without_any(bench: Bench) -> None:
+    automation = bench.create(kind="feedback", trigger={"type": "api"}, model="mechanic", prompt="Fix the broken links.")
+    empty = bench.run(automation)
+    assert (empty.status, empty.reason, empty.usage.requests) == ("completed", "no_changes", 0)
+    assert empty.message == "Readers have told nothing new since the last run."
+    complain(bench, "/a", "Wrong flag.", "Wrong!")
+    told = bench.run(automation)
+    assert told.status == "active"
