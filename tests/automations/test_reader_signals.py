@@ -78,7 +78,9 @@ def test_text_of_signals_is_bounded(bench: Bench) -> None:
 
 
 def test_run_about_feedback_gets_it_and_ends_at_once_without_any(bench: Bench) -> None:
-    automation = bench.create(kind="feedback", trigger={"type": "api"}, model="mechanic", prompt="Fix the broken links.")
+    automation = bench.create(
+        kind="feedback", trigger={"type": "api"}, model="mechanic", prompt="Fix the broken links."
+    )
     empty = bench.run(automation)
     assert (empty.status, empty.reason, empty.usage.requests) == ("completed", "no_changes", 0)
     assert empty.message == "Readers have told nothing new since the last run."
