@@ -51,6 +51,14 @@ PLAIN_FAULTS = {
     "monthly_cost_usd": "Enter an amount in US dollars from 0.01 to 1,000,000, or nothing.",
     "max_lines": "Enter a whole number from 1 to 10,000.",
     "tags": "Enter a pattern of at most 100 characters.",
+    "prompt": "Enter at most 24,000 characters.",
+    "cron": "Enter five fields, such as 0 6 * * 1 for Mondays at 06:00.",
+    "timezone": "Enter the name of a time zone, such as Europe/Berlin.",
+    "code_repositories": "Choose at most 10 context repositories of this project.",
+    "release_repositories": "Choose at most 10 context repositories of this project.",
+    "paths": "Enter at most 50 patterns.",
+    "code_paths": "Enter at most 50 patterns.",
+    "content_paths": "Enter at most 50 patterns.",
     "mode": "Choose one of the options.",
     "grouping": "Choose one of the options.",
     "kind": "Choose one of the kinds.",
@@ -171,6 +179,8 @@ def faults_by_input(details: Sequence[ErrorDetail], trigger_type: str) -> dict[s
         if name == "trigger":
             known = INPUTS_BY_TRIGGER_FIELD.get(trigger_type, {})
             input_name = known.get(rest.partition(".")[0], "trigger")
+            if input_name == "cron" and "time zone" in detail.message:  # a schedule is validated as a whole
+                input_name = "timezone"
         faults.setdefault(input_name, _describe_fault(input_name, detail.message))
     return faults
 
