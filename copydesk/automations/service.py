@@ -106,7 +106,8 @@ class Automations:
             changed = replace(old, definition=definition, notice=None, updated_at=now)
             if any(getattr(definition, name) != getattr(old.definition, name) for name in SCHEDULE_FIELDS):
                 changed = replace(changed, next_slot_at=_plan_next_slot(definition, now))
-            self._check_model(project, changed)
+            if definition.enabled or set(values) != {"enabled"}:  # anything can be switched off
+                self._check_model(project, changed)
             save_automation(tx, changed)
             details = {"name": old.definition.name, "fields": sorted(values)}
             audit_log.record(tx, project.id, actor, "automation.changed", automation_id, **details)

@@ -140,6 +140,20 @@ def test_switch_turns_an_automation_off_and_on(service: Service, editor: httpx.C
     assert load(service, automation).definition.enabled
 
 
+def test_automation_whose_model_is_gone_can_be_switched_off(service: Service, editor: httpx.Client) -> None:
+    automation = create(service)
+    stored = {**automation.definition.to_stored(), "model": "gone-model"}
+    with service.desk.database.write() as tx:
+        tx.execute(update(automations).where(automations.c.id == automation.id).values(definition=stored))
+    switch = f"{page_of(service, automation)}/switch"
+    assert send(editor, switch, enabled="false").status_code == 303
+    assert not load(service, automation).definition.enabled
+    refused = send(editor, switch, enabled="true")
+    assert refused.status_code == 400
+    assert "This project cannot use the model &#39;gone-model&#39;." in refused.text
+    assert "<option selected>gone-model</option>" in editor.get(f"{page_of(service, automation)}/edit").text
+
+
 @pytest.mark.parametrize("kind", list(Kind))
 def test_form_of_a_kind_keeps_its_defaults(service: Service, kind: Kind) -> None:
     typed = {"name": "Own", "prompt": "Do it."} if kind is Kind.CUSTOM else {}
