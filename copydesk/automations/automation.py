@@ -84,6 +84,8 @@ class AutomationRun:
     outcome: Outcome
     message: str | None
     """The outcome as a sentence, from the job; None if there is nothing to add."""
+    pr_link: str | None
+    """The URL of the job's pull request."""
 
 
 def judge_outcome(job: Job, run_state: str | None, run_reason: str | None) -> Outcome:

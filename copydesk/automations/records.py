@@ -1,6 +1,6 @@
 """Functions that read and write automations and their runs within the caller's transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
@@ -151,7 +151,15 @@ def _run_from_row(row: Row[Any], job: Job) -> AutomationRun:
         fired_at=row.fired_at,
         outcome=outcome,
         message=job.message if is_told_by_job and job.reason == row.run_reason else None,
+        pr_link=job.pr_link,
     )
+
+
+def find_existing_ids(tx: Connection, ids: Collection[str]) -> set[str]:
+    """Returns those of these IDs that belong to an automation."""
+    if not ids:
+        return set()
+    return set(tx.execute(select(automations.c.id).where(automations.c.id.in_(ids))).scalars())
 
 
 def load_last_runs(tx: Connection, automation_ids: Sequence[str]) -> dict[str, AutomationRun]:

@@ -1,6 +1,6 @@
 """The operations on automations that clients call: create, get, list, change, delete, run, and list the runs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from copydesk.automations.records import (
     SELECT_AUTOMATION,
     automation_from_row,
     delete_automation,
+    find_existing_ids,
     insert_automation,
     load_last_runs,
     load_runs,
@@ -82,6 +83,11 @@ class Automations:
                 raise AutomationNotFound
             return AutomationWithRun(automation_from_row(row), load_last_runs(tx, [automation_id]).get(automation_id))
 
+    def find_existing_ids(self, ids: Collection[str]) -> set[str]:
+        """Returns those of these IDs whose automation was not deleted."""
+        with self.database.read() as tx:
+            return find_existing_ids(tx, ids)
+
     def list_for_project(self, project_id: str) -> list[AutomationWithRun]:
         """Returns the project's automations, oldest first."""
         query = select(automations).where(automations.c.project_id == project_id).order_by(automations.c.id)
@@ -102,9 +108,11 @@ class Automations:
             changed = replace(old, definition=definition, notice=None, updated_at=now)
             if any(getattr(definition, name) != getattr(old.definition, name) for name in SCHEDULE_FIELDS):
                 changed = replace(changed, next_slot_at=_plan_next_slot(definition, now))
-            self._check_model(project, changed)
+            if definition.enabled or set(values) != {"enabled"}:  # anything can be switched off
+                self._check_model(project, changed)
             save_automation(tx, changed)
-            audit_log.record(tx, project.id, actor, "automation.changed", automation_id, fields=sorted(values))
+            details = {"name": old.definition.name, "fields": sorted(values)}
+            audit_log.record(tx, project.id, actor, "automation.changed", automation_id, **details)
         return changed
 
     def delete(self, project_id: str, automation_id: str, *, actor: str) -> None:
@@ -118,16 +126,22 @@ class Automations:
             details = {"name": automation.definition.name}
             audit_log.record(tx, project_id, actor, "automation.deleted", automation_id, **details)
 
-    def run_now(self, project: Project, automation_id: str, *, actor: str, require_enabled: bool = False) -> Fired:
-        """Starts a run on request. Raises LimitReached if a limit of the automation or the project is reached."""
-        _check_id(automation_id)
-        if require_enabled and not self.get(project.id, automation_id).automation.definition.enabled:
+    def run_now(
+        self, project: Project, automation_id: str, *, actor: str, requester: str = "", require_enabled: bool = False
+    ) -> Fired:
+        """Starts a run on request. Raises LimitReached if a limit of the automation or the project is reached.
+
+        The prompt names the requester, by default the actor; a person's email address stays in the audit log.
+        """
+        definition = self.get(project.id, automation_id).automation.definition
+        if require_enabled and not definition.enabled:
             raise AutomationDisabled
-        event = TriggerEvent(f"request:{new_id('req')}", f"Started by {actor}.")
+        event = TriggerEvent(f"request:{new_id('req')}", f"Started by {requester or actor}.")
         fired = self.firing.fire(project, automation_id, event, on_request=True)
         assert isinstance(fired, Fired)
         with self.database.write() as tx:
-            audit_log.record(tx, project.id, actor, "automation.run", automation_id, job=fired.job_id)
+            details = {"name": definition.name, "job": fired.job_id}
+            audit_log.record(tx, project.id, actor, "automation.run", automation_id, **details)
         return fired
 
     def get_run(self, run_id: str) -> AutomationRun:

@@ -29,6 +29,11 @@ PAGES = {
     "job, side by side": "/projects/{project}/jobs/{job}?view=split",
     "job, rendered": "/projects/{project}/jobs/{job}?view=rendered",
     "failed job": "/projects/{project}/jobs/{failed}",
+    "automations": "/projects/{project}/automations",
+    "new automation": "/projects/{project}/automations/new?kind=update_from_code",
+    "automation": "/projects/{project}/automations/{automation}",
+    "edit automation": "/projects/{project}/automations/{automation}/edit",
+    "delete automation": "/projects/{project}/automations/{automation}/delete",
     "pull request": "/projects/{project}/pulls/1",
     "keys": "/projects/{project}/keys",
     "settings": "/projects/{project}/settings",
@@ -48,6 +53,8 @@ TELLING = (
     "jobs",
     "job",
     "job, rendered",
+    "automations",
+    "edit automation",
     "keys",
     "settings",
     "people",
@@ -67,10 +74,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def places(service: Service) -> dict[str, str]:
     jobs = fill_service(service)
+    fields = {"kind": "broken_links", "prompt": "Leave the changelog alone.", "reviewers": ["authors"]}
+    automation = service.desk.automations.create(service.project, fields, actor="test")
+    service.desk.automations.run_now(service.project, automation.id, actor="Ada")
     return {
         "project": service.project.id,
         "job": jobs[0],
         "failed": jobs[-1],
+        "automation": automation.id,
         "invitation": service.desk.people.invite("lin@example.org", "viewer", actor="test"),
     }
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter
 
 from copydesk.web.dashboard.admin import account, audit_log, people, system
 from copydesk.web.dashboard.auth import oidc, sign_in
+from copydesk.web.dashboard.automations import automation_pages, definition_form
 from copydesk.web.dashboard.jobs import detail, job_list, review
 from copydesk.web.dashboard.projects import (
     api_keys,
@@ -33,6 +34,8 @@ for module in (
     job_list,
     detail,
     review,
+    definition_form,
+    automation_pages,
     account,
     audit_log,
     oidc,

@@ -71,6 +71,7 @@ def require_checked_post(role: str) -> Callable[[Request, Desk], Awaitable[Signe
 
 
 ViewerRequest = Annotated[SignedInRequest, Depends(require_role("viewer"))]
+EditorRequest = Annotated[SignedInRequest, Depends(require_role("editor"))]
 AdminRequest = Annotated[SignedInRequest, Depends(require_role("admin"))]
 ViewerPost = Annotated[SignedInPost, Depends(require_checked_post("viewer"))]
 EditorPost = Annotated[SignedInPost, Depends(require_checked_post("editor"))]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from copydesk.core.projects.projects import Project
 from copydesk.desk import Desk
-from copydesk.jobs.job import Job, Reason, Status
+from copydesk.jobs.job import CreatorKind, Job, Reason, Status
 from copydesk.jobs.service import ChangedFile
 from copydesk.web.dashboard.jobs.timeline import describe_outcome
 
@@ -21,6 +21,8 @@ class JobRow:
     worked: int
     pull: str | None
     """The URL of its pull request: a page of the dashboard, or a page of the forge."""
+    has_automation: bool
+    """Whether the automation that created the job still exists."""
 
     @property
     def heading(self) -> str:
@@ -32,6 +34,17 @@ class JobRow:
     @property
     def path(self) -> str:
         return f"/projects/{self.job.project_id}/jobs/{self.job.id}"
+
+    @property
+    def automation_name(self) -> str | None:
+        """The name of the automation that created the job; None for other jobs."""
+        creator = self.job.created_by
+        return creator.name if creator is not None and creator.kind is CreatorKind.AUTOMATION else None
+
+    @property
+    def automation_path(self) -> str | None:
+        """The page of the automation; None if it was deleted."""
+        return f"/projects/{self.job.project_id}/automations/{self.job.automation_id}" if self.has_automation else None
 
     @property
     def outcome(self) -> str:
@@ -70,12 +83,22 @@ def build_job_rows(desk: Desk, project: Project, jobs: Sequence[Job]) -> list[Jo
     ids = [job.id for job in jobs]
     files_by_job = desk.jobs.changed_files(ids)
     time_by_job = desk.jobs.working_times(ids)
-    return [JobRow(job, files_by_job[job.id], time_by_job[job.id], safe_pull_url(project, job)) for job in jobs]
+    existing_ids = desk.automations.find_existing_ids({job.automation_id for job in jobs if job.automation_id})
+    return [
+        JobRow(
+            job,
+            files_by_job[job.id],
+            time_by_job[job.id],
+            safe_pull_url(project, job.pr_link),
+            has_automation=job.automation_id in existing_ids,
+        )
+        for job in jobs
+    ]
 
 
-def safe_pull_url(project: Project, job: Job) -> str | None:
+def safe_pull_url(project: Project, pr_link: str | None) -> str | None:
     """Returns the link to the pull request if a browser can safely follow it, else None."""
-    link = job.pr_link or ""
+    link = pr_link or ""
     review_match = REVIEW_LINK_PATTERN.fullmatch(link) if project.forge == "local" else None
     if review_match:
         return f"/projects/{project.id}/pulls/{review_match[1]}"

@@ -47,11 +47,14 @@ def objects(service: Service) -> dict[str, str]:
     desk.feedback.add(project.id, "/", True, None, clock.now())
     job = desk.jobs.create(project, NewJob("Mend the typo.")).job
     context = desk.contexts.add(project, NewContext("code", str(service.repository)), actor="test")
+    fields = {"name": "Nightly", "prompt": "Mend the typo.", "trigger": {"type": "api"}}
+    automation = desk.automations.create(project, fields, actor="test")
     with desk.database.write() as tx:
         pull = find_or_open_pull(desk.database, tx, job, "Mend the typo", "", "0" * 40, draft=False)
     return {
         "project_id": project.id,
         "job_id": job.id,
+        "automation_id": automation.id,
         "key_id": desk.keys.create(project.id, actor="test")[0].id,
         "number": str(pull.number),
         "person_id": get_or_add_person(service, "viewer", "another@example.org").id,

@@ -1,0 +1,1 @@
+"""The automation pages: list, form and detail."""
