@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from copydesk import __version__
 from copydesk.core.errors import InvalidRequest, NotFound, RequestError, WrongMediaType
@@ -107,8 +108,19 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
     if error.status_code == 404:
         return _render_error(request, NotFound())
     if error.status_code == 405:
-        return _render_error(request, MethodNotAllowed(headers=headers))
+        return _render_error(request, MethodNotAllowed(headers={**headers, "Allow": _list_methods(request)}))
     return _render_error(request, InvalidRequest("The request body cannot be read."))
+
+
+def _list_methods(request: Request) -> str:
+    """Returns the methods of all routes at the path. Starlette names only those of the first one."""
+    methods = {
+        method
+        for route in request.app.router.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+    return ", ".join(sorted(methods - {"HEAD"}))
 
 
 def _build_openapi(app: FastAPI) -> dict[str, Any]:

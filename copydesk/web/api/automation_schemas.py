@@ -19,13 +19,20 @@ from copydesk.automations.service import AutomationWithRun
 from copydesk.core.clock import format_iso, format_iso_or_none
 from copydesk.web.api.schemas import ApiModel
 
+NULLABLE_FIELDS = ("context", "model", "monthlyCostUsd")
+
 
 class AutomationRequest(DefinitionModel):
-    """The fields of an automation. A new one needs `kind`, or else `name`, `prompt` and `trigger`."""
+    """The fields of an automation. A new one needs `kind`, or else `name`, `prompt` and `trigger`.
+
+    Null means the default for `context`, `model` and `monthlyCostUsd`; for other fields it means that they are absent.
+    """
 
     model_config = ConfigDict(populate_by_name=False)
 
-    name: Annotated[str, Field(max_length=MAX_AUTOMATION_NAME_CHARS, examples=["Follow the code"])] | None = None
+    name: (
+        Annotated[str, Field(min_length=1, max_length=MAX_AUTOMATION_NAME_CHARS, examples=["Follow the code"])] | None
+    ) = None
     """A name for people. It is in the list of jobs. The default is the name of the kind."""
     kind: Annotated[Kind, Field(strict=False)] | None = Field(None, examples=["broken_links"])
     """`custom`, or a predefined kind, which brings its own prompt, trigger and paths."""
@@ -40,26 +47,27 @@ class AutomationRequest(DefinitionModel):
     """`append` continues the open pull request of earlier runs; `new` opens one for each run."""
     context: RepositoryNames | None = None
     """Names of context repositories that the agent may read. Null means all of them."""
-    model: Annotated[str, Field(max_length=200)] | None = None
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """The model to use. Null means the project's model."""
     draft: bool | None = None
     """Open the pull request as a draft."""
     reviewers: list[Reviewer] | None = None
     """Reviewers to request, by their names on the forge. `authors` stands for the authors of the triggering change."""
-    daily_limit: int | None = None
+    daily_limit: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Runs per day (UTC), 1 to 1,000. Further ones wait. The default is 20."""
-    monthly_cost_usd: Annotated[float, Field(strict=False)] | None = None
+    monthly_cost_usd: Annotated[float, Field(strict=False, gt=0, le=1_000_000)] | None = None
     """Cost of the runs of one month (UTC) after which further ones wait. Null means no limit."""
     paths: PathPatterns | None = None
     """In mode `merge`: the files that a run may change, as patterns such as `docs/**`."""
-    max_lines: int | None = None
+    max_lines: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """In mode `merge`: the lines that a run may add and delete together, 1 to 10,000. The default is 100."""
     enabled: bool | None = None
     """Whether the trigger starts runs. The default is true."""
 
     def to_values(self) -> dict[str, Any]:
         """Returns the fields that the request has."""
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        values = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return {name: value for name, value in values.items() if value is not None or name in NULLABLE_FIELDS}
 
 
 class AutomationRunResponse(ApiModel):

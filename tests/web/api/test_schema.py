@@ -33,6 +33,10 @@ ACCEPTS_FEEDBACK_WITH_CONTENT = {
     "checks": {"positive_data_acceptance": {"enabled": False}},
 }
 
+# OpenAPI cannot express valid schedules, path patterns and configured models, nor whether a repository can be read.
+ACCEPTS_USABLE_DEFINITIONS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
+DEFINITIONS = ("createAutomation", "changeAutomation", "addContextRepository")
+
 # OpenAPI cannot express which cursors this list returned.
 ACCEPTS_OWN_CURSORS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
 LISTS_WITH_CURSORS = ("listSearches", "listConversations", "listFeedback")
@@ -58,6 +62,8 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
             "path.siteId": service.project.site_id,
             "path.feedbackId": service.desk.feedback.list_entries(service.project.id)[0][0].id,
             "path.threadId": THREAD,
+            "path.automationId": service.client.list_automations()[0]["id"],
+            "path.name": "code",
         },
         "request-timeout": 20,
         "continue-on-failure": True,
@@ -67,6 +73,11 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
             ACCEPTS_MESSAGES_WITH_TEXT,
             ACCEPTS_PARTLY_VALID_BODIES,
             ACCEPTS_FEEDBACK_WITH_CONTENT,
+            *({**ACCEPTS_USABLE_DEFINITIONS, "include-operation-id": name} for name in DEFINITIONS),
+            {
+                "include-operation-id": "deleteAutomation",
+                "parameters": {"path.automationId": service.client.list_automations()[1]["id"]},
+            },
             *({**ACCEPTS_OWN_CURSORS, "include-operation-id": name} for name in LISTS_WITH_CURSORS),
             {
                 "include-operation-id": "getSession",
@@ -140,6 +151,8 @@ def busy_service(tmp_path: Path) -> Iterator[Service]:
         service.desk.feedback.add(service.project.id, "/", True, None, clock.now())
         question = NewQuestion(THREAD, "How do I sign in?", "With a key.", clock.now())
         service.desk.conversations.add_all(service.project.id, [question])
+        for name in ("Links", "To be deleted"):
+            service.client.create_automation(name=name, prompt="Fix the broken links.", trigger={"type": "api"})
         yield service
 
 
@@ -150,8 +163,14 @@ def test_every_operation_matches_its_openapi_description(busy_service: Service) 
     assert sum(seen.answers.values()) >= 500
     assert {operation for operation, _ in seen.answers} == seen.operations
     answered_well = {operation for operation, status in seen.answers if status in (200, 201, 202)}
-    # A job is rarely still active when it is canceled; 409 is the other valid response.
-    assert seen.operations - answered_well <= {"POST /v2/agent/{projectId}/job/{id}/cancel"}
+    # A job is rarely still active when it is canceled; 409 is the other valid response. Deletions answer 204, and a
+    # context repository must be readable, which none of the examples is.
+    assert seen.operations - answered_well <= {
+        "POST /v2/agent/{projectId}/job/{id}/cancel",
+        "DELETE /v2/agent/{projectId}/automations/{automationId}",
+        "POST /v2/agent/{projectId}/context",
+        "DELETE /v2/agent/{projectId}/context/{name}",
+    }
     assert not [found for found in seen.answers if found[1] >= 500]
 
 
