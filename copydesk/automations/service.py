@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from copydesk.automations.automation import Automation, AutomationRun, TriggerEvent
 from copydesk.automations.definition import AutomationDefinition, ScheduleTrigger
-from copydesk.automations.firing import AutomationFiring, AutomationNotFound, Fired, build_prompt
+from copydesk.automations.firing import AutomationFiring, AutomationNotFound, Fired, build_prompt, find_fired
 from copydesk.automations.records import (
     SELECT_AUTOMATION,
     automation_from_row,
@@ -122,10 +122,14 @@ class Automations:
         if require_enabled and not self.get(project.id, automation_id).automation.definition.enabled:
             raise AutomationDisabled
         event = TriggerEvent(f"request:{new_id('req')}", f"Started by {actor}.")
-        fired = self.firing.fire(project, automation_id, event, on_request=True)
+
+        def record_request(tx: Connection) -> None:
+            started = find_fired(tx, automation_id, event.key)
+            if started is not None:
+                audit_log.record(tx, project.id, actor, "automation.run", automation_id, job=started.job_id)
+
+        fired = self.firing.fire(project, automation_id, event, on_request=True, then=record_request)
         assert isinstance(fired, Fired)
-        with self.database.write() as tx:
-            audit_log.record(tx, project.id, actor, "automation.run", automation_id, job=fired.job_id)
         return fired
 
     def get_run(self, run_id: str) -> AutomationRun:
