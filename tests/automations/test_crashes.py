@@ -234,7 +234,7 @@ def test_slow_server_does_not_fire_a_change_that_another_one_covered_meanwhile(c
     list_repositories = slow.list_repositories
 
     def list_with_a_pause(project: Project) -> list[WatchedRepository]:
-        return [replace(each, open_mirror=lambda each=each: pause(each)) for each in list_repositories(project)]
+        return [replace(each, open_mirror=functools.partial(pause, each)) for each in list_repositories(project)]
 
     def pause(repository: WatchedRepository) -> Mirror:
         """Lets the other server see and fire a further change, between what this one read and what it fires."""
