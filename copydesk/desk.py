@@ -1,7 +1,7 @@
 """The parts of the service, created from the settings for the server, the worker and the command line."""
 
 import logging
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from copydesk.core.accounts.api_keys import ApiKeys
@@ -88,7 +88,7 @@ class Desk:
     def automations(self) -> "Automations":
         from copydesk.automations.service import Automations
 
-        return Automations(self.database, self.jobs)
+        return Automations(self.database, self.jobs, self.reader_signals)
 
     @cached_property
     def pulls(self) -> "LocalPulls":
@@ -230,18 +230,34 @@ class Desk:
         )
 
     def list_watched_repositories(self, project: Project) -> "list[WatchedRepository]":
-        """Returns the repositories that automations of the project can watch: its own."""
+        """Returns the repositories that automations of the project can watch: its own and its context repositories."""
         from copydesk.automations.triggers.watch import WatchedRepository
-        from copydesk.jobs.publish.git.mirror import create_git
+        from copydesk.jobs.projects.context_mirrors import ContextAccess
+        from copydesk.jobs.publish.git.mirror import Mirror, create_git
+        from copydesk.jobs.publish.repository_access import create_token_source
+        from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
-        return [
+        secrets = self.secrets.all(project.id)
+        limits = RepositoryLimits.from_settings(self.settings)
+        mirrors = self.settings.mirrors_folder
+        token = create_token_source(project, secrets)
+        own = WatchedRepository(
+            name="",
+            address=project.repository,
+            branch=project.ref,
+            open_git=lambda: create_git(project, token, limits=limits),
+            open_mirror=lambda: Mirror.for_project(mirrors, project, token, limits=limits),
+        )
+        accesses = [ContextAccess.build(project, secrets, context) for context in self.contexts.list(project.id)]
+        return [own] + [
             WatchedRepository(
-                name="",
-                address=project.repository,
-                branch=project.ref,
-                open_git=lambda: create_git(project, self.secrets.get(project.id, "forge_token")),
-                open_mirror=lambda: self.open_mirror(project),
+                name=access.context.name,
+                address=access.context.repository,
+                branch=access.context.ref,
+                open_git=partial(access.open_git, limits),
+                open_mirror=partial(access.open_mirror, mirrors, limits),
             )
+            for access in accesses
         ]
 
     def open_mirror(self, project: Project) -> "Mirror":

@@ -42,7 +42,7 @@ class AnalyticsSignals:
             for path, entries in by_path.items()
             if len(entries) >= MIN_COMPLAINTS
         ]
-        return sorted(complaints, key=lambda each: (-each.count, each.path))
+        return sorted(complaints, key=lambda each: (-each.readers, each.path))
 
     def list_unanswered_searches(self, project_id: str, since: int) -> Sequence[UnansweredSearch]:
         report = self._searches.report(project_id, TimeRange(since), MAX_ROWS, is_clicked=False)

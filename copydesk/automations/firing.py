@@ -6,10 +6,19 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, or_, select, update
 
-from copydesk.automations.automation import Automation, Notice, NoticeCode, TriggerEvent
+from copydesk.automations.automation import Automation, Notice, NoticeCode, Outcome, TriggerEvent
 from copydesk.automations.definition import AutomationDefinition
 from copydesk.automations.limits import Hold, find_attention_hold, find_spending_hold
-from copydesk.automations.records import insert_run, lock_automation, save_progress
+from copydesk.automations.reader_signals import SIGNAL_KINDS, ReaderSignals, render_signals
+from copydesk.automations.records import (
+    SELECT_AUTOMATION,
+    automation_from_row,
+    insert_run,
+    load_runs,
+    lock_automation,
+    save_progress,
+    select_runs,
+)
 from copydesk.automations.tables import automation_runs
 from copydesk.core import clock
 from copydesk.core.db.database import Database
@@ -34,6 +43,10 @@ from copydesk.jobs.storage.records import get_job_for_update
 from copydesk.jobs.storage.tables import jobs, messages, runs
 
 MECHANIC = "mechanic"
+FIRST_SIGNALS_MS = 30 * clock.DAY
+"""How far back the first run reads what readers told."""
+MAX_RUNS_SEARCHED = 50
+NO_SIGNALS = "Readers have told nothing new since the last run."
 
 
 class AutomationNotFound(NotFound):
@@ -68,9 +81,10 @@ class FiredMeanwhile(Exception):
 
 
 class AutomationFiring:
-    def __init__(self, database: Database, jobs: Jobs) -> None:
+    def __init__(self, database: Database, jobs: Jobs, signals: ReaderSignals | None = None) -> None:
         self.database = database
         self.jobs = jobs
+        self.signals = signals
         self.projects = Projects(database)
 
     def fire(
@@ -90,6 +104,8 @@ class AutomationFiring:
         `no_changes`, without a model. `then` runs in the same transaction unless the run is held; it can raise
         FiredMeanwhile to undo the run.
         """
+        event, no_signals = self._add_signals(project, automation_id, event)
+        nothing_to_do = nothing_to_do or no_signals
         try:
             with refuse_missing_project(self.database, project.id), self.database.write() as tx:
                 result = self._fire_in(tx, project, automation_id, event, on_request, nothing_to_do)
@@ -107,6 +123,29 @@ class AutomationFiring:
             if on_request:
                 raise
             return self.hold(automation_id, (NoticeCode.INVALID, refusal.message))
+
+    def _add_signals(
+        self, project: Project, automation_id: str, event: TriggerEvent
+    ) -> tuple[TriggerEvent, str | None]:
+        """Returns the event with what readers told since the last run that did not fail, for kinds that need it.
+
+        The second part says that there is nothing to do, if readers told nothing.
+        """
+        with self.database.read() as tx:
+            row = tx.execute(SELECT_AUTOMATION, {"id": automation_id}).first()
+            automation = automation_from_row(row) if row is not None else None
+            if automation is None or automation.definition.kind not in SIGNAL_KINDS:
+                return event, None
+            since = self._find_last_success(tx, automation.id) or clock.now() - FIRST_SIGNALS_MS
+        kind = automation.definition.kind
+        text = render_signals(self.signals, kind, project.id, since) if self.signals is not None else None
+        if text is None:
+            return event, NO_SIGNALS
+        return event._replace(details="\n\n".join(part for part in (event.details, text) if part)), None
+
+    def _find_last_success(self, tx: Connection, automation_id: str) -> int | None:
+        query = select_runs().where(automation_runs.c.automation_id == automation_id).limit(MAX_RUNS_SEARCHED)
+        return next((run.fired_at for run in load_runs(tx, query) if run.outcome is not Outcome.FAILED), None)
 
     def _fire_in(
         self,

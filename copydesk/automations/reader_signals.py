@@ -18,7 +18,7 @@ class PageComplaints(NamedTuple):
     """A page that readers called not helpful more than once, with what they wrote."""
 
     path: str
-    count: int
+    readers: int
     comments: Sequence[str]
 
 
@@ -26,7 +26,7 @@ class UnansweredSearch(NamedTuple):
     """A phrase that readers searched for, without opening any result."""
 
     query: str
-    count: int
+    searches: int
 
 
 class MissingPage(NamedTuple):
@@ -74,7 +74,7 @@ def _list_lines(signals: ReaderSignals, kind: Kind, project_id: str, since: int)
         return [line for page in complaints for line in _describe_complaints(page)]
     if kind is Kind.UNANSWERED_SEARCHES:
         searches = signals.list_unanswered_searches(project_id, since)[:MAX_SEARCHES]
-        return [f"{_shorten(each.query)} ({each.count} searches)" for each in searches]
+        return [f"{_shorten(each.query)} ({each.searches} searches)" for each in searches]
     if kind is Kind.MISSING_PAGES:
         return [_describe_missing(page) for page in signals.list_missing_pages(project_id, since)[:MAX_SEARCHES]]
     if kind is Kind.STALE_PAGES:
@@ -84,7 +84,7 @@ def _list_lines(signals: ReaderSignals, kind: Kind, project_id: str, since: int)
 
 
 def _describe_complaints(page: PageComplaints) -> list[str]:
-    lines = [f"{_shorten(page.path, MAX_PATH_CHARS)}: {page.count} readers found it not helpful"]
+    lines = [f"{_shorten(page.path, MAX_PATH_CHARS)}: {page.readers} readers found it not helpful"]
     return lines + [f"  comment: {_shorten(comment)}" for comment in page.comments[:MAX_COMMENTS_PER_PAGE]]
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select
 from copydesk.automations.automation import Automation, AutomationRun, TriggerEvent
 from copydesk.automations.definition import AutomationDefinition, ScheduleTrigger
 from copydesk.automations.firing import AutomationFiring, AutomationNotFound, Fired, build_prompt, find_fired
+from copydesk.automations.reader_signals import ReaderSignals
 from copydesk.automations.records import (
     SELECT_AUTOMATION,
     automation_from_row,
@@ -51,10 +52,11 @@ class AutomationWithRun(NamedTuple):
 
 
 class Automations:
-    def __init__(self, database: Database, jobs: Jobs) -> None:
+    def __init__(self, database: Database, jobs: Jobs, signals: ReaderSignals | None = None) -> None:
+        """`signals` reads what readers tell; without it, runs about such signals have nothing to do."""
         self.database = database
         self.jobs = jobs
-        self.firing = AutomationFiring(database, jobs)
+        self.firing = AutomationFiring(database, jobs, signals)
 
     def create(self, project: Project, values: Mapping[str, Any], *, actor: str) -> Automation:
         """Creates an automation from the fields of its definition. InvalidRequest names each invalid field."""

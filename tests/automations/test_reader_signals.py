@@ -23,7 +23,7 @@ def test_recurring_complaints_are_listed_most_first(bench: Bench) -> None:
     complain(bench, "/once", "Only I think so.")
     complain(bench, "/liked", "Great!", "Thanks!", helpful=True)
     complaints = bench.desk.reader_signals.list_complaints(bench.project.id, 0)
-    assert [(each.path, each.count) for each in complaints] == [("/b", 3), ("/a", 2)]
+    assert [(each.path, each.readers) for each in complaints] == [("/b", 3), ("/a", 2)]
     assert sorted(complaints[0].comments) == ["Old.", "Outdated.", "Very old."]
     assert complaints[1].comments == ["Wrong flag."]
     assert bench.desk.reader_signals.list_complaints(bench.project.id, clock.now() + clock.HOUR) == []
@@ -43,7 +43,7 @@ def test_searches_without_a_click_are_listed_and_rare_ones_left_out(bench: Bench
     new = [NewSearch("sso", now)] * 3 + [NewSearch("rare", now)] * 2 + answered
     bench.desk.searches.add_all(bench.project.id, new)
     searches = bench.desk.reader_signals.list_unanswered_searches(bench.project.id, 0)
-    assert [(each.query, each.count) for each in searches] == [("sso", 3)]
+    assert [(each.query, each.searches) for each in searches] == [("sso", 3)]
 
 
 def test_signals_are_quoted_line_by_line(bench: Bench) -> None:
@@ -75,3 +75,15 @@ def test_text_of_signals_is_bounded(bench: Bench) -> None:
     text = render_signals(bench.desk.reader_signals, Kind.FEEDBACK, bench.project.id, 0)
     assert text is not None
     assert len(text) < 10 * (300 + 5 * 330) + 200
+
+
+def test_run_about_feedback_gets_it_and_ends_at_once_without_any(bench: Bench) -> None:
+    automation = bench.create(
+        kind="feedback", trigger={"type": "api"}, model="mechanic", prompt="Fix the broken links."
+    )
+    empty = bench.run(automation)
+    assert (empty.status, empty.reason, empty.usage.requests) == ("completed", "no_changes", 0)
+    assert empty.message == "Readers have told nothing new since the last run."
+    complain(bench, "/a", "Wrong flag.", "Wrong!")
+    told = bench.run(automation)
+    assert told.status == "active"

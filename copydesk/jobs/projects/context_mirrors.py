@@ -15,8 +15,9 @@ from copydesk.core.projects.projects import Project
 from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, load_credentials, open_forge
+from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror, TokenSource, create_git
-from copydesk.jobs.publish.repository_access import ACCESS_TIMEOUT_SECONDS, choose_branch
+from copydesk.jobs.publish.repository_access import ACCESS_TIMEOUT_SECONDS, choose_branch, create_token_source
 from copydesk.jobs.workspace.context_tree import ContextTree
 from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS, RepositoryLimits
 
@@ -91,6 +92,17 @@ class ContextAccess:
                 yield forge.git_token
         else:
             yield load_credentials(source, self.secrets).token
+
+    def open_git(self, limits: RepositoryLimits = DEFAULT_LIMITS) -> Git:
+        """Returns git for this repository, for use outside of a job."""
+        return create_git(self.source, create_token_source(self.source, self.secrets), limits=limits)
+
+    def open_mirror(self, mirrors: Path, limits: RepositoryLimits) -> Mirror:
+        """Returns the mirror for a look at its history outside of a job."""
+        folder = self.mirror_folder(mirrors)
+        mirror = Mirror(folder, self.open_git(limits))
+        os.utime(folder)  # unused mirrors are deleted by this time
+        return mirror
 
     def find_head(self, ref: str | None, seconds: float = ACCESS_TIMEOUT_SECONDS) -> RemoteHead:
         """Asks the repository for the newest commit of a branch, or of its default branch, without fetching."""

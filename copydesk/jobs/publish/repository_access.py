@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cache
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,9 +15,9 @@ from copydesk.jobs.agent.models.model_names import API_KEY_VARIABLES as MODEL_KE
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.errors import RepositoryRedirected
 from copydesk.jobs.publish.forges.forge import Forge, PlannedCommit
-from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, open_forge
+from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, create_forge, load_credentials, open_forge
 from copydesk.jobs.publish.git.commit_signature import load_commit_signer
-from copydesk.jobs.publish.git.mirror import Mirror, create_git
+from copydesk.jobs.publish.git.mirror import Mirror, TokenSource, create_git
 
 ACCESS_TIMEOUT_SECONDS = 120.0
 MAX_BRANCHES_NAMED = 6
@@ -27,6 +28,21 @@ def open_forge_if_remote(
 ) -> AbstractContextManager[Forge | None]:
     """Returns a context with the project's forge, or with None for a local repository."""
     return open_forge(project, secrets, deadline) if project.forge in REMOTE_FORGES else nullcontext()
+
+
+def create_token_source(project: Project, secrets: Mapping[str, str]) -> TokenSource:
+    """Returns the token that reads the repository; for a GitHub App, a function that mints one when git needs it.
+
+    A token that is minted here is not revoked. It can only read, and expires within an hour.
+    """
+    if project.forge != "github" or project.policy.app_id is None or "app_key" not in secrets or project.token_env:
+        return load_credentials(project, secrets).token
+
+    @cache
+    def mint_token() -> str | None:
+        return create_forge(project, load_credentials(project, secrets), read_only=True).git_token()
+
+    return mint_token
 
 
 def find_usable_branch(

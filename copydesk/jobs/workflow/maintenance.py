@@ -3,6 +3,7 @@
 import logging
 import time
 from functools import cache
+from pathlib import Path
 
 from sqlalchemy import delete, select
 
@@ -73,7 +74,7 @@ def delete_unused_context_mirrors(
     if not folders:
         return
     contexts = ContextRepositories(database, secrets)
-    used = set()
+    used: set[Path] = set()
     for project in Projects(database).all():
         if project_contexts := contexts.list(project.id):
             values = secrets.all(project.id)

@@ -34,7 +34,7 @@ def open_service(folder: Path, *script: Turn) -> Iterator[Service]:
 def run_job(service: Service, limits: MergeLimits | None = LIMITS, **options: Any) -> dict[str, Any]:
     new = NewJob("Fix the spelling.", merge_limits=limits, **options)
     job = service.desk.jobs.create(service.project, new, created_by=Creator(kind=CreatorKind.AUTOMATION, name="A")).job
-    return service.client.wait(job.id)
+    return dict(service.client.wait(job.id))
 
 
 def test_change_without_any_finding_is_pushed_to_the_branch(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ SETTING_GROUPS = (
         "Pull requests",
         (
             *("branch_prefix", "draft", "labels", "reviewers", "on_check_failure", "unprotected_paths"),
-            *("mention", "api_url", "app_id"),
+            *("max_open_pull_requests", "mention", "api_url", "app_id"),
         ),
     ),
     SettingGroup("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors")),

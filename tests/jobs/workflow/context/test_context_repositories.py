@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pygit2
 import pytest
@@ -46,12 +47,12 @@ def open_service(folder: Path, *script: Turn, code: dict[str, bytes] = CODE) -> 
         yield service, model
 
 
-def run_job(service: Service, prompt: str = "Fix the flag.", **options: object) -> dict[str, object]:
+def run_job(service: Service, prompt: str = "Fix the flag.", **options: object) -> dict[str, Any]:
     created = service.http.post(
         f"/v2/agent/{service.project.id}/job", json={"prompt": prompt, "model": MODEL, **options}
     )
     assert created.status_code == 201, created.text
-    return service.client.wait(created.json()["id"])
+    return dict(service.client.wait(created.json()["id"]))
 
 
 def read_results(model: ScriptedModel, request: int = 1) -> str:
@@ -153,7 +154,7 @@ def test_unreadable_context_repository_fails_the_job_before_the_model_is_asked(t
         (tmp_path / "code.git").rename(tmp_path / "gone.git")
         job = run_job(service)
         assert (job["status"], job["reason"]) == ("failed", "repository_error")
-        assert str(job["message"]).startswith("The context repository code cannot be read.")
+        assert job["message"].startswith("The context repository code cannot be read.")
         assert model.requests == []
 
 
@@ -163,7 +164,6 @@ def test_unknown_flag_is_found_and_a_flag_of_the_context_is_known(tmp_path: Path
         folder.mkdir()
         with open_service(folder, edit("index.md", "--try-run", flag), *[finish()] * 5) as (service, _):
             checks = run_job(service, "Fix the flag.")["checks"]
-            assert isinstance(checks, list)
             [names] = [check for check in checks if check["name"] == "unknown-name"]
             assert len(names["findings"]) == findings, checks
 
@@ -179,7 +179,7 @@ def test_evidence_is_verified_and_sent_back_once(tmp_path: Path) -> None:
         job = run_job(service)
         assert "could not confirm" in read_results(model, 2)
         head = list_branches(tmp_path / "code.git")["main"]
-        [evidence] = job["evidence"]  # type: ignore[misc]
+        [evidence] = job["evidence"]
         assert evidence["verified"] is True
         assert evidence["source"] == {
             "repository": "code", "commit": head, "path": "cli.py", "lines": "3", "url": None
@@ -196,7 +196,7 @@ def test_unverified_evidence_is_shown_as_such(tmp_path: Path) -> None:
     citation = {"path": "index.md", "line": 3, "statement": "The flag is --dry-run.", "source": source}
     cite = calls(("finish", {"title": "Flag", "summary": "Done.", "evidence": [citation]}))
     with open_service(tmp_path, edit("index.md", "--try-run", "--dry-run"), cite, cite) as (service, _):
-        [evidence] = run_job(service)["evidence"]  # type: ignore[misc]
+        [evidence] = run_job(service)["evidence"]
         assert (evidence["verified"], evidence["problem"]) == (False, "there is no file gone.py")
         [pull] = service.desk.pulls.list_for_project(service.project.id)
         assert "**Not verified:** `index.md:3` The flag is --dry-run." in pull.body

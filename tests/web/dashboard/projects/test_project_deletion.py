@@ -21,6 +21,9 @@ from copydesk.analytics.interactions.searches import NewSearch
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.analytics.tables import view_classes
+from copydesk.automations.automation import TriggerEvent
+from copydesk.automations.records import insert_run
+from copydesk.automations.tables import automation_sources
 from copydesk.cli import app
 from copydesk.client import ApiError
 from copydesk.core import audit_log, clock
@@ -71,7 +74,11 @@ def fill(service: Service) -> Service:
     desk.conversations.add_all(project_id, [NewQuestion("thread", "How?", "So.", clock.now())])
     desk.secrets.set(project_id, "forge_token", "token", actor="test")
     desk.contexts.add(service.project, NewContext("code", str(service.repository)), actor="test")
+    automation = service.client.create_automation(name="A", prompt="Fix the broken links.", trigger={"type": "api"})
     with desk.database.write() as tx:
+        source = {"name": "", "address": "x", "seen": {}, "fired": {}}
+        tx.execute(automation_sources.insert().values(automation_id=automation["id"], **source))
+        insert_run(tx, automation["id"], TriggerEvent("x", "x"), desk.jobs.get(project_id, job["id"]), "msg_x", True)
         tx.execute(webhook_deliveries.insert().values(project_id=project_id, id="comment", at=clock.now()))
         event = {"event": {}, "received_at": 0, "attempts": 0, "next_attempt_at": 2**53}
         tx.execute(pending_events.insert().values(project_id=project_id, id="event", **event))

@@ -220,7 +220,7 @@ def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, 
     response = post_form(admin, path, path, group="project", name="Guide", ref="main", root="", model="mechanic")
     assert response.headers["location"] == f"{path}?saved=project#project"
     post_form(admin, path, path, group="pulls", branch_prefix="docs/", draft="true", labels="docs, agent",
-           on_check_failure="fail", mention="@copydesk")  # fmt: skip
+           on_check_failure="fail", mention="@copydesk", max_open_pull_requests="5")  # fmt: skip
     response = admin.post(path, data={"token": csrf_token_from_html(admin.get(path).text), "group": "collecting",
                                       "base_path": "/docs", "ai_classes": ["search", "assistant"]})  # fmt: skip
     assert response.status_code == 303
@@ -232,7 +232,7 @@ def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, 
     assert "Saved." in admin.get(f"{path}?saved=pulls").text
     for _ in range(2):
         post_form(admin, path, path, group="pulls", branch_prefix="docs/", labels="docs, agent",
-                  on_check_failure="fail", mention="@copydesk")  # fmt: skip
+                  on_check_failure="fail", mention="@copydesk", max_open_pull_requests="5")  # fmt: skip
     newest, before = audit_log.list_entries(service.desk.database, project.id, 2)
     assert (newest["actor"], newest["details"]) == ("admin@example.org", {"fields": ["draft"]})
     assert before["details"] == {"fields": ["ai_classes", "base_path"]}
