@@ -45,6 +45,7 @@ def test_the_wheel_runs_the_demo_in_an_empty_environment(wheels: dict[str, Path]
     assert demo.returncode == 0, demo.stdout + demo.stderr
     assert "completed" in demo.stdout
     assert "whole site" in demo.stdout
+    assert "review needed: http" in demo.stdout
 
 
 def test_client_wheel_works_in_an_empty_environment(wheels: dict[str, Path], tmp_path: Path, service: Service) -> None:

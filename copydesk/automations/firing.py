@@ -76,8 +76,8 @@ class Held:
     notice: Notice
 
 
-class _FiredMeanwhile(Exception):
-    """Another process fired the same trigger; the transaction must be rolled back."""
+class FiredMeanwhile(Exception):
+    """Another process fired the same trigger, or a run that covers it; the transaction must be rolled back."""
 
 
 class AutomationFiring:
@@ -101,7 +101,8 @@ class AutomationFiring:
 
         With `on_request`, a person or program waits for the answer: raises LimitReached instead of returning Held, and
         continues a job that is still active. With `nothing_to_do`, a sentence that says why, the run ends at once as
-        `no_changes`, without a model. `then` runs in the same transaction unless the run is held.
+        `no_changes`, without a model. `then` runs in the same transaction unless the run is held; it can raise
+        FiredMeanwhile to undo the run.
         """
         event, no_signals = self._add_signals(project, automation_id, event)
         nothing_to_do = nothing_to_do or no_signals
@@ -111,9 +112,9 @@ class AutomationFiring:
                 if not isinstance(result, Held):
                     then(tx)
                 return result
-        except _FiredMeanwhile:
+        except FiredMeanwhile:
             with self.database.read() as tx:
-                return _find_fired(tx, automation_id, event.key)
+                return find_fired(tx, automation_id, event.key)
         except TooManyRequests as refusal:
             if on_request:
                 raise
@@ -158,7 +159,7 @@ class AutomationFiring:
         automation = lock_automation(self.database, tx, automation_id)
         if automation is None or automation.project_id != project.id:
             raise AutomationNotFound
-        if fired := _find_fired(tx, automation.id, event.key):
+        if fired := find_fired(tx, automation.id, event.key):
             return fired
         if not automation.definition.enabled and not on_request:
             return None
@@ -222,7 +223,7 @@ class AutomationFiring:
     ) -> Fired:
         run_id = insert_run(tx, automation.id, event, job, message.id, ended_at_once)
         if run_id is None:
-            raise _FiredMeanwhile
+            raise FiredMeanwhile
         if automation.notice is not None:
             save_progress(tx, automation.id, notice=None)
         return Fired(run_id, job.id, message.headers, is_new=True)
@@ -280,7 +281,8 @@ def _is_open(job: Job) -> bool:
     return job.status is ACTIVE or has_open_pull
 
 
-def _find_fired(tx: Connection, automation_id: str, key: str) -> Fired | None:
+def find_fired(tx: Connection, automation_id: str, key: str) -> Fired | None:
+    """Returns the run of this key, or None."""
     query = select(automation_runs.c.id, automation_runs.c.job_id).where(
         automation_runs.c.automation_id == automation_id, automation_runs.c.key == key
     )

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from copydesk.automations.automation import Automation, AutomationRun, TriggerEvent
 from copydesk.automations.definition import AutomationDefinition, ScheduleTrigger
-from copydesk.automations.firing import AutomationFiring, AutomationNotFound, Fired, build_prompt
+from copydesk.automations.firing import AutomationFiring, AutomationNotFound, Fired, build_prompt, find_fired
 from copydesk.automations.reader_signals import ReaderSignals
 from copydesk.automations.records import (
     SELECT_AUTOMATION,
@@ -137,11 +137,15 @@ class Automations:
         if require_enabled and not definition.enabled:
             raise AutomationDisabled
         event = TriggerEvent(f"request:{new_id('req')}", f"Started by {requester or actor}.")
-        fired = self.firing.fire(project, automation_id, event, on_request=True)
+
+        def record_request(tx: Connection) -> None:
+            started = find_fired(tx, automation_id, event.key)
+            if started is not None:
+                details = {"name": definition.name, "job": started.job_id}
+                audit_log.record(tx, project.id, actor, "automation.run", automation_id, **details)
+
+        fired = self.firing.fire(project, automation_id, event, on_request=True, then=record_request)
         assert isinstance(fired, Fired)
-        with self.database.write() as tx:
-            details = {"name": definition.name, "job": fired.job_id}
-            audit_log.record(tx, project.id, actor, "automation.run", automation_id, **details)
         return fired
 
     def get_run(self, run_id: str) -> AutomationRun:

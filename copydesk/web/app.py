@@ -113,13 +113,10 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
 
 
 def _list_methods(request: Request) -> str:
-    """Returns the methods of all routes at the path. Starlette names only those of the first one."""
-    methods = {
-        method
-        for route in request.app.router.routes
-        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
-        for method in route.methods or ()
-    }
+    """Returns the methods of all routes with the path of the first match. Starlette names only those of the first."""
+    routes = [route for route in request.app.router.routes if isinstance(route, Route)]
+    path = next(route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    methods = {method for route in routes if route.path == path for method in route.methods or ()}
     return ", ".join(sorted(methods - {"HEAD"}))
 
 

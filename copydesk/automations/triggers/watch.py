@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,7 +17,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from copydesk.automations.automation import Automation, NoticeCode, Outcome, TriggerEvent
 from copydesk.automations.definition import ApiTrigger, ContentUpdateTrigger, ReleaseTrigger, ScheduleTrigger
-from copydesk.automations.firing import AutomationFiring
+from copydesk.automations.firing import AutomationFiring, FiredMeanwhile
 from copydesk.automations.records import automation_from_row, load_runs, lock_automation, select_runs
 from copydesk.automations.tables import automation_runs, automation_sources, automations
 from copydesk.automations.triggers.changes import RepositoryChanges, describe_changes, find_changes
@@ -201,7 +202,7 @@ class RepositoryWatch:
         )
 
     def _mark_fired_without_run(self, automation: Automation, pending: Sequence[Row[Any]]) -> None:
-        with self.database.write() as tx:
+        with suppress(FiredMeanwhile), self.database.write() as tx:
             if lock_automation(self.database, tx, automation.id) is not None:
                 _mark_fired(tx, automation.id, pending)
 
@@ -239,12 +240,15 @@ def _select_refs(automation: Automation, repository: WatchedRepository, refs: Re
 
 
 def _mark_fired(tx: Connection, automation_id: str, pending: Sequence[Row[Any]]) -> None:
-    """Stores that a run covers these refs. A change that was noticed since then stays pending."""
+    """Stores that a run covers these refs. A change that was noticed since then stays pending.
+
+    Raises FiredMeanwhile if another server's run covered a source since `pending` was read.
+    """
     for row in pending:
         same_source = (automation_sources.c.automation_id == automation_id) & (automation_sources.c.name == row.name)
         current = tx.execute(select(automation_sources).where(same_source)).first()
-        if current is None:
-            continue
+        if current is None or (current.fired, current.pending_since) != (row.fired, row.pending_since):
+            raise FiredMeanwhile
         times = {} if current.seen != row.seen else {"pending_since": None, "changed_at": None}
         tx.execute(update(automation_sources).where(same_source).values(fired=row.seen, **times))
 

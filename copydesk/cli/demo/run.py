@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pygit2
@@ -22,6 +23,8 @@ from copydesk.web.server import Server
 
 SAMPLE_FOLDER = Path(__file__).parent / "sample"
 PROMPT = "Rename docs/setup.md to docs/install.md, and replace “colour” with “color” on every page."
+BROKEN_PAGE = "docs/guides/export.md"
+BROKEN_SENTENCE = "\nTo change the colours of a chart, see [themes](theme.md).\n"
 
 
 def run_demo(*, keep_serving: bool, port: int) -> None:
@@ -74,7 +77,8 @@ def _run_scenario(desk: Desk, settings: Settings, folder: Path) -> bool:
         branch = open_repository(repository).lookup_reference(f"refs/heads/{job['branch']}")
         _print_step("Branch", f"{job['branch']} at {str(branch.target)[:12]}")
         _print_step("Pull request", job["prLink"])
-        return _show_readership(client, f"{settings.base_url}/v1/analytics/{project.id}")
+        has_readers = _show_readership(client, f"{settings.base_url}/v1/analytics/{project.id}")
+        return has_readers and _show_automation(client, repository)
 
 
 def _show_readership(client: Client, analytics_url: str) -> bool:
@@ -96,17 +100,36 @@ def _show_readership(client: Client, analytics_url: str) -> bool:
     return True
 
 
+def _show_automation(client: Client, repository: Path) -> bool:
+    """Pushes a page with a broken link, and runs an automation that fixes it. Returns whether it did."""
+    page = (SAMPLE_FOLDER / BROKEN_PAGE).read_text("utf-8") + BROKEN_SENTENCE
+    commit_files(open_repository(repository), {BROKEN_PAGE: page.encode()}, "Mention the themes")
+    automation = client.create_automation(kind="broken_links")
+    _print_step("Automation", f"{automation['name']}, every Monday at 6:00 UTC, and now")
+    job = watch_job(client, client.run_automation(automation["id"])["jobId"])
+    [run] = client.list_automation_runs(automation["id"])["runs"]
+    typer.echo("".join(f"  {line}\n" for line in client.diff(job["id"]).decode().splitlines() if line[:1] in "+-"))
+    _print_step("Outcome of the run", f"{run['outcome'].replace('_', ' ')}: {job['prLink'] or job['message']}")
+    return run["outcome"] == "review_needed"
+
+
 def create_sample_repository(path: Path) -> None:
     """Creates a bare repository of a small documentation site, with one commit on main."""
-    repository = create_bare_repository(path, initial_head="main")
-    index = pygit2.Index()
-    for file in sorted(p for p in SAMPLE_FOLDER.rglob("*") if p.is_file()):
-        blob = repository.create_blob(file.read_bytes())
-        index.add(pygit2.IndexEntry(file.relative_to(SAMPLE_FOLDER).as_posix(), blob, pygit2.enums.FileMode.BLOB))
+    files = sorted(file for file in SAMPLE_FOLDER.rglob("*") if file.is_file())
+    contents = {file.relative_to(SAMPLE_FOLDER).as_posix(): file.read_bytes() for file in files}
+    commit_files(create_bare_repository(path, initial_head="main"), contents, "Sample documentation")
+
+
+def commit_files(repository: pygit2.Repository, files: Mapping[str, bytes], message: str) -> None:
+    """Adds or replaces files on main."""
+    index, parents = pygit2.Index(), []
+    if "refs/heads/main" in repository.references:
+        parents = [repository.lookup_reference("refs/heads/main").target]
+        index.read_tree(repository[parents[0]].peel(pygit2.Tree))
+    for path, data in files.items():
+        index.add(pygit2.IndexEntry(path, repository.create_blob(data), pygit2.enums.FileMode.BLOB))
     author = pygit2.Signature("Copydesk", "copydesk@localhost")
-    repository.create_commit(
-        "refs/heads/main", author, author, "Sample documentation", index.write_tree(repository), []
-    )
+    repository.create_commit("refs/heads/main", author, author, message, index.write_tree(repository), parents)
 
 
 def _print_step(heading: str, detail: str) -> None:
