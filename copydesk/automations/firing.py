@@ -43,6 +43,8 @@ from copydesk.jobs.storage.records import get_job_for_update
 from copydesk.jobs.storage.tables import jobs, messages, runs
 
 MECHANIC = "mechanic"
+AUTHORS = "authors"
+"""Stands for the authors of the triggering change. Forges cannot be asked for them yet, so nobody is requested."""
 FIRST_SIGNALS_MS = 30 * clock.DAY
 """How far back the first run reads what readers told."""
 MAX_RUNS_SEARCHED = 50
@@ -189,6 +191,7 @@ class AutomationFiring:
                 model=definition.model,
                 draft=definition.draft,
                 context=definition.context,
+                reviewers=[name for name in definition.reviewers if name != AUTHORS],
                 merge_limits=_read_merge_limits(definition),
             )
             job = self.jobs.build_job(project, new_job, creator, automation.id)

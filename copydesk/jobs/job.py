@@ -178,6 +178,8 @@ class Job:
     """The names of the context repositories that the job reads; None means all of its project."""
     evidence: list[Any] = field(default_factory=list)
     """The places in context repositories that the agent cites for its statements."""
+    reviewers: list[str] = field(default_factory=list)
+    """Reviewers to request besides those of the project."""
     merge_limits: MergeLimits | None = None
     """None means that the work becomes a pull request."""
     created_by: Creator | None = None

@@ -63,7 +63,7 @@ SELECT_PATCHES = (
     .where(job_files.c.job_id == bindparam("job"))
     .order_by(job_files.c.path)
 )
-ADDED_FIELDS = ("context", "merge_limits")  # requests of earlier versions did not have them
+ADDED_FIELDS = ("context", "reviewers", "merge_limits")  # requests of earlier versions did not have them
 CANCELLED = JobOutcome(FAILED, Reason.CANCELLED, "The job was cancelled.")
 
 
@@ -91,11 +91,13 @@ class NewJob:
     title: str | None = None
     context: Sequence[str] | None = None
     """The names of the context repositories that the agent may read; None means all."""
+    reviewers: Sequence[str] = ()
     merge_limits: MergeLimits | None = None
-    """Lets the job push to the branch itself, within these limits."""
 
     def digest(self) -> str:
-        values = {name: value for name, value in asdict(self).items() if name not in ADDED_FIELDS or value is not None}
+        values = {
+            name: value for name, value in asdict(self).items() if name not in ADDED_FIELDS or value not in (None, ())
+        }
         return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -158,8 +160,8 @@ class Jobs:
         tx.execute(INSERT_JOB, {**vars(job), **{name: value and value.model_dump() for name, value in models.items()}})
         message_id = self._insert_message(tx, job.id, job.prompt, job.created_by)
         enqueue_run(self.database, tx, job.id, job.project_id, number=1)
-        queued = NewEvent(EventKind.QUEUED, {"prompt": job.prompt})
-        append_events(self.database, tx, job.id, 1, job.created_at, [queued])
+        queued = [NewEvent(EventKind.QUEUED, {"prompt": job.prompt})]
+        append_events(self.database, tx, job.id, 1, job.created_at, queued)
         return AddedMessage(message_id, headers)
 
     def get(self, project_id: str, job_id: str) -> Job:
@@ -236,12 +238,9 @@ class Jobs:
         else:
             numbers = tx.execute(select(runs.c.number).where(runs.c.job_id == job.id)).scalars()
             enqueue_run(self.database, tx, job.id, job.project_id, max(numbers) + 1)
-            values: dict[str, Any] = {
-                "status": check_transition(job.status, ACTIVE),
-                "phase": Phase.QUEUED,
-                "finished_at": None,
-            }
-            update_job(self.database, tx, job.id, [event], **values, reason=None, message=None, question=None)
+            values: dict[str, Any] = {"status": check_transition(job.status, ACTIVE), "phase": Phase.QUEUED}
+            cleared = dict.fromkeys(("finished_at", "reason", "message", "question"))
+            update_job(self.database, tx, job.id, [event], **values, **cleared)
         return AddedMessage(message_id, headers)
 
     def cancel(self, project_id: str, job_id: str) -> Job:
@@ -359,6 +358,7 @@ class Jobs:
             archived_at=None,
             archived_from=None,
             context=context,
+            reviewers=list(new.reviewers),
             merge_limits=new.merge_limits,
             created_by=created_by,
             automation_id=automation_id,

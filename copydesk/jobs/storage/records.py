@@ -96,6 +96,7 @@ def job_from_row(row: Row[Any]) -> Job:
     fields["question"] = JobQuestion.model_validate(row.question) if row.question else None
     fields["unsure"] = row.unsure or []
     fields["evidence"] = row.evidence or []
+    fields["reviewers"] = row.reviewers or []
     fields["merge_limits"] = MergeLimits.model_validate(row.merge_limits) if row.merge_limits else None
     fields["created_by"] = Creator.model_validate(row.created_by) if row.created_by else None
     fields["second_look"] = JobSecondLook.model_validate(row.second_look) if row.second_look else None

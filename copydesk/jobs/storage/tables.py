@@ -49,6 +49,7 @@ jobs = Table(
     Column("unsure", JSON(none_as_null=True)),
     Column("context", JSON(none_as_null=True)),  # null means all context repositories of the project
     Column("evidence", JSON(none_as_null=True)),
+    Column("reviewers", JSON(none_as_null=True)),
     Column("merge_limits", JSON(none_as_null=True)),
     Column("created_by", JSON(none_as_null=True)),
     Column("automation_id", String(40)),

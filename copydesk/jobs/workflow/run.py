@@ -50,7 +50,7 @@ from copydesk.jobs.workflow.folder_requests import refuse_missing_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
-from copydesk.jobs.workflow.publication.direct_merge import DirectMerge, ProposedMerge, list_changed_files
+from copydesk.jobs.workflow.publication.direct_merge import DirectMerge, ProposedMerge, diff_workspace
 from copydesk.jobs.workflow.publication.evidence_record import record_evidence
 from copydesk.jobs.workflow.publication.open_pull_request import (
     OpenedPullRequest,
@@ -149,7 +149,7 @@ class RunWorkflow:
             committed = self.journal.run_step("commit", CommitResult, lambda: self._retries.run(publisher.commit))
             whole_change = build_whole_change(workspace, reviewer.origin)
             change_notes = self.isolated.describe_change(whole_change)
-            files = list_changed_files(whole_change)
+            files = diff_workspace(whole_change)
             proposed = ProposedMerge(files, review, change_notes, evidence, second_look, pinned.head is not None)
             merged = (
                 self._direct_merge.merge(publisher, committed, proposed, finished) if self.job.merge_limits else None

@@ -67,7 +67,7 @@ def find_obstacle(job: Job, proposed: ProposedMerge) -> str | None:
     return next((reason for applies, reason in reasons if applies), None)
 
 
-def list_changed_files(workspace: Workspace) -> list[FilePatch]:
+def diff_workspace(workspace: Workspace) -> list[FilePatch]:
     """Returns what the workspace's edits change, file by file."""
     tree = workspace.tree
     return diff_trees(tree.repository, tree.root, write_changed_tree(tree, workspace.changes()))

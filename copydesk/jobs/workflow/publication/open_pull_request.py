@@ -90,7 +90,7 @@ class PullRequestOpener:
                     draft=self.draft,
                     head=self.head,
                     labels=policy.labels,
-                    reviewers=policy.reviewers,
+                    reviewers=list(dict.fromkeys([*policy.reviewers, *self.job.reviewers])),
                 )
                 known_number = parse_pull_number(self.job.pr_link) if self.job.pr_link else None
                 published = create_or_update_pull(

@@ -23,5 +23,6 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.add_column("jobs", sa.Column("context", sa.JSON(none_as_null=True)))
+    op.add_column("jobs", sa.Column("reviewers", sa.JSON(none_as_null=True)))
     op.add_column("jobs", sa.Column("merge_limits", sa.JSON(none_as_null=True)))
     op.add_column("jobs", sa.Column("evidence", sa.JSON(none_as_null=True)))
