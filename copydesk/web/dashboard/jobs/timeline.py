@@ -39,6 +39,8 @@ TOOL_SENTENCES = {
     "read": ("Read {path}", "read {path}"),
     "search": ("Searched the files: {result}", "search the files"),
     "history": ("Looked up the history of {path}", "look up the history of {path}"),
+    "log": ("Listed commits", "list commits"),
+    "show": ("Viewed a commit", "view a commit"),
     "diff": ("Viewed the diff", "view the diff"),
     "edit": ("Edited {path}", "edit {path}"),
     "write": ("Wrote {path}", "write {path}"),
