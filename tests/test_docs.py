@@ -46,7 +46,9 @@ PAGES = [
 ANALYTICS, EVENTS = ROOT / "docs/analytics.md", ROOT / "docs/collect/events.md"
 DASHBOARD = ROOT / "docs/dashboard.md"
 CLIENT = ROOT / "client/README.md"
-EXAMPLES = [README, ROOT / "docs/quickstart.md", API, ANALYTICS, EVENTS, CLIENT]
+GUIDES = [ROOT / "docs/quickstart.md", ROOT / "docs/automations.md"]
+"""Pages whose examples create their own repositories."""
+EXAMPLES = [README, *GUIDES, API, ANALYTICS, EVENTS, CLIENT]
 
 NOT_OVER_HTTP = {"conflict"}
 MACHINE_PATH = re.compile(r"(?<![\w.…/:])/(?!etc/ssl/certs/)(?:work|home|root|tmp|Users|usr|var|opt|etc|mnt)(?:/|\b)")
@@ -249,6 +251,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         "PATH": add_curl(search_path, tmp_path_factory.mktemp("bin")),
         "COPYDESK_DATA": str(tmp_path_factory.mktemp("served") / "copydesk-data"),
         "COPYDESK_URL": f"http://127.0.0.1:{port}",
+        "COPYDESK_WATCH_MINUTES": "0.02",
+        "COPYDESK_QUIET_MINUTES": "0",
         "PYTHONPATH": str(ROOT),
     }
     command = [sys.executable, "-m", "copydesk", "serve", "--port", str(port)]
@@ -275,7 +279,7 @@ def wait_for(address: str, server: "subprocess.Popen[bytes]") -> None:
 def test_examples_run_and_print_the_documented_output(page: Path, served: dict[str, str], tmp_path: Path) -> None:
     shown = parse_examples(page.read_text("utf-8"))
     environment = dict(served)
-    if page != ROOT / "docs/quickstart.md":
+    if page not in GUIDES:
         files = {
             "docs/index.md": b"# Handbook\n\nPick a colour, then follow the [setup](setup.md).\n",
             "docs/setup.md": b"# Setup\n\nInstall the program. To leave out setup, read on.\n",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
@@ -84,9 +85,10 @@ class RepositoryWatch:
         with self.database.read() as tx:
             rows = tx.execute(query.order_by(automations.c.project_id, automations.c.id)).all()
         looks: dict[tuple[str, str], Refs | UserFacingError] = {}
+        list_once = cache(self._list_repositories)
         for row in rows:
             try:
-                self._look_for(automation_from_row(row), looks)
+                self._look_for(automation_from_row(row), looks, list_once)
             except StoreUnavailable:
                 raise
             except ProjectNotFound:
@@ -97,12 +99,19 @@ class RepositoryWatch:
             except Exception:  # an error of one automation must not stop the others
                 log.exception("automation %s could not be run", row.id)
 
-    def _look_for(self, automation: Automation, looks: dict[tuple[str, str], Refs | UserFacingError]) -> None:
-        project = self.firing.projects.get(automation.project_id)
+    def _list_repositories(self, project_id: str) -> tuple[Project, Sequence[WatchedRepository]]:
+        project = self.firing.projects.get(project_id)
+        return project, self.list_repositories(project)
+
+    def _look_for(
+        self,
+        automation: Automation,
+        looks: dict[tuple[str, str], Refs | UserFacingError],
+        list_repositories: Callable[[str], tuple[Project, Sequence[WatchedRepository]]],
+    ) -> None:
+        project, listed = list_repositories(automation.project_id)
         repositories = {
-            repository.name: repository
-            for repository in self.list_repositories(project)
-            if _is_watched(automation, repository.name)
+            repository.name: repository for repository in listed if _is_watched(automation, repository.name)
         }
         for repository in repositories.values():
             key = (project.id, repository.name)
@@ -148,9 +157,9 @@ class RepositoryWatch:
         with self.database.read() as tx:
             now = read_database_clock(self.database, tx)
             pending = [row for row in tx.execute(query.order_by(automation_sources.c.name)) if row.name in repositories]
+            if not pending or not all(self._is_quiet(row, now) for row in pending):
+                return
             bases = self._find_bases(tx, automation, pending)
-        if not pending or not all(self._is_quiet(row, now) for row in pending):
-            return
         if isinstance(automation.definition.trigger, ReleaseTrigger):
             event = _describe_release(pending, bases)
             nothing = None if event.data["tags"] else "No new tag matches."
