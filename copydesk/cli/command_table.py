@@ -27,7 +27,7 @@ COMMANDS = {
     "doctor": CommandEntry("doctor", "Checks the settings, stores, model and repositories."),
     "project": CommandEntry("project", "Creates, shows, changes and deletes projects."),
     "secret": CommandEntry("secret", "Stores a project's forge token and model keys."),
-    "context": CommandEntry("context", "Manages the repositories that the agent may read."),
+    "context": CommandEntry("context", "Manages the repositories that a project's agent may read."),
     "key": CommandEntry("key", "Creates, lists and revokes a project's API keys."),
     "person": CommandEntry("person", "Manages the people who sign in to the dashboard."),
     "job": CommandEntry("job", "Creates, watches and manages jobs over the API."),

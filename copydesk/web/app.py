@@ -108,14 +108,18 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
     if error.status_code == 404:
         return _render_error(request, NotFound())
     if error.status_code == 405:
-        return _render_error(request, MethodNotAllowed(headers={**headers, "Allow": _list_methods(request)}))
+        methods = _list_methods(request) or headers.get("Allow", "")
+        return _render_error(request, MethodNotAllowed(headers={**headers, "Allow": methods}))
     return _render_error(request, InvalidRequest("The request body cannot be read."))
 
 
 def _list_methods(request: Request) -> str:
-    """Returns the methods of all routes with the path of the first match. Starlette names only those of the first."""
+    """Returns the methods of all routes with the path of the first match; empty for a page of the dashboard.
+
+    Starlette names only those of the first route.
+    """
     routes = [route for route in request.app.router.routes if isinstance(route, Route)]
-    path = next(route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    path = next((route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE), None)
     methods = {method for route in routes if route.path == path for method in route.methods or ()}
     return ", ".join(sorted(methods - {"HEAD"}))
 

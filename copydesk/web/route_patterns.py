@@ -18,7 +18,7 @@ API_PREFIX = re.compile(r"/v[0-9]+/")
 """For `match`. Paths that need a project's API key, except COLLECTOR_PATH."""
 PROJECT_PATH = re.compile(r"/v[0-9]+/[a-z]+/(?P<projectId>[^/]+)(/.*)?")
 
-JOBS_PREFIX = ("/v1/agent/", "/v2/agent/")
+JOBS_PREFIX = ("/v1/agent/", "/v2/agent/", "/v1/workflow/")
 CREATE_JOB_PATH = compile_route("/v2/agent/{projectId}/job")
 CREATE_SESSION_PATH = compile_route("/v1/agent/{projectId}/job")
 GET_SESSION_PATH = compile_route("/v1/agent/{projectId}/job/{id}")

@@ -27,6 +27,7 @@ from tests.support.dashboard import list_dashboard_routes
 JOB = "/v2/agent/{projectId}/job"
 SESSION = "/v1/agent/{projectId}/job"
 ANALYTICS = "/v1/analytics/{projectId}"
+AUTOMATIONS = "/v2/agent/{projectId}/automations"
 KINDS = {
     ("POST", JOB): "create",
     ("GET", f"{JOB}/{{id}}"): "poll",
@@ -41,6 +42,17 @@ KINDS = {
     ("POST", SESSION): "create",
     ("GET", f"{SESSION}/{{id}}"): "poll",
     ("GET", "/v1/agent/{projectId}/jobs"): "jobs",
+    ("GET", "/v2/agent/{projectId}/context"): "jobs",
+    ("POST", "/v2/agent/{projectId}/context"): "jobs",
+    ("DELETE", "/v2/agent/{projectId}/context/{name}"): "jobs",
+    ("GET", AUTOMATIONS): "jobs",
+    ("POST", AUTOMATIONS): "jobs",
+    ("GET", f"{AUTOMATIONS}/{{automationId}}"): "jobs",
+    ("PATCH", f"{AUTOMATIONS}/{{automationId}}"): "jobs",
+    ("DELETE", f"{AUTOMATIONS}/{{automationId}}"): "jobs",
+    ("POST", f"{AUTOMATIONS}/{{automationId}}/run"): "jobs",
+    ("GET", f"{AUTOMATIONS}/{{automationId}}/runs"): "jobs",
+    ("POST", "/v1/workflow/{projectId}/{automationId}/trigger"): "jobs",
     ("POST", f"{ANALYTICS}/events"): "events",
     ("GET", f"{ANALYTICS}/visitors"): "export",
     ("GET", f"{ANALYTICS}/views"): "export",
@@ -167,7 +179,7 @@ def test_every_route_is_classified(app: FastAPI) -> None:
 def test_prefixes_of_jobs_and_analytics_match_their_routes(app: FastAPI) -> None:
     jobs, analytics = find_matches(app, "JOBS_PREFIX"), find_matches(app, "ANALYTICS_PREFIX")
     assert jobs | analytics == find_matches(app, "API_PREFIX") - find_matches(app, "COLLECTOR_PATH")
-    assert jobs == {path for path in jobs if re.match(r"/v[12]/agent/{projectId}/", path)}
+    assert jobs == {path for path in jobs if re.match(r"(?:/v[12]/agent|/v1/workflow)/{projectId}/", path)}
     assert analytics == {path for path in analytics if path.startswith(f"{ANALYTICS}/")}
 
 

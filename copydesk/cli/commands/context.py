@@ -13,7 +13,7 @@ from copydesk.jobs.projects.context_repositories import NewContext
 
 app = typer.Typer(
     rich_markup_mode=None,
-    help="Manages the repositories that a project's agent may read, such as the product's code. It never changes them.",
+    help="Manages the repositories that a project's agent may read. It never changes them.",
     no_args_is_help=True,
 )
 
@@ -24,10 +24,15 @@ NameArgument = Annotated[str, typer.Argument(help="The name by which the agent a
 def add(
     name: NameArgument,
     project: ProjectOption,
-    repo: Annotated[str, typer.Option(help="The path or URL of the repository.")],
-    ref: Annotated[str | None, typer.Option(help="The branch to read; by default, the default branch.")] = None,
+    repo: Annotated[str, typer.Option("--repo", metavar="URL", help="The path or URL of the repository.")],
+    ref: Annotated[
+        str | None, typer.Option("--ref", metavar="BRANCH", help="The branch to read [default: the default branch].")
+    ] = None,
     forge: Annotated[
-        str | None, typer.Option(help="local, github, gitlab, gitea or forgejo; by default, from the URL.")
+        str | None,
+        typer.Option(
+            "--forge", metavar="FORGE", help="local, github, gitlab, gitea or forgejo [default: from the URL]."
+        ),
     ] = None,
     token: Annotated[
         bool,

@@ -91,7 +91,7 @@ def render_pull_body(job: Job, report: PullRequestReport, job_url: str) -> str:
         _render_list("**Not fixed** (problems that the checks below found in this change):", report.findings),
         _render_list("**Intended** (findings that the model says are right as they are):", report.intended),
         _render_second_look(report.second_look) if report.second_look else "",
-        _render_list("**Unsure** (points that the model asks you to check):", report.unsure),
+        _render_list("**Unsure** (points that the model asks you to check):", report.unsure, is_one_text=True),
         _render_evidence(report.evidence),
         _render_list("**Fixed** (problems that existed before this change):", report.fixed),
         _render_list("**New addresses**", [_describe_address(each) for each in report.new_addresses], MAX_FILES_LISTED),
@@ -191,10 +191,15 @@ def _describe_address(change: AddressChange) -> str:
     return f"{_format_code(change.old)} → {_format_code(change.new)}"
 
 
-def _render_list(title: str, items: Sequence[str], max_items: int = MAX_ITEMS_LISTED) -> str:
+def _render_list(
+    title: str, items: Sequence[str], max_items: int = MAX_ITEMS_LISTED, *, is_one_text: bool = False
+) -> str:
+    """Returns a list. `is_one_text` says that the items are lines of one text: code may span several of them."""
     if not items:
         return ""
-    lines = [f"- {neutralize_markup(truncate(item, MAX_ITEM_CHARS))}" for item in items[:max_items]]
+    shown = [truncate(item, MAX_ITEM_CHARS) for item in items[:max_items]]
+    texts = neutralize_markup("\n".join(shown)).split("\n") if is_one_text else map(neutralize_markup, shown)
+    lines = [f"- {text}" for text in texts]
     if len(items) > max_items:
         lines.append(f"- … and {len(items) - max_items} more")
     return "\n".join([title, "", *lines])

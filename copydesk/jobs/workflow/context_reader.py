@@ -15,6 +15,7 @@ from copydesk.jobs.workspace.context_tree import ContextTree
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
 T = TypeVar("T")
+PIN_STEP = "pin-context"
 
 
 class RunWithRetries(Protocol):
@@ -34,7 +35,9 @@ class ContextReader:
 
     def pin(self) -> Sequence[PinnedContext]:
         """Fetches the repositories and records their newest commits, so that a resumed run reads the same ones."""
-        with self.journal.step("pin-context", PinnedContexts) as step:
+        if not self.accesses and not self.journal.has_result(PIN_STEP):
+            return []
+        with self.journal.step(PIN_STEP, PinnedContexts) as step:
             if not step.is_done:
                 pinned = [self.with_retries(partial(self._pin, access)) for access in self.accesses]
                 step.save(PinnedContexts(contexts=pinned))

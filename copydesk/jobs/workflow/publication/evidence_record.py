@@ -11,6 +11,8 @@ from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedWork
 from copydesk.jobs.workspace.workspace import Workspace
 
+EVIDENCE_STEP = "evidence"
+
 
 class RepositoryAddress(NamedTuple):
     forge: str
@@ -29,9 +31,11 @@ def record_evidence(
 
     The result is journaled, so that a resumed run publishes the same.
     """
+    if not finished.evidence and not journal.has_result(EVIDENCE_STEP):
+        return [Evidence.model_validate(each) for each in journal.load_job().evidence]
     addresses = {each.name: RepositoryAddress(each.forge, each.repository) for each in contexts}
     addresses[""] = RepositoryAddress(project.forge, project.repository)
-    with journal.step("evidence", list[Evidence]) as step:
+    with journal.step(EVIDENCE_STEP, list[Evidence]) as step:
         if not step.is_done:
             verified = isolated.verify_citations(workspace, finished.evidence)
             evidence = [_add_permalink(each, addresses) for each in verified]

@@ -30,6 +30,7 @@ def call_everything(desk: ForgeBench) -> set[str]:
         "add_labels": lambda: forge.add_labels(1, ["docs", "a/b c", "missing"]),
         "request_reviewers": lambda: forge.request_reviewers(1, ["rosa", "acme/writers", "nobody-here"]),
         "can_write": lambda: forge.can_write("rosa"),
+        "requires_review": lambda: forge.requires_review("main"),
         "is_token_new": lambda: forge.is_token_new(),
         "git_token": lambda: forge.git_token(),
         "close_pull": lambda: forge.close_pull(1),

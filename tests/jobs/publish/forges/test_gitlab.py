@@ -30,6 +30,7 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "_has_label": ("GET /projects/{id}/labels/{name}",),
     "_is_protected": ("GET /projects/{id}/protected_branches",),
     "_lacks_scope": ("GET /personal_access_tokens/self",),
+    "_list_texts": (f"GET {NOTES}",),
     "_list_own_pulls": (f"GET {PULLS}",),
     "_request_pull": (f"POST {PULLS}", f"GET {REQUEST}", f"PUT {REQUEST}"),
     "_run_access_checks": ("GET /projects/{id}",),
