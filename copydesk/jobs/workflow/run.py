@@ -41,6 +41,7 @@ from copydesk.jobs.publish.guard import publish_guard
 from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
 from copydesk.jobs.publish.messages import build_commit_message
 from copydesk.jobs.publish.pull_body import PullRequestReport, Round, render_pull_body
+from copydesk.jobs.publish.reader_data import hide_reader_data
 from copydesk.jobs.publish.repository_access import list_known_secrets, plan_commit
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
@@ -338,7 +339,7 @@ class RunWorkflow:
         secret_values = list_known_secrets(self.project, self.secrets)
         latest = Round(
             summary=finished.summary,
-            prompts=[redact_secrets(prompt, secret_values) for prompt in self._read_prompts()],
+            prompts=[hide_reader_data(redact_secrets(prompt, secret_values)) for prompt in self._read_prompts()],
             base_note=committed.note,
         )
         openings = list_earlier_openings(self.journal)
