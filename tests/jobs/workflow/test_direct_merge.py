@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from copydesk.jobs.job import Creator, CreatorKind, MergeLimits
 from copydesk.jobs.service import NewJob
+from tests.jobs.publish.forges.stage import create_project, fake_forge
 from tests.support.repositories import commit, list_branches, make_repository, read_file
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 from tests.support.service import Service, serve
@@ -110,3 +112,42 @@ def test_follow_up_of_a_pull_request_is_not_merged(tmp_path: Path) -> None:
         again = service.client.wait(job["id"])
         assert again["prLink"] == job["prLink"]
         assert list_branches(service.repository)["main"] == before
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab", "gitea"])
+@pytest.mark.parametrize("is_protected", [False, True])
+def test_protected_branch_of_a_forge_gets_a_pull_request(tmp_path: Path, kind: str, is_protected: bool) -> None:
+    with (
+        open_service(tmp_path, EDIT, finish("Spelling")) as service,
+        fake_forge(kind, tmp_path / "forge", DOCS) as fake,
+    ):
+        project = create_project(service.desk, kind, fake)
+        if is_protected:
+            fake.faults.protect("main")
+        on_forge = replace(service, project=project, key=service.desk.keys.create(project.id, actor="test")[1])
+        before = list_branches(fake.repository.folder)["main"]
+        job = run_job(on_forge)
+        after = list_branches(fake.repository.folder)["main"]
+        if is_protected:
+            assert job["message"].startswith("Not merged without a review."), job
+            assert (len(fake.pulls), after) == (1, before)
+        else:
+            assert (job["prLink"], fake.pulls) == (None, []), job["message"]
+            assert job["message"] == f"Pushed to main as {after[:12]}."
+        assert fake.violations == []
+
+
+def test_rule_that_the_token_could_bypass_is_respected(tmp_path: Path) -> None:
+    with (
+        open_service(tmp_path, EDIT, finish("Spelling")) as service,
+        fake_forge("github", tmp_path / "forge", DOCS) as fake,
+    ):
+        project = create_project(service.desk, "github", fake)
+        fake.faults.require_rule("required_status_checks", {
+            "required_status_checks": [{"context": "build"}], "strict_required_status_checks_policy": False,
+        })  # fmt: skip
+        on_forge = replace(service, project=project, key=service.desk.keys.create(project.id, actor="test")[1])
+        job = run_job(on_forge)
+        assert job["message"] == "Not merged without a review. main is protected."
+        assert len(fake.pulls) == 1
+        assert fake.violations == []
