@@ -14,7 +14,7 @@ PATH_PATTERN = re.compile(r"[\w./-]+")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one job on one site."""
+    """The result of one job on one site."""
 
     generator: str
     job: str

@@ -14,6 +14,7 @@ FIELD_PATTERN = re.compile(r"[ \t]*:[\w][^:\n]*:(?=\s|$)")
 RST_NAME_PATTERN = re.compile(r"`[^`<>\n]+`_{0,2}|\|[^|\s][^|\n]*\|_{0,2}")
 VERSION_PATTERN = re.compile(r"\s*\S+")
 MARKDOWN_BLOCK_PATTERN = re.compile(r"^[ \t]*(?:(?:!!!|\?\?\?\+?)\s*\w+|:{3,}\s*(?P<name>\w[\w.]*))", re.M)
+MYST_LABEL_PATTERN = re.compile(r"^[ \t]*\([^()\n]+\)=[ \t]*$", re.M)
 UNDERLINE_PATTERN = re.compile(r"([!-/:-@\[-`{-~])\1+")
 # Directives whose argument is a sentence or a title that people read.
 TEXT_DIRECTIVES = {
@@ -40,7 +41,7 @@ def find_directive_spans(path: str, prose: str) -> list[Span]:
 
 
 def _find_markdown_spans(prose: str) -> Iterator[Span]:
-    """Yields the marks of admonitions and containers, and whole lines that insert the documentation of a name."""
+    """Yields the marks of admonitions and containers, labels, and lines that insert the documentation of a name."""
     for match in MARKDOWN_BLOCK_PATTERN.finditer(prose):
         name = match["name"]
         end = match.end()
@@ -48,6 +49,7 @@ def _find_markdown_spans(prose: str) -> Iterator[Span]:
             end = _find_block_end(prose, match.start())
         yield match.start(), end
     yield from (match.span() for match in re.finditer(r"^[ \t]*:[\w-]+:", prose, re.M))
+    yield from (match.span() for match in MYST_LABEL_PATTERN.finditer(prose))
 
 
 def _find_block_end(prose: str, start: int) -> int:

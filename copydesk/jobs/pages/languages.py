@@ -21,6 +21,8 @@ I18N_FOLDER_PATTERN = re.compile(r"(?:^|.*/)i18n/[^/]+(?=/)")
 SUFFIX_PATTERN = re.compile(r"(.+)\.([a-z]{2}(?:[-_][A-Za-z]{2,4})?)(\.(?:md|mdx|markdown))$")
 MINTLIFY_LANGUAGE_PATTERN = re.compile(r'"language"\s*:\s*"([^"]+)"')
 DECLARING_FILES = ("docs.json", "mint.json", "mkdocs.yml", "mkdocs.yaml")
+FIXTURE_PATTERN = re.compile(r"(?:^|/)(?:__tests__|__fixtures__|fixtures|testdata)/")
+"""Folders of sites that only tests build."""
 MIN_TWIN_SHARE = 0.5
 """A folder counts as a translation if more than this share of its pages has a twin in the source language."""
 
@@ -51,7 +53,7 @@ def find_translations(paths: Iterable[str], read: Callable[[str], str] = lambda 
     `page.xx.md` beside `page.md`, and folders `xx/` whose pages have twins: in the folder above, as with VitePress, or
     in a sibling such as `en/`."""
     paths = list(paths)
-    pages = [path for path in paths if is_page(path)]
+    pages = [path for path in paths if is_page(path) and not FIXTURE_PATTERN.search(path)]
     known = set(pages)
     folders = {match[0] for path in pages if (match := I18N_FOLDER_PATTERN.match(path))}
     for path in paths:

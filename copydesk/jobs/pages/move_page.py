@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from copydesk.jobs.pages.lines import apply_edits
-from copydesk.jobs.pages.page_types import INDEX_NAMES, is_page, stem
+from copydesk.jobs.pages.page_types import INDEX_NAMES, PAGE_EXTENSIONS, extension, is_page, stem
 from copydesk.jobs.pages.parsing.page_parser import find_references
 from copydesk.jobs.pages.parsing.references import Reference, remove_overlaps
 from copydesk.jobs.pages.site.link_resolver import NUMBER_PREFIX_PATTERN, LinkResolver
@@ -50,11 +50,12 @@ def move_page(workspace: Workspace, old: str, new: str) -> UpdatedFiles:
     index = index_workspace(workspace)
     move = _Move(index.resolver, index.nav_files, old, new)
     moved_data = move.update_own_references(workspace.read(old))
+    names = [stem(address) for address in index.resolver.list_page_addresses(old) if address]
     changed_files = {}
     protected = []
     for path in workspace.paths():
         if path != old and workspace.is_documentation(path):
-            data = _read_if_mentioned(workspace, path, old, path in index.nav_files)
+            data = _read_if_mentioned(workspace, path, old, names, path in index.nav_files)
             new_data = None if data is None else move.update_mentions(path, data)
             if new_data is not None and not workspace.may_change(path):
                 protected.append(path)
@@ -106,12 +107,17 @@ def _move_file(workspace: Workspace, old: str, new: str, data: bytes) -> None:
         raise
 
 
-def _read_if_mentioned(workspace: Workspace, path: str, old: str, is_navigation: bool) -> bytes | None:
-    """Returns the bytes of a page or navigation file that may refer to the moved page, or None."""
+def _read_if_mentioned(
+    workspace: Workspace, path: str, old: str, names: list[str], is_navigation: bool
+) -> bytes | None:
+    """Returns the bytes of a page or navigation file that may refer to the moved page, or None.
+
+    `names` are the last names of the page's addresses, such as an ID in the front matter."""
     if not (is_navigation or is_nav_file(path) or is_page(path)) or not workspace.is_readable(path):
         return None
     data = workspace.read(path)
-    return data if is_text(data) and _may_mention(data, old) else None
+    is_mentioned = _may_mention(data, old) or any(_longest_part(name) in data for name in names)
+    return data if is_text(data) and is_mentioned else None
 
 
 class _Move:
@@ -127,7 +133,7 @@ class _Move:
 
     def update_own_references(self, data: bytes) -> bytes:
         """Returns the bytes of the moved page, whose relative references start from another folder now."""
-        if not is_page(self.old) or not is_text(data):
+        if extension(self.old) not in PAGE_EXTENSIONS or not is_text(data):
             return data
         text = DecodedText.decode(data)
         edits: Edits = []

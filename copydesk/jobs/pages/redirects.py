@@ -56,6 +56,9 @@ def find_address(index: RepositoryIndex, page: str) -> PageAddress | None:
     address = strip_extension(strip_folder(page, root))
     folder, _, name = address.rpartition("/")
     address = folder if name in INDEX_NAMES else address
+    page_id = facts.fields.get("id")
+    if site.kind == "docusaurus" and isinstance(page_id, str) and page_id:
+        address = f"{folder}/{page_id}".strip("/")
     slug = facts.fields.get("slug")
     if isinstance(slug, str) and slug.startswith("/"):
         address = slug.strip("/")
@@ -137,6 +140,11 @@ def find_vanished_addresses(workspace: Workspace) -> list[str]:
         if old and old.address not in present and not _has_redirect(workspace, after, old):
             vanished.append(old.address)
     return vanished
+
+
+def is_redirected(workspace: Workspace, old: PageAddress) -> bool:
+    """Returns whether the site redirects an address."""
+    return _has_redirect(workspace, index_workspace(workspace), old)
 
 
 def _has_redirect(workspace: Workspace, after: RepositoryIndex, old: PageAddress) -> bool:

@@ -116,3 +116,24 @@ def common_prefix_length(a: bytes, b: bytes) -> int:
         else:
             high = middle - 1
     return low
+
+
+def list_touched_paths(repository: pygit2.Repository, commit: pygit2.Commit) -> list[str]:
+    """Returns the paths that a commit changes, compared with its first parent, sorted."""
+    deltas = diff_with_parent(repository, commit).deltas
+    raw_paths = {path for delta in deltas for path in (delta.new_file.raw_path, delta.old_file.raw_path)}
+    return sorted(decode_text(path) for path in raw_paths if path)
+
+
+def diff_with_parent(repository: pygit2.Repository, commit: pygit2.Commit) -> pygit2.Diff:
+    """Returns the change of a commit. The first commit, and the oldest of a partial clone, adds all its files."""
+    try:
+        parents = commit.parents[:1]
+    except KeyError:  # the clone has no older commits
+        parents = []
+    return repository.diff(parents[0], commit) if parents else commit.tree.diff_to_tree(swap=True)
+
+
+def decode_text(data: bytes | None) -> str:
+    """Decodes a path or message of git, which may be any bytes."""
+    return (data or b"").decode("utf-8", "replace")

@@ -49,10 +49,45 @@ def test_the_navigation_is_a_tree_in_its_order(workspace: MakeWorkspace) -> None
         "./: end",
     ]
     assert "Pages that the navigation does not name, by folder:\n| guide/: hidden.mdx" in text
-    assert quoted_lines(render_files_overview(workspace, {"SUMMARY.md": b"- [B](b.md)\n"}))[:2] == [
-        "SUMMARY.md",
-        "- [B](b.md)",
-    ]
+
+
+def test_outline_is_a_tree_and_the_nearest_comes_first(workspace: MakeWorkspace) -> None:
+    outline = (
+        b"# Book\n\n[Start](start.md)\n\n- [B](part/b.md#x)\n    - [C](part/c.md)\n- [Draft]()\n- [D](<part/d.md>)\n"
+    )
+    names = ("start", "part/b", "part/c", "part/d", "extra")
+    files = {f"src/{name}.md": b"" for name in names} | {"book.toml": b"[book]\n", "src/SUMMARY.md": outline}
+    old = {"a-edition/src/SUMMARY.md": b"[Old](old.md)\n", "a-edition/src/old.md": b""}
+    text = render_files_overview(workspace, {**old, **files})
+    tree = "Its navigation, in order, from src/SUMMARY.md:\n| src/: start.md\n| src/part/: b.md, c.md, d.md\n\n"
+    assert tree + "Its navigation, in order, from a-edition/src/SUMMARY.md:\n| a-edition/src/: old.md\n" in text
+    assert "| src/: SUMMARY.md, extra.md" in text
+
+
+def test_long_navigation_leaves_little_room_for_the_next(workspace: MakeWorkspace) -> None:
+    outlines = {f"{n}/SUMMARY.md": b"".join(b"[x](page-%04d.md)\n" % i for i in range(900)) for n in range(3)}
+    navigation = render_files_overview(workspace, outlines).partition("Pages that")[0]
+    assert navigation.count("from ") == 3
+    assert len(navigation) < 4_000
+
+
+def test_usual_extension_is_left_out_and_told(workspace: MakeWorkspace) -> None:
+    files = {f"docs/{name}.md": b"" for name in "abcde"} | {"docs/f.rst": b""}
+    text = render_files_overview(workspace, files)
+    assert "Its pages, by folder (without .md):\n| docs/: a, b, c, d, e, f.rst" in text
+
+
+def test_neighboring_folders_with_the_same_pages_are_one_line(workspace: MakeWorkspace) -> None:
+    files = {f"docs/steps/{name}/{page}.md": b"" for name in "abc" for page in ("text", "more")}
+    files |= {"docs/steps/d/text.md": b"", "docs/steps/e/text.md": b"", "z/text.md": b""}
+    shown = quoted_lines(render_files_overview(workspace, files))
+    assert shown == ["docs/steps/{a,b,c}/: more, text", "docs/steps/{d,e}/: text", "z/: text"]
+
+
+def test_anchors_of_a_menu_are_no_pages(workspace: MakeWorkspace) -> None:
+    config = b"export default {themeConfig: {sidebar: [{link: '/a#x'}, {link: '/a#y'}, {link: '/b'}]}}\n"
+    files = {".vitepress/config.ts": config, "a.md": b"", "b.md": b""}
+    assert quoted_lines(render_files_overview(workspace, files))[1] == "./: a, b"
 
 
 def test_translations_are_left_out_of_the_map_and_named(workspace: MakeWorkspace) -> None:
@@ -77,6 +112,7 @@ TRANSLATED_SITES = {
     ),
     "suffixes": ({"docs/a.md": b"", "docs/a.fr.md": b"", "docs/b.md": b""}, (), (".fr.md",)),
     "words that look like languages": ({"is/this.md": b"", "no/page.md": b"", "to/do.md": b""}, (), ()),
+    "fixtures": ({"docs/a.md": b"", "src/__tests__/__fixtures__/i18n/fr/a.md": b""}, (), ()),
     "one language": ({"docs/en/a.md": b"", "docs/en/b.md": b""}, (), ()),
 }  # fmt: skip
 

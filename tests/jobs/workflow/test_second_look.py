@@ -238,14 +238,15 @@ def test_only_language_models_can_review(name: str) -> None:
         validate_options({"review_model": name})
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
 @pytest.mark.parametrize(
     ("point", "requests"),
     [("turn-2-look:before", 1), ("turn-2-look:acted", 2), ("turn-2-look:recorded", 1), ("turn-3-reply:before", 1)],
 )
-def test_crash_repeats_no_finished_second_look(tmp_path: Path, point: str, requests: int) -> None:
+def test_crash_repeats_no_finished_second_look(tmp_path: Path, database: str, point: str, requests: int) -> None:
     data = b"# Hello\n\nThe colour of things.\n"
     models = Models((edit(data, "colour", "color"), finish(), finish()), report(objection()))
-    with ModelServer(models.answer) as server, open_case("sqlite", tmp_path, model=AGENT, model_url=server.url) as case:
+    with ModelServer(models.answer) as server, open_case(database, tmp_path, model=AGENT, model_url=server.url) as case:
         case.script, case.model = None, AGENT
         case.desk.projects.change(case.project.id, {"review_model": REVIEWER}, actor="test")
         case.create()

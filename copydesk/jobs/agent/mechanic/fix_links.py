@@ -42,13 +42,15 @@ MIN_SIMILARITY, MIN_NAME_CHARS = 0.86, 4
 MAX_NAME_CHARS = 100
 MAX_COMPARISONS, MAX_STEPS_PER_NAME = 5000, 10_000
 """Limits the comparisons of names with nearly the same letters: their number in one job, and the steps of each."""
-LINK_KINDS = ("link", "doc", "image", "figure", "download")
+LINK_KINDS = ("link", "doc", "ref", "toctree", "image", "figure", "download")
 # Folders of a language or a version, and those above them.
 EDITION_FOLDER_PATTERN = re.compile(
     r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?|v?\d+(?:\.[\dx]+)*|version-.+|versioned_docs|i18n|translations|locales?|current|latest"
     r"|next|stable|docs|docusaurus-plugin-content-docs"
 )
 NUMBER_PATTERN = re.compile(r"\d+")
+NON_LETTER_PATTERN = re.compile(r"[\W_]+")
+"""The characters in which two names of the same page may differ."""
 
 
 def plan_link_fixes(workspace: Workspace, instruction: FixLinks) -> EditPlan:
@@ -118,7 +120,7 @@ class LinkFixer:
         edits: Edits = []
         lines = split_lines(body)
         for link in remove_overlaps(each for each in find_references(path, body) if each.kind in LINK_KINDS):
-            if not link.is_sure or not names_file_or_anchor(link.target):
+            if not link.is_sure or not (link.kind == "ref" or names_file_or_anchor(link.target)):
                 continue
             problem = judge_reference(self._resolver, path, link.kind, link.target)
             if problem is None:
@@ -136,6 +138,8 @@ class LinkFixer:
 
     def _fix_target(self, page: str, kind: str, target: str) -> str | None:
         """Returns the correct target of a broken link; None when it cannot be determined."""
+        if kind == "ref":
+            return self._fix_label(page, target)
         if kind != "link":
             return self._fix_directive(page, kind, target)
         path = split_target(target)[0]
@@ -148,13 +152,21 @@ class LinkFixer:
             target = new_target
         return self._fix_anchor(file, target)
 
+    def _fix_label(self, page: str, label: str) -> str | None:
+        """Returns the only label of the site with the same letters; None if there is none, or several."""
+        labels = self._resolver.labels.get(self._resolver.site_by_page.get(page), set())
+        letters = NON_LETTER_PATTERN.sub("", label.casefold())
+        similar = [other for other in labels if NON_LETTER_PATTERN.sub("", other.casefold()) == letters]
+        return similar[0] if len(similar) == 1 and letters else None
+
     def _fix_directive(self, page: str, kind: str, target: str) -> str | None:
         """Returns the target of a role or directive of Sphinx. A leading slash means the folder of the sources."""
         file = self._guess_target(page, target)
         site = self._resolver.site_by_page.get(page)
         if file is None or site is None:
             return None
-        path = strip_extension(file) if kind == "doc" else file
+        is_name = kind in ("doc", "toctree") and extension(target) not in PAGE_EXTENSIONS
+        path = strip_extension(file) if is_name else file
         is_absolute = target.startswith("/") and is_within(path, site.folder)
         new_target = (
             f"/{strip_folder(path, site.folder)}"

@@ -122,8 +122,19 @@ class AddToNavigation:
         return f"add the page {self.page} to the navigation{place}"
 
 
-PageInstruction = MovePage | DeletePage | AddToNavigation
-"""Instructions about one page, which have no scope."""
+@dataclass(frozen=True)
+class AddRedirects:
+    addresses: tuple[str, ...]
+    """Addresses that have no page, with a leading slash."""
+
+    def __str__(self) -> str:
+        if len(self.addresses) == 1:
+            return f"add a redirect for the missing page {self.addresses[0]}"
+        return f"add redirects for {len(self.addresses)} missing pages"
+
+
+PageInstruction = MovePage | DeletePage | AddToNavigation | AddRedirects
+"""Instructions about pages that they name, which have no scope."""
 Instruction = Replace | PageInstruction | FixLinks | AddField | TrimSpace | FixHeadings | SetTableValue
 
 

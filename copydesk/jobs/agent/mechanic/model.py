@@ -14,6 +14,7 @@ from copydesk.jobs.agent.mechanic import (
 )
 from copydesk.jobs.agent.mechanic.instructions import (
     AddField,
+    AddRedirects,
     AddToNavigation,
     DeletePage,
     FixHeadings,
@@ -27,7 +28,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
 )
 from copydesk.jobs.agent.mechanic.parsing.prompt_parser import parse_prompt
 from copydesk.jobs.agent.mechanic.plan import EditPlan, join_limited, pluralize
-from copydesk.jobs.agent.mechanic.structure import add_to_navigation, delete_page, move_page
+from copydesk.jobs.agent.mechanic.structure import add_to_navigation, delete_page, move_page, redirect_missing
 from copydesk.jobs.workspace.workspace import Workspace
 
 NO_CHANGE_TITLE = "No change"
@@ -36,8 +37,8 @@ NOT_UNDERSTOOD_TITLE = "Not understood"
 MAX_TITLE_CHARS, MAX_SUMMARY_CHARS = 120, 20_000
 ABILITIES = (
     "The built-in mechanic can replace a word or phrase, rename, move or delete a page with its links, add a page to "
-    "the navigation, fix broken internal links, add missing front-matter fields, set a value in a table, remove "
-    "trailing whitespace and fix heading levels."
+    "the navigation, add redirects for missing pages, fix broken internal links, add missing front-matter fields, set "
+    "a value in a table, remove trailing whitespace and fix heading levels."
 )
 MODEL_SETUP_HINT = (
     "To use one, set COPYDESK_MODEL, for example to openai:…, anthropic:…, google:…, or openai-compatible:… with "
@@ -95,6 +96,8 @@ def _build_plan(workspace: Workspace, instruction: Instruction) -> EditPlan:
             return delete_page.plan_deletion(workspace, instruction)
         case AddToNavigation():
             return add_to_navigation.plan_nav_entry(workspace, instruction)
+        case AddRedirects():
+            return redirect_missing.plan_redirects(workspace, instruction)
         case FixLinks():
             return fix_links.plan_link_fixes(workspace, instruction)
         case AddField():

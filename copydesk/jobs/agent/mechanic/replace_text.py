@@ -38,6 +38,9 @@ READABLE_ATTRIBUTE_PATTERN = re.compile(
 )
 MDX_CODE_PATTERN = re.compile(r"\{[^{}\n]*\}|^(?:import|export)\s.*$", re.M)
 DOTTED_NAME_PATTERN = re.compile(r"(?<![\w.])[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++")
+# A name with a linked part, such as `theme.[name]`, and the options of commands.
+LINKED_NAME_PATTERN = re.compile(r"(?<![\w.])[A-Za-z_]\w*+\.(?=\[`?[a-z_]\w*`?\])")
+OPTION_PATTERN = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*+")
 FIELD_KEY_PATTERN = re.compile(r"^[ \t-]*(?P<key>[A-Za-z_][\w-]*)[ \t]*:(?=\s)", re.M)
 # Fields that programs read. People read all other fields.
 MACHINE_FIELD_PATTERN = re.compile(
@@ -91,8 +94,9 @@ def _mask_unchangeable(path: str, body: str, matcher: PhraseMatcher, include_cod
     """Replaces the front matter and everything that must not change with spaces."""
     prose_text = mask_non_prose(path, body)
     protected = _protected_spans(path, body, prose_text)
-    if "." not in matcher.old:
-        protected += [match.span() for match in DOTTED_NAME_PATTERN.finditer(prose_text)]
+    names = (DOTTED_NAME_PATTERN, LINKED_NAME_PATTERN) if "." not in matcher.old else ()
+    options = (OPTION_PATTERN,) if "--" not in matcher.old else ()
+    protected += [match.span() for pattern in (*names, *options) for match in pattern.finditer(prose_text)]
     visible = mask_spans(body if include_code else prose_text, protected)
     matter = front_matter.parse_front_matter(body)
     if matter:

@@ -1,1 +1,1 @@
-"""What a model is told about the repositories before its first turn."""
+"""Descriptions of the repositories that a model gets before its first turn."""

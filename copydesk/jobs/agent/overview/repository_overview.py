@@ -6,8 +6,10 @@ with a bar, so that no file can end its own quotation.
 """
 
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from copydesk.jobs.agent.overview.instruction_files import find_instruction_files
@@ -18,14 +20,20 @@ from copydesk.jobs.pages.site.nav_files import is_nav_file, parse_nav_file
 from copydesk.jobs.workspace.git_tree import Tree, TreeEntry
 from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable
 
-MAX_PAGES_CHARS, MAX_NAVIGATION_CHARS, MAX_INSTRUCTIONS_CHARS, MAX_TEMPLATE_CHARS = 1_500, 2_500, 12_000, 4_000
+MAX_PAGES_CHARS, MAX_NAVIGATION_CHARS, MAX_INSTRUCTIONS_CHARS, MAX_TEMPLATE_CHARS = 1_200, 2_500, 12_000, 4_000
 MIN_INSTRUCTIONS_CHARS = 500
 """Each instruction file is quoted at least this far, also where the files before it are long."""
-MAX_FOLDERS = 12
+MAX_FOLDERS, MAX_FOLDER_DEPTH = 8, 2
 MAX_NAV_FILES = 3
 MAX_FILE_BYTES = 1024 * 1024
 MAX_PATH_CHARS = 300
 MIN_SHOWN_CHARS = 40
+MIN_NAVIGATION_CHARS = 300
+"""Each navigation file is shown at least this far."""
+MIN_SHORTENED_NAMES = 5
+MAX_MERGED_FOLDERS = 20
+"""How many folders with the same pages a line may have."""
+OUTLINE_LINK_PATTERN = re.compile(r"\]\(<?([^\s()<>:#]+\.\w+)")
 
 OUTLINE_FILES = ("SUMMARY.md", "_sidebar.md")
 TEMPLATE_PATHS = (
@@ -105,20 +113,30 @@ class _Navigation(NamedTuple):
         """Renders the navigation files as trees, in their order, without translations."""
         parts: list[str] = []
         pages: set[str] = set()
-        for path, entry in files.items():
-            if translations.contains(path) or len(parts) == MAX_NAV_FILES:
+        chars_left = MAX_NAVIGATION_CHARS
+        for path, entry in sorted(files.items(), key=lambda item: (item[0].count("/"), item[0])):
+            is_navigation = is_nav_file(path) or posixpath.basename(path) in OUTLINE_FILES
+            if not is_navigation or translations.contains(path) or len(parts) == MAX_NAV_FILES:
                 continue
-            if is_nav_file(path):
-                nav_file = parse_nav_file(path, _read_text(origin, entry))
-                names = [item.value.strip("/") for item in nav_file.listed or nav_file.entries]
-                names = [name for name in names if name and not translations.contains(name)]
+            names = _list_entries(path, _read_text(origin, entry))
+            names = [name for name in names if name and not translations.contains(name)]
+            if names:
                 pages.update(map(_without_page_extension, names))
                 heading = f"Its navigation, in order, from {_quote_name(path)}"
-                parts.append(_render_lines(heading, group_by_folder(names), MAX_NAVIGATION_CHARS))
-            elif posixpath.basename(path) in OUTLINE_FILES:
-                text = f"{path}\n{_read_text(origin, entry)}"
-                parts.append(_render_quote("A file that outlines the pages, and its text:", text, MAX_NAVIGATION_CHARS))
+                parts.append(_render_names(heading, names, max(chars_left, MIN_NAVIGATION_CHARS)))
+                chars_left -= len(parts[-1])
         return cls("\n\n".join(filter(None, parts)), pages)
+
+
+def _list_entries(path: str, text: str) -> list[str]:
+    """Returns the pages that a navigation file names, in order."""
+    if posixpath.basename(path) in OUTLINE_FILES:
+        folder = posixpath.dirname(path)
+        values = [posixpath.normpath(posixpath.join(folder, target)) for target in OUTLINE_LINK_PATTERN.findall(text)]
+    else:
+        nav_file = parse_nav_file(path, text)
+        values = [item.value for item in nav_file.listed or nav_file.entries]
+    return list(dict.fromkeys(value.partition("#")[0].strip("/") for value in values))
 
 
 def _quote_name(path: str) -> str:
@@ -135,7 +153,27 @@ def group_by_folder(names: Iterable[str]) -> list[str]:
             lines[-1][1].append(base)
         else:
             lines.append((folder, [base]))
-    return [f"{folder or '.'}/: {', '.join(bases)}" for folder, bases in lines]
+    return [f"{folder or '.'}/: {bases}" for folder, bases in _merge_siblings(lines)]
+
+
+def _merge_siblings(lines: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str, str]]:
+    """Yields the folders with their names. Neighboring folders with the same names become one, `steps/{a,b}`."""
+    for (parent, bases), group in groupby(lines, lambda line: (posixpath.dirname(line[0]), ", ".join(line[1]))):
+        names = [folder for folder, _ in group]
+        for start in range(0, len(names), MAX_MERGED_FOLDERS):
+            folders = names[start : start + MAX_MERGED_FOLDERS]
+            last_names = ",".join(posixpath.basename(folder) for folder in folders)
+            yield (f"{parent}/{{{last_names}}}".lstrip("/") if len(folders) > 1 else folders[0]), bases
+
+
+def _render_names(heading: str, names: list[str], max_chars: int) -> str:
+    """Returns pages by folder. If all have an extension, the usual one is left out, and the heading tells it."""
+    extensions = Counter(map(extension, names))
+    usual, count = extensions.most_common(1)[0]
+    if usual not in PAGE_EXTENSIONS or "" in extensions or count < MIN_SHORTENED_NAMES:
+        return _render_lines(heading, group_by_folder(names), max_chars)
+    shortened = [strip_extension(name) if extension(name) == usual else name for name in names]
+    return _render_lines(f"{heading} (without {usual})", group_by_folder(shortened), max_chars)
 
 
 def _render_pages(files: Iterable[str], translations: Translations, listed: set[str]) -> str:
@@ -143,16 +181,12 @@ def _render_pages(files: Iterable[str], translations: Translations, listed: set[
     own = [path for path in files if not translations.contains(path) and len(path) <= MAX_PATH_CHARS]
     pages = [path for path in own if is_page(path)]
     unlisted = [path for path in pages if not _is_listed(path, listed)]
-    other = Counter(posixpath.dirname(path) for path in own if not is_page(path))
+    other = Counter("/".join(path.split("/")[:-1][:MAX_FOLDER_DEPTH]) for path in own if not is_page(path))
     heading = "Pages that the navigation does not name, by folder" if listed else "Its pages, by folder"
     folders = [f"{folder or '.'}/ {count}" for folder, count in sorted(other.items(), key=_folder_sort_key)]
     more = [f"… and {len(folders) - MAX_FOLDERS} more folders"] if len(folders) > MAX_FOLDERS else []
     others = f"Other files, by folder:\n{_quote_lines([*folders[:MAX_FOLDERS], *more])}" if folders else ""
-    page_lines = (
-        _render_lines(heading, group_by_folder(sorted(unlisted, key=posixpath.split)), MAX_PAGES_CHARS)
-        if unlisted
-        else ""
-    )
+    page_lines = _render_names(heading, sorted(unlisted, key=posixpath.split), MAX_PAGES_CHARS) if unlisted else ""
     return "\n\n".join(filter(None, [page_lines, others]))
 
 

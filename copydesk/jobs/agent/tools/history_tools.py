@@ -22,6 +22,7 @@ from copydesk.jobs.agent.tools.tool import (
 )
 from copydesk.jobs.workspace.context_tree import is_secret_file
 from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.patches import decode_text, diff_with_parent, list_touched_paths
 from copydesk.jobs.workspace.workspace import Workspace
 
 MAX_COMMITS_WALKED = 20_000
@@ -90,8 +91,8 @@ def _find_blob(commit: pygit2.Commit, path: str) -> pygit2.Oid | None:
 
 def _describe_commit(commit: pygit2.Commit) -> str:
     day = datetime.fromtimestamp(commit.commit_time, UTC).date()
-    subject = truncate(to_single_line(commit.message.strip().partition("\n")[0]), MAX_SUBJECT_CHARS)
-    return f"{str(commit.id)[:12]} {day} {to_single_line(commit.author.name)}: {subject}"
+    subject = truncate(to_single_line(decode_text(commit.raw_message).strip().partition("\n")[0]), MAX_SUBJECT_CHARS)
+    return f"{str(commit.id)[:12]} {day} {to_single_line(decode_text(commit.author.raw_name))}: {subject}"
 
 
 def _blame(workspace: Workspace, arguments: History) -> Iterator[str]:
@@ -154,15 +155,15 @@ def show(workspace: Workspace, arguments: Show) -> str:
     commit = find_commit(tree, arguments.commit)
     if commit is None:
         raise ToolRefused(f"There is no commit {arguments.commit} before the commit that this job reads.")
-    parts = [_describe_commit(commit), truncate(commit.message.strip(), MAX_MESSAGE_CHARS), ""]
-    for count, patch in enumerate(_diff_with_parent(tree.repository, commit)):
+    parts = [_describe_commit(commit), truncate(decode_text(commit.raw_message).strip(), MAX_MESSAGE_CHARS), ""]
+    for count, patch in enumerate(diff_with_parent(tree.repository, commit)):
         if count == MAX_FILES_SHOWN:
             parts.append(f"… only the first {MAX_FILES_SHOWN} files are shown.")
             break
         if patch is None:
             continue
-        path = patch.delta.new_file.path or patch.delta.old_file.path
-        if is_secret_file(path) or is_secret_file(patch.delta.old_file.path or ""):
+        old_path, path = (decode_text(file.raw_path) for file in (patch.delta.old_file, patch.delta.new_file))
+        if is_secret_file(path) or is_secret_file(old_path):
             continue
         if not arguments.paths or any(fnmatchcase(path, glob) for glob in arguments.paths):
             parts.append(patch.data.decode("utf-8", "replace") if not patch.delta.is_binary else f"{path}: binary")
@@ -212,22 +213,6 @@ def find_commit(tree: Tree, commit_id: str) -> pygit2.Commit | None:
     if not isinstance(commit, pygit2.Commit) or not (commit.id == tip or repository.descendant_of(tip, commit.id)):
         return None
     return commit
-
-
-def list_touched_paths(repository: pygit2.Repository, commit: pygit2.Commit) -> list[str]:
-    """Returns the paths that a commit changes, compared with its first parent, sorted."""
-    deltas = _diff_with_parent(repository, commit).deltas
-    return sorted({path for delta in deltas for path in (delta.new_file.path, delta.old_file.path) if path})
-
-
-def _diff_with_parent(repository: pygit2.Repository, commit: pygit2.Commit) -> pygit2.Diff:
-    try:
-        parents = commit.parents[:1]
-    except KeyError:  # the clone has no older commits
-        parents = []
-    if parents:
-        return repository.diff(parents[0], commit)
-    return commit.tree.diff_to_tree(swap=True)
 
 
 def _list_paths(paths: list[str]) -> str:

@@ -8,6 +8,7 @@ from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolOutput, Tool
 from copydesk.jobs.pages.move_page import find_translations, move_page
 from copydesk.jobs.pages.redirects import PageAddress, add_redirect, find_address, find_stale_redirects
 from copydesk.jobs.pages.site.repository_index import index_workspace
+from copydesk.jobs.pages.source_mentions import describe_source_mentions
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
 MAX_FILES_LISTED = 40
@@ -27,6 +28,7 @@ def move(workspace: Workspace, arguments: Move) -> ToolOutput:
         raise ToolRefused(f"{arguments.to} already exists; choose another name, or delete it first.")
     address = find_address(index_workspace(workspace), arguments.path)
     translations = find_translations(workspace, arguments.path, arguments.to)
+    mentions = describe_source_mentions(workspace, arguments.path)
     updated_files = move_page(workspace, arguments.path, arguments.to)
     for translation in translations:
         if workspace.may_change(translation.old) and not workspace.exists(translation.new):
@@ -37,12 +39,15 @@ def move(workspace: Workspace, arguments: Move) -> ToolOutput:
     links_note = f" and updated the links in {', '.join(updated_files)}" if updated_files else "; nothing linked to it"
     stale = find_stale_redirects(workspace, address) if address is not None else []
     protected = ", ".join(dict.fromkeys([*updated_files.protected, *stale]))
-    task = f"A person must update {protected}: jobs may not change it." if protected else ""
-    lines = [" ".join(filter(None, [f"Moved {arguments.path} to {arguments.to}{links_note}.", task]))]
+    tasks = [f"A person must update {protected}: jobs may not change it."] if protected else []
+    lines = [" ".join([f"Moved {arguments.path} to {arguments.to}{links_note}.", *tasks])]
+    if mentions:
+        tasks.append(f"A person must update the links to it in {mentions}.")
+        lines.append(f"Links to it in files that are not pages were not changed: {mentions}.")
     if address is not None:
         lines.append(_redirect(workspace, address, arguments.to if arguments.redirect else "", updated_files))
     lines.append(_list_hashes(workspace, [arguments.to, *updated_files]))
-    return ToolOutput("\n".join(lines), task)
+    return ToolOutput("\n".join(lines), " ".join(tasks))
 
 
 class Delete(ToolArguments):
@@ -51,7 +56,7 @@ class Delete(ToolArguments):
     """The page that the old address should lead to, as a path; adds a redirect in the form of the site's generator."""
 
 
-def delete(workspace: Workspace, arguments: Delete) -> str:
+def delete(workspace: Workspace, arguments: Delete) -> ToolOutput:
     """Deletes a file. Links to it are not touched: search for them first."""
     read_existing(workspace, arguments.path)
     if arguments.redirect_to and (
@@ -61,11 +66,14 @@ def delete(workspace: Workspace, arguments: Delete) -> str:
     address = find_address(index_workspace(workspace), arguments.path)
     workspace.delete(arguments.path)
     lines = [f"Deleted {arguments.path}."]
+    changed_files: list[str] = []
     if address is not None:
-        changed_files: list[str] = []
         lines.append(_redirect(workspace, address, arguments.redirect_to, changed_files))
         lines += [_list_hashes(workspace, changed_files)] if changed_files else []
-    return "\n".join(lines)
+    elif arguments.redirect_to:
+        lines.append(f"No redirect was added, because {arguments.path} has no known address.")
+    is_refused = arguments.redirect_to and not changed_files
+    return ToolOutput("\n".join(lines), lines[1] if is_refused else "")
 
 
 def _redirect(workspace: Workspace, old: PageAddress, new_page: str, changed_files: list[str]) -> str:

@@ -53,6 +53,8 @@ PACKAGE_PATTERN = re.compile(
     r"\b(?:pip3? install|uv add|uv pip install|poetry add|npm (?:install|i)|pnpm add|yarn add|cargo (?:add|install)"
     r"|gem install|go get) (?:-{1,2}[\w-]+ )*(?P<name>[@A-Za-z][\w@/.-]*)"
 )
+LOCAL_PATH_PATTERN = re.compile(r"[\w-]+/")
+"""A folder that a package is installed from. A package with a slash begins with a scope or a host."""
 COMMAND_START_PATTERN = re.compile(r"[|;&(]")
 PROMPT_PATTERN = re.compile(r"[$%>#]|sudo|\w+=.*")
 """Words before the program of a command."""
@@ -123,5 +125,7 @@ def _belongs_to_other_program(text: str, position: int) -> bool:
 
 def _is_name(kind: NameKind, name: str) -> bool:
     if PLACEHOLDER_PATTERN.search(name.lower() if kind is not NameKind.SETTING else name):
+        return False
+    if kind is NameKind.PACKAGE and LOCAL_PATH_PATTERN.match(name):
         return False
     return kind is not NameKind.SETTING or FILE_NAME_PATTERN.search(name) is None

@@ -15,6 +15,7 @@ from copydesk.core.runtime.bounded_cache import BoundedCache
 from copydesk.jobs.checks.findings import Finding, Unjudged
 from copydesk.jobs.checks.names.claimed_names import ClaimedName, NameKind, collect_names, display_name, find_names
 from copydesk.jobs.checks.names.known_names import SearchTooLong, WantedName, find_unknown, search_text
+from copydesk.jobs.checks.renames import find_renames
 from copydesk.jobs.pages.page_types import extension, is_page
 from copydesk.jobs.pages.site.paths import is_within
 from copydesk.jobs.pages.site.repository_index import RepositoryIndex
@@ -160,14 +161,16 @@ def _describe(name: ClaimedName, similar: str | None) -> str:
 def _collect_added_names(
     before: RepositoryIndex, after: RepositoryIndex, read: Callable[[str], bytes]
 ) -> Iterator[ClaimedName]:
-    """Yields each name in an added line once, at its first place."""
+    """Yields each name in an added line once, at its first place. A page that only moved adds no line."""
     seen: set[tuple[NameKind, str]] = set()
+    old_paths = {new: old for old, new in find_renames(before, after).items()}
     for path in sorted(after.pages):
         if before.files.get(path) == after.files[path]:
             continue
         body = read(path)
-        entry = before.tree.find_entry(path) if path in before.files else None
-        added = _list_added_lines(before.tree.read(entry, path) if entry else None, body)
+        old_path = old_paths.get(path, path)
+        entry = before.tree.find_entry(old_path) if old_path in before.files else None
+        added = _list_added_lines(before.tree.read(entry, old_path) if entry else None, body)
         for name in collect_names(path, body.decode(errors="replace"), added):
             if (name.kind, name.name) not in seen:
                 seen.add((name.kind, name.name))

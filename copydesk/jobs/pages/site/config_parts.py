@@ -10,7 +10,7 @@ from typing import Any
 
 from copydesk.jobs.pages.parsing.js_tokens import mask_comments
 from copydesk.jobs.pages.site.generators import ConfigPart, DocsSite, find_config_parser
-from copydesk.jobs.pages.site.paths import join_path
+from copydesk.jobs.pages.site.paths import is_within, join_path
 
 ReadText = Callable[[str], str | None]
 """Returns the text of a file of the repository, or None if there is no such file."""
@@ -27,6 +27,8 @@ INSTANCE_ID_PATTERN = re.compile(r"(?<![\w.])id\s*:\s*[\"'`]([\w-]+)[\"'`]")
 LAST_VERSION_PATTERN = re.compile(r"\blastVersion\s*:\s*[\"'`]([^\"'`$]+)[\"'`]")
 VERSION_FOLDER = "versioned_docs/version-"
 VITEPRESS_IMPORT_PATTERN = re.compile(r"\bfrom\s+[\"'](\.[^\"'\n]+)[\"']")
+# VitePress also reads a configuration in each folder of pages, such as that of a language.
+ADDITIONAL_CONFIG_PATTERN = re.compile(r"(?:^|/)config\.m?[jt]s$")
 SCRIPT_ENDINGS = ("", ".ts", ".mts", ".js", ".mjs", ".json", "/index.ts", "/index.js")
 
 
@@ -190,7 +192,7 @@ def _read_versions(read: ReadText, path: str) -> list[str]:
 
 
 def _complete_vitepress(site: DocsSite, text: str, files: Iterable[str], read: ReadText) -> DocsSite:
-    """Adds the other files of the configuration: those in `.vitepress/config/`, and those that it imports."""
+    """Adds the other files of the configuration: in `.vitepress/config/`, imported ones, and those of folders."""
     folder = _join(site.folder, ".vitepress")
     known = files if isinstance(files, dict) else set(files)
     paths = [
@@ -199,6 +201,8 @@ def _complete_vitepress(site: DocsSite, text: str, files: Iterable[str], read: R
     for target in VITEPRESS_IMPORT_PATTERN.findall(text):
         place = join_path(posixpath.dirname(site.config_path), target)
         paths += [f"{place}{ending}" for ending in SCRIPT_ENDINGS if f"{place}{ending}" in known][:1] if place else []
+    additional = (path for path in known if is_within(path, site.folder) and ADDITIONAL_CONFIG_PATTERN.search(path))
+    paths += [path for path in additional if "defineAdditionalConfig" in (read(path) or "")]
     paths = [path for path in dict.fromkeys(paths) if path != site.config_path][:MAX_PARTS]
     parser = find_config_parser(site.config_path)
     texts = [text, *(each for path in paths if (each := read(path)) is not None)]

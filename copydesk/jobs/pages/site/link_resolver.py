@@ -132,7 +132,8 @@ class LinkResolver:
         site = self.site_by_page.get(page)
         if path.startswith("@site/"):
             return self.find_at(join_path(site.folder if site else "", path[6:]))
-        file = self.find_at(join_path(strip_extension(page), path))
+        starts_from_address = not _is_source_link(site, path)
+        file = self.find_at(join_path(strip_extension(page), path)) if starts_from_address else None
         if file is None and site is None:
             full_path = join_path(posixpath.dirname(page), path)
             endings = IMPLIED_ENDINGS_WITHOUT_SITE if full_path else ()
@@ -284,7 +285,8 @@ class LinkResolver:
         parents = [posixpath.dirname(address) for address in own_addresses]
         if site.kind in ("mintlify", "vitepress") and strip_extension(path_in_root).rpartition("/")[2] in INDEX_NAMES:
             parents = []  # a relative link starts from the folder of the file, which is the page's address
-        for base in dict.fromkeys((posixpath.dirname(path_in_root), *own_addresses, *parents)):
+        addresses = [] if _is_source_link(site, path) else [*own_addresses, *parents]
+        for base in dict.fromkeys((posixpath.dirname(path_in_root), *addresses)):
             candidate = join_path(base, path)
             if candidate is None:
                 continue
@@ -301,8 +303,13 @@ class LinkResolver:
         return None
 
 
+def _is_source_link(site: DocsSite | None, path: str) -> bool:
+    """Returns whether a relative link can only start from the folder of its page: MkDocs resolves names of sources."""
+    return site is not None and site.kind == "mkdocs" and extension(path) in (".md", ".markdown")
+
+
 def list_addresses(kind: str, path: str, facts: PageFacts) -> list[str]:
-    """Returns all addresses that a page may have on its site, without leading and trailing slashes."""
+    """Returns all addresses that a page may have on its site, the most likely first, without slashes around them."""
     page_path = strip_extension(path)
     addresses = [page_path]
     folder, _, name = page_path.rpartition("/")
@@ -328,7 +335,9 @@ def list_addresses(kind: str, path: str, facts: PageFacts) -> list[str]:
         for key in ("slug", "id", "permalink", "url"):
             value = fields.get(key)
             if isinstance(value, str) and value:
-                addresses.append(value.strip("/") if value.startswith("/") else f"{folder}/{value}".strip("/"))
+                address = value.strip("/") if value.startswith("/") else f"{folder}/{value}".strip("/")
+                # Docusaurus uses the ID in place of the file's name, also for the address.
+                addresses.insert(0 if kind == "docusaurus" and key == "id" else len(addresses), address)
                 if key == "slug" and not value.startswith("/"):
                     addresses.append(value.strip("/"))
     return addresses

@@ -114,6 +114,8 @@ def _list_new_links(
     style = find_link_style(page.old, target, file.old)
     if style is None or old_path.startswith("/") or _keeps_style(style, target, page, file):
         yield target
+    if style and style.omitted_ending and _has_id(after, file.new):
+        style = None  # the address has the ID in place of the file's name
     if style:
         new_target = rewrite_target(target, page.new, style, file.new)
         file_site = after.site_by_page.get(file.new)
@@ -128,6 +130,11 @@ def _list_new_links(
         yield f"@site/{encode_like(strip_folder(file.new, site.folder), old_path)}{query_and_anchor}"
     path = relative_path(file.new, posixpath.dirname(page.new), old_path)
     yield encode_like(path, old_path) + query_and_anchor
+
+
+def _has_id(resolver: LinkResolver, page: str) -> bool:
+    site = resolver.site_by_page.get(page)
+    return site is not None and site.kind == "docusaurus" and bool(resolver.pages[page].fields.get("id"))
 
 
 def _keeps_style(style: LinkStyle, target: str, page: PathChange, file: PathChange) -> bool:

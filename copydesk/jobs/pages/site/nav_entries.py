@@ -98,14 +98,14 @@ def _list_new_entries(
     tail = ("/" if old_name.endswith("/") else "") + query_and_anchor
     name = old_name.strip("/")
     has_extension = extension(name) in PAGE_EXTENSIONS
-    for base in _list_bases(find_nav_site(before, nav_path), nav_path):
-        if is_within(old, base) and is_within(new, base) and strip_folder(old, base).startswith(strip_extension(name)):
-            new_name = strip_folder(new, base)
-            yield lead + (new_name if has_extension else _strip_page_extension(new_name)) + tail
     old_addresses = before.list_page_addresses(old)
     new_addresses = after.list_page_addresses(new)
     if name in old_addresses and len(old_addresses) == len(new_addresses):
         yield lead + new_addresses[old_addresses.index(name)] + tail
+    for base in _list_bases(find_nav_site(before, nav_path), nav_path):
+        if is_within(old, base) and is_within(new, base) and strip_folder(old, base).startswith(strip_extension(name)):
+            new_name = strip_folder(new, base)
+            yield lead + (new_name if has_extension else _strip_page_extension(new_name)) + tail
 
 
 def _strip_page_extension(name: str) -> str:

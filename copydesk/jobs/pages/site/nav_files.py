@@ -38,7 +38,7 @@ SCRIPT_PAGE_PATTERN = re.compile(r"(?:^|/)src/pages/(?:[^/]+/)*[^/_][^/]*\.[jt]s
 SCRIPT_LINK_PATTERN = re.compile(r"\b(?:to|href)=\{?[\"'](/(?!/)[^\"'\s{}$]*)[\"']")
 COMPUTED_MENU_PATTERN = re.compile(r"\b(?:sidebar|items)[\"']?\s*:\s*(?:[\w.]+\(|await\b|\.\.\.)")
 NAV_PLUGIN_PATTERN = re.compile(
-    r"awesome|literate-nav|section-index|\bblog\b|not_in_nav|exclude_docs|^INHERIT:|techdocs", re.M
+    r"\bawesome-(?:pages|nav)\b|literate-nav|section-index|\bblog\b|not_in_nav|exclude_docs|^INHERIT:|techdocs", re.M
 )
 
 

@@ -11,7 +11,7 @@ import pygit2
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page
 from copydesk.jobs.pages.parsing.page_facts import PageFacts
 from copydesk.jobs.pages.parsing.page_parser import decode_body, parse_page
-from copydesk.jobs.pages.site.config_parts import complete_site, may_have_parts
+from copydesk.jobs.pages.site.config_parts import ADDITIONAL_CONFIG_PATTERN, complete_site, may_have_parts
 from copydesk.jobs.pages.site.content_cache import get_or_parse
 from copydesk.jobs.pages.site.generators import ConfigPart, DocsSite, find_config_parser
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
@@ -161,7 +161,9 @@ def _get_layout(facts: PageFacts) -> tuple[object, ...]:
 
 def _has_changed_part(site: DocsSite, changed: Set[str]) -> bool:
     """Returns whether another file of the site's configuration changed, or may have been added."""
-    if site.kind == "vitepress" and any(".vitepress/" in path for path in changed):
+    if site.kind == "vitepress" and any(
+        ".vitepress/" in path or ADDITIONAL_CONFIG_PATTERN.search(path) for path in changed
+    ):
         return True
     return any(part.path in changed for part in site.parts)
 

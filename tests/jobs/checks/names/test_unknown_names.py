@@ -50,6 +50,7 @@ def find_names(workspace: MakeWorkspace) -> FindNames:
         "`request_timeout`",
         "`POST /v2/projects/{id}/archive`",
         "```bash\npip install --upgrade acme-tools\n```",
+        "```bash\npip install -e path/to/plugin\n```",
     ],
 )
 def test_name_that_exists_in_any_spelling_is_known(find_names: FindNames, text: str) -> None:
@@ -145,3 +146,13 @@ def test_restructured_text_labels_are_no_names(workspace: MakeWorkspace) -> None
     names = [finding.message for finding in check(edited).introduced if finding.rule == RULE]
     assert len(names) == 1
     assert "made_up_setting" in names[0]
+
+
+def test_page_that_moves_claims_no_names(workspace: MakeWorkspace) -> None:
+    page = b"# Old\n\n## Part\n\n```bash\nnpm install @other/client\n```\n"
+    moved = workspace({**SOURCES, **DOCS, "docs/old.md": page})
+    moved.delete("docs/old.md")
+    moved.write("docs/guide/old.md", page + b"\n`--invented-flag`\n")
+    names = [finding.message for finding in check(moved).introduced if finding.rule == RULE]
+    assert [name for name in names if "--invented-flag" not in name] == []
+    assert len(names) == 1

@@ -1,8 +1,9 @@
-"""Parses the commands that delete a page or add it to the navigation."""
+"""Parses the commands that delete a page, add it to the navigation, or add redirects for missing pages."""
 
 import re
+from collections.abc import Sequence
 
-from copydesk.jobs.agent.mechanic.instructions import AddToNavigation, DeletePage
+from copydesk.jobs.agent.mechanic.instructions import AddRedirects, AddToNavigation, DeletePage
 from copydesk.jobs.agent.mechanic.parsing.clauses import PLACEHOLDER_PATTERN, Quotations, is_placeholder
 
 NAME = rf"(?:{PLACEHOLDER_PATTERN}|[\w./-]+)"
@@ -28,6 +29,22 @@ ADD_PATTERN = re.compile(
     rf"(?:the\s+)?(?:{PAGE_NOUN}\s+)?(?P<place>{NAME}(?:\s+[\w-]+){{0,3}}?){GROUP_NOUN}(?:\s+{PAGE_NOUN})?)?",
     re.I,
 )
+ADDRESS = rf"(?:{PLACEHOLDER_PATTERN}|/[\w./~-]+)"
+REDIRECTS_PATTERN = re.compile(
+    rf"(?:add|create|insert)\s+(?:an?\s+)?redirects?\s+(?:for|from)\s+(?:the\s+)?(?:missing\s+)?(?:pages?|addresse?s?|paths?|urls?)"
+    rf"(?P<addresses>(?:\s+{ADDRESS})(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+){ADDRESS})*)?",
+    re.I,
+)
+
+
+def parse_redirects(clause: str, quotations: Quotations, reader_lines: Sequence[str]) -> AddRedirects | None:
+    """Parses a command that names missing addresses, or none: then they are those of the lines from readers."""
+    match = REDIRECTS_PATTERN.fullmatch(clause)
+    if match is None:
+        return None
+    named = [quotations.resolve(text) for text in re.findall(ADDRESS, match["addresses"] or "")]
+    addresses = named or [line.partition(" ")[0] for line in reader_lines]
+    return AddRedirects(tuple(addresses)) if addresses else None
 
 
 def parse_deletion(clause: str, quotations: Quotations) -> DeletePage | None:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+from copydesk.core.text.reader_data import split_reader_data
 from copydesk.jobs.agent.mechanic.instructions import (
     DERIVABLE_FIELDS,
     AddField,
@@ -24,7 +25,7 @@ from copydesk.jobs.agent.mechanic.parsing.clauses import (
     is_placeholder,
     split_clauses,
 )
-from copydesk.jobs.agent.mechanic.parsing.page_commands import parse_deletion, parse_nav_entry
+from copydesk.jobs.agent.mechanic.parsing.page_commands import parse_deletion, parse_nav_entry, parse_redirects
 from copydesk.jobs.agent.mechanic.parsing.scope_parser import EVERYWHERE_PATTERN, parse_code_clause, split_scope
 from copydesk.jobs.agent.review_comment import split_review_comment
 
@@ -144,6 +145,7 @@ MAX_PHRASE_WORDS = 100
 def parse_prompt(prompt: str) -> list[Instruction] | NotUnderstood:
     """Parses a prompt. A comment on a line of a file is about that line, unless it names another place."""
     prompt, place = split_review_comment(prompt)
+    prompt, reader_lines = split_reader_data(prompt)
     scope = InstructionScope()
     if place is not None:
         prompt, names_page = _strip_here(prompt)
@@ -159,7 +161,8 @@ def parse_prompt(prompt: str) -> list[Instruction] | NotUnderstood:
         if include_code is not None and instructions and not isinstance(instructions[-1], PageInstruction):
             instructions[-1] = replace(instructions[-1], scope=replace(instructions[-1].scope, code=include_code))
             continue
-        parsed = _parse_clause(clause, quotations)
+        redirects = parse_redirects(clause, quotations, reader_lines)
+        parsed = [redirects] if redirects else _parse_clause(clause, quotations)
         if not parsed:
             return NotUnderstood(quotations.restore(clause), _find_unclear_word(clause))
         instructions += [_set_default_scope(instruction, clause, scope) for instruction in parsed]

@@ -225,10 +225,12 @@ def _build_value(index: RepositoryIndex, neighbor: ListedPage, page: str) -> str
             ),
             None,
         )
-    for candidate in (
-        _replace_path(value, neighbor.file, page),
-        strip_extension(_replace_path(value, neighbor.file, page)),
-    ):
+    path = _replace_path(value, neighbor.file, page)
+    site = index.resolver.site_by_page.get(page)
+    ids = index.resolver.list_page_addresses(page) if site is not None and site.kind == "docusaurus" else []
+    has_id = bool(ids) and bool(index.pages[page].fields.get("id"))
+    candidates = [*(ids[:1] if has_id else []), path, strip_extension(path), *ids]
+    for candidate in candidates:
         if candidate and find_entry_file(index.resolver, neighbor.nav_path, candidate) == page:
             return candidate
     return None

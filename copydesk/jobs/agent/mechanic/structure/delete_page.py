@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from copydesk.jobs.agent.mechanic.instructions import DeletePage
 from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_page_candidates, join_limited, pluralize
+from copydesk.jobs.agent.mechanic.structure.definition_edits import remove_definition
 from copydesk.jobs.agent.mechanic.structure.list_edits import (
     Edit,
     find_element,
@@ -12,28 +13,36 @@ from copydesk.jobs.agent.mechanic.structure.list_edits import (
     remove_element,
     remove_lines,
 )
-from copydesk.jobs.pages.lines import TextLine, line_at, split_lines
-from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, MARKDOWN_NAV_FILES, extension, is_page
+from copydesk.jobs.agent.mechanic.structure.page_labels import find_own_labels
+from copydesk.jobs.pages.lines import Span, TextLine, line_at, split_lines
+from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, MARKDOWN_NAV_FILES, PAGE_EXTENSIONS, extension, is_page
 from copydesk.jobs.pages.parsing.page_parser import find_references
 from copydesk.jobs.pages.parsing.references import Reference
+from copydesk.jobs.pages.parsing.rst_references import normalize_name
 from copydesk.jobs.pages.redirects import find_address, find_stale_redirects
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
 from copydesk.jobs.pages.site.link_rewriter import find_referenced_file
 from copydesk.jobs.pages.site.nav_entries import find_entry_file, find_nav_site, resolve_link
 from copydesk.jobs.pages.site.nav_files import NavFile
 from copydesk.jobs.pages.site.repository_index import index_workspace
+from copydesk.jobs.pages.source_mentions import describe_source_mentions
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
 LINK_ONLY_ITEM_PATTERN = re.compile(r"[ \t>]*(?:[-*+]|\d+[.)])[ \t]+(?:\*\*|__)?(?P<link>\S.*?)(?:\*\*|__)?[ \t.]*$")
-INLINE_LINK_PATTERN = re.compile(r"(?<!!)\[(?P<text>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\]\(<?$")
+# The text of a link may go over several lines, but not over a blank one.
+INLINE_LINK_PATTERN = re.compile(r"(?<!!)\[(?P<text>(?:[^\[\]]|\[[^\[\]\n]*\])*)\]\(<?\Z")
+MAX_LINK_TEXT_CHARS = 1000
 INLINE_END_PATTERN = re.compile(r">?(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?\)")
-ROLE_PATTERN = re.compile(r":(?:[\w-]+:)?doc:`(?:(?P<text>[^`<\n]*?)[ \t]*<)?$")
+ROLE_PATTERN = re.compile(r"(?::(?:[\w-]+:)?(?:doc|ref):|\{(?:[\w-]+:)?(?:doc|ref)\})`(?:(?P<text>[^`<\n]*?)[ \t]*<)?$")
 TITLE_PATTERN = re.compile(r"^# (.+)$|^(\S.*)\n[=*#-]+$", re.M)
 
 
 def find_one_page(workspace: Workspace, name: str, plan: EditPlan) -> str | None:
-    """Returns the page that a person means, or None with a note."""
+    """Returns the page that a person means, or None with a note. A whole path may also name a license or the like."""
+    exact = name.removeprefix("./").strip("/")
+    if extension(exact) in PAGE_EXTENSIONS and workspace.exists(exact) and workspace.is_documentation(exact):
+        return exact
     pages = [path for path in workspace.paths() if is_page(path) and workspace.is_documentation(path)]
     candidates = find_page_candidates(pages, name.strip("/"))
     if not candidates:
@@ -52,7 +61,7 @@ def plan_deletion(workspace: Workspace, instruction: DeletePage) -> EditPlan:
     if page is None or plan.notes:
         return plan
     index = index_workspace(workspace)
-    remover = _ReferenceRemover(index.resolver, page, _find_title(workspace, page))
+    remover = _ReferenceRemover(index.resolver, page, DecodedText.decode(workspace.read(page)).body)
     protected: list[str] = []
     for path in workspace.paths():
         if path == page or not workspace.is_documentation(path) or not workspace.is_readable(path):
@@ -83,6 +92,8 @@ def plan_deletion(workspace: Workspace, instruction: DeletePage) -> EditPlan:
     if protected:
         names = join_limited(list(dict.fromkeys(protected)))
         plan.notes.append(f"A person must update {names}: jobs may not change it.")
+    if mentions := describe_source_mentions(workspace, page):
+        plan.notes.append(f"A person must update the links to it in {mentions}.")
     if remover.undecided:
         plan.notes.append(
             f"Needs a person, because the link is a part of something else: {join_limited(remover.undecided)}."
@@ -90,35 +101,44 @@ def plan_deletion(workspace: Workspace, instruction: DeletePage) -> EditPlan:
     return plan
 
 
-def _find_title(workspace: Workspace, page: str) -> str:
-    match = TITLE_PATTERN.search(DecodedText.decode(workspace.read(page)).body.replace("\r\n", "\n"))
+def _find_title(body: str) -> str:
+    match = TITLE_PATTERN.search(body.replace("\r\n", "\n"))
     return (match[1] or match[2]).strip() if match else ""
 
 
 class _ReferenceRemover:
     """Finds the edits that remove every reference to one page."""
 
-    def __init__(self, resolver: LinkResolver, page: str, title: str) -> None:
+    def __init__(self, resolver: LinkResolver, page: str, body: str) -> None:
         self.undecided: list[str] = []
         self._resolver = resolver
         self._page = page
-        self._title = title
+        self._title = _find_title(body)
+        self._labels = find_own_labels(resolver, page, body)
 
     def find_edits(self, path: str, body: str) -> Edits:
         edits: Edits = []
         lines = split_lines(body)
         for reference in find_references(path, body):
-            if not reference.names_file:
-                continue
-            if find_referenced_file(self._resolver, path, reference.kind, reference.target) != self._page:
+            if not self._leads_to_page(path, reference):
                 continue
             number = line_at(lines, reference.start).number
-            edit = self._remove_reference(path, body, lines, reference)
-            if edit is None:
+            definition = remove_definition(path, body, (reference.start, reference.end))
+            edit = self._remove_reference(path, body, lines, reference) if definition is None else None
+            if definition is not None:
+                uses = [_remove_item(body, lines, span) or use for use, span in definition]
+                edits += uses
+            elif edit is None:
                 self.undecided.append(f"{path}:{number}")
-            elif not edits or edits[-1][1] <= edit[0]:  # references are in order, and may overlap
+            else:
                 edits.append(edit)
-        return edits
+        return _remove_overlaps(edits)
+
+    def _leads_to_page(self, path: str, reference: Reference) -> bool:
+        if reference.kind == "ref":
+            return normalize_name(reference.target) in self._labels
+        file = find_referenced_file(self._resolver, path, reference.kind, reference.target)
+        return reference.names_file and file == self._page
 
     def _remove_reference(self, path: str, body: str, lines: list[TextLine], reference: Reference) -> Edit | None:
         index = line_at(lines, reference.start).number - 1
@@ -128,13 +148,11 @@ class _ReferenceRemover:
         span, text = self._find_link(body, reference)
         if span is None:
             return None
-        item = LINK_ONLY_ITEM_PATTERN.match(line.text)
-        if item and (line.start + item.start("link"), line.start + item.end("link")) == span:
-            end = find_subtree_end(lines, index)
-            if end == index + 1:
-                return remove_lines(lines, index, index + 1, body)
-            if path.rpartition("/")[2] in MARKDOWN_NAV_FILES:
-                return reference.start, reference.end, ""  # a chapter without a page keeps its subchapters
+        item = _remove_item(body, lines, span)
+        if item is not None:
+            return item
+        if path.rpartition("/")[2] in MARKDOWN_NAV_FILES and _is_item(line, span):
+            return reference.start, reference.end, ""  # a chapter without a page keeps its subchapters
         if path.rpartition("/")[2] in MARKDOWN_NAV_FILES and line.text.strip() == body[slice(*span)]:
             return remove_lines(lines, index, index + 1, body)
         return *span, text
@@ -144,15 +162,19 @@ class _ReferenceRemover:
         line_start = body.rfind("\n", 0, reference.start) + 1
         before = body[line_start : reference.start]
         if reference.kind == "link":
-            opening = INLINE_LINK_PATTERN.search(before)
+            floor = max(body.rfind("\n\n", 0, reference.start) + 2, reference.start - MAX_LINK_TEXT_CHARS, 0)
+            opening = INLINE_LINK_PATTERN.search(body[floor : reference.start])
             closing = INLINE_END_PATTERN.match(body, reference.end)
             if opening and closing:
-                return (line_start + opening.start(), closing.end()), opening["text"]
-        if reference.kind == "doc":
+                return (floor + opening.start(), closing.end()), opening["text"]
+        if reference.kind in ("doc", "ref"):
             role = ROLE_PATTERN.search(before)
             end = body.find("`", reference.end)
-            if role and end >= 0:
-                return (line_start + role.start(), end + 1), (role["text"] or self._title or reference.target).strip()
+            is_label = reference.kind == "ref"
+            title = self._labels[normalize_name(reference.target)] if is_label else self._title or reference.target
+            text = (role["text"] if role else None) or title
+            if role and end >= 0 and text:
+                return (line_start + role.start(), end + 1), text.strip()
         return None, ""
 
     def find_nav_edits(self, path: str, body: str, nav_file: NavFile) -> Edits:
@@ -176,6 +198,28 @@ class _ReferenceRemover:
             elif not any(start < edit[1] and edit[0] < end for start, end, _ in edits):
                 edits.append(edit)
         return edits
+
+
+def _is_item(line: TextLine, link: Span) -> bool:
+    """Returns whether a line is an item of a list with nothing but this link."""
+    item = LINK_ONLY_ITEM_PATTERN.match(line.text)
+    return item is not None and (line.start + item.start("link"), line.start + item.end("link")) == link
+
+
+def _remove_item(body: str, lines: list[TextLine], link: Span) -> Edit | None:
+    """Removes the item of a list that is only this link and has no items below it; None if there is no such item."""
+    index = line_at(lines, link[0]).number - 1
+    if not _is_item(lines[index], link) or find_subtree_end(lines, index) != index + 1:
+        return None
+    return remove_lines(lines, index, index + 1, body)
+
+
+def _remove_overlaps(edits: Edits) -> Edits:
+    result: Edits = []
+    for edit in sorted(edits):
+        if not result or result[-1][1] <= edit[0]:
+            result.append(edit)
+    return result
 
 
 def _remove_js_entry(body: str, position: int) -> Edit | None:
