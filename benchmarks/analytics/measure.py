@@ -83,7 +83,12 @@ class QueryMeasurement:
 def measure_fill(path: Path, views: int) -> FillMeasurement:
     logging = _run_in_process(_log_all_views, path, views)
     folding, memory = _run_in_process(_fold_all_views, path)
-    return FillMeasurement(views / logging, views / folding, memory, path.stat().st_size / views)
+    return FillMeasurement(views / logging, views / folding, memory, _measure_disk(path) / views)
+
+
+def _measure_disk(path: Path) -> int:
+    """Returns the bytes of the store's file, and of the files of visits next to it."""
+    return sum(file.stat().st_size for file in (path, *path.with_name(f"{path.name}.visits").iterdir()))
 
 
 def measure_add(path: Path) -> AddMeasurement:
@@ -104,7 +109,7 @@ def _log_all_views(path: Path, views: int) -> float:
 
 def _fold_all_views(path: Path) -> tuple[float, float]:
     store = DuckStore(path)
-    took = _measure_cpu(store.fold)
+    took = _measure_cpu(partial(_fold_and_merge, store))
     store.close()
     return took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
@@ -119,8 +124,8 @@ def _measure_add(path: Path) -> AddMeasurement:
     store = DuckStore(path)
     small = [_measure_fold(store, few[turn * 100 : turn * 100 + 100]) for turn in range(7)]
     _log_views(store, weeks[0])
-    filter_seconds = _measure_cpu(_wait_for_filter)
-    in_order = _measure_cpu(store.fold) + sum(_measure_fold(store, week) for week in weeks[1:])
+    filter_seconds = _measure_cpu(partial(_wait_for_thread, "filter"))
+    in_order = _measure_cpu(partial(_fold_and_merge, store)) + sum(_measure_fold(store, week) for week in weeks[1:])
     late_days = _measure_fold(store, late)
     store.close()
     return AddMeasurement(
@@ -135,10 +140,16 @@ def _make_week(path: Path, days: range) -> list[PageView]:
     ]
 
 
-def _wait_for_filter() -> None:
-    """Waits for the filter of known events, which a background thread builds once after a start."""
+def _fold_and_merge(store: DuckStore) -> None:
+    """Folds, and waits for the merge of files of visits that the fold may have started."""
+    store.fold()
+    _wait_for_thread("merge")
+
+
+def _wait_for_thread(name: str) -> None:
+    """Waits for a background thread: the filter of known events is built once after a start, files are merged."""
     for thread in threading.enumerate():
-        if thread.name == "filter":
+        if thread.name == name:
             thread.join()
 
 
@@ -196,7 +207,7 @@ def _report_as_tuples(page: ReportPage) -> tuple[Counts, list[tuple[str, int, in
 
 def _measure_fold(store: DuckStore, views: list[PageView]) -> float:
     _log_views(store, views)
-    return _measure_cpu(store.fold)
+    return _measure_cpu(partial(_fold_and_merge, store))
 
 
 def _log_views(store: DuckStore, views: list[PageView]) -> None:

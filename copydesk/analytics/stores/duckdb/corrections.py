@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from copydesk.analytics.stores.base import CLASS_BITS, Correction, RawViewsDeleted, Reclassification
 from copydesk.analytics.stores.duckdb.database import DuckConnection
-from copydesk.analytics.stores.duckdb.id_tables import IdTables, append_rows
+from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
+from copydesk.analytics.stores.duckdb.id_tables import AGENT_SCOPE, MISSING_AGENT_SCOPE, IdTables, append_rows
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
-from copydesk.analytics.stores.duckdb.visitor_index import add_targets, read_last_folded
 
 SELECT_WITHDRAWN = """
     create or replace temp table affected_views as
@@ -27,19 +27,31 @@ APPLY_RECLASSIFIED = """
 DELETE_AFFECTED_VIEWS = "delete from views where seq in (select seq from affected_views)"
 DELETE_EVENTS = "delete from events where project = $project and id in (select event from affected_views)"
 """Events without a raw view stay, because the numbers still include their views."""
-TEMPORARY_TABLES = ("affected_views", "affected_days", "affected_visitors", "visitor_days")
+DELETE_AFFECTED_COUNTS = "delete from counts where project = $project and day in (select day from affected_days)"
+DELETE_AFFECTED_REFERRERS = (
+    "delete from missing_referrers where project = $project and day in (select day from affected_days)"
+)
+VIEWS_OF_AFFECTED_DAYS = """
+    where project = $project and seq <= $folded and (time // 86400000)::usmallint in (select day from affected_days)
+"""
+VIEWS_OF_AFFECTED_VISITORS = """
+    where project = $project and seq <= $folded and (time // 86400000)::usmallint in (select day from affected_days)
+        and visitor in (select visitor from affected_visitors)
+"""
+TEMPORARY_TABLES = ("affected_views", "affected_days", "affected_visitors")
 
 
-def withdraw_views(connection: DuckConnection, project: int, events: Sequence[int]) -> int:
+def withdraw_views(index: VisitorIndex, connection: DuckConnection, project: int, events: Sequence[int]) -> int:
     """Deletes the views of these events, and the events. Returns how many views."""
     connection.execute(SELECT_WITHDRAWN, {"project": project, "events": list(events)})
     if incomplete_days := _select_incomplete_days(connection, project):
         raise RawViewsDeleted.for_days(incomplete_days)
     connection.execute(DELETE_EVENTS, {"project": project})
-    return _correct(connection, project, lambda: connection.execute(DELETE_AFFECTED_VIEWS))
+    return _correct(index, connection, project, lambda: connection.execute(DELETE_AFFECTED_VIEWS))
 
 
 def reclassify_views(
+    index: VisitorIndex,
     connection: DuckConnection,
     id_tables: IdTables,
     project_name: str,
@@ -55,7 +67,7 @@ def reclassify_views(
         connection.execute(
             "delete from affected_views where day in (select unnest($days::usmallint[]))", {"days": skipped_days}
         )
-    views = _correct(connection, project, lambda: connection.execute(APPLY_RECLASSIFIED))
+    views = _correct(index, connection, project, lambda: connection.execute(APPLY_RECLASSIFIED))
     connection.execute("drop table new_classes")
     return Correction(views, tuple(skipped_days))
 
@@ -71,21 +83,27 @@ def _store_new_classes(
         "create or replace temp table new_classes"
         " (agent integer, rule varchar, new_agent integer, new_kind integer, new_rule integer)"
     )
-    new_agents = {(project_name, change.new_agent, change.new_operator, change.new_kind) for change in changes}
-    id_tables.add_agents(connection, new_agents)
     id_tables.add_rules(connection, {(change.new_rule, version) for change in changes})
-    add_targets(connection)
-    rows = [
-        (
-            agent_id,
-            change.rule,
-            id_tables.find_agent(project_name, change.new_agent, change.new_operator, change.new_kind),
-            CLASS_BITS[change.new_kind],
-            id_tables.find_rule(change.new_rule, version),
-        )
-        for change in changes
-        if (agent_id := id_tables.find_agent(project_name, change.agent, change.operator, change.kind)) is not None
-    ]
+    rows = []
+    for sort in (AGENT_SCOPE, MISSING_AGENT_SCOPE):
+        known_changes = [
+            (agent_id, change)
+            for change in changes
+            if (agent_id := id_tables.find_agent(project_name, change.agent, change.operator, change.kind, sort))
+            is not None
+        ]
+        new_agents = {(project_name, c.new_agent, c.new_operator, c.new_kind) for _, c in known_changes}
+        id_tables.add_agents(connection, new_agents, sort)
+        rows += [
+            (
+                agent_id,
+                change.rule,
+                id_tables.find_agent(project_name, change.new_agent, change.new_operator, change.new_kind, sort),
+                CLASS_BITS[change.new_kind],
+                id_tables.find_rule(change.new_rule, version),
+            )
+            for agent_id, change in known_changes
+        ]
     append_rows(connection, "new_classes", ["agent", "rule", "new_agent", "new_kind", "new_rule"], rows)
 
 
@@ -100,7 +118,7 @@ def _select_incomplete_days(connection: DuckConnection, project: int) -> list[in
     return [day for (day,) in rows]
 
 
-def _correct(connection: DuckConnection, project: int, change_views: Callable[[], object]) -> int:
+def _correct(index: VisitorIndex, connection: DuckConnection, project: int, change_views: Callable[[], object]) -> int:
     """Changes the affected views and everything that was counted from them. Returns the number of affected views."""
     folded = read_last_folded(connection)
     connection.execute(
@@ -112,16 +130,13 @@ def _correct(connection: DuckConnection, project: int, change_views: Callable[[]
         " select distinct visitor from affected_views where seq <= $folded and visitor is not null",
         {"folded": folded},
     )
-    params = {"project": project}
-    connection.execute(load_sql("correct_days"), params)
-    connection.execute(load_sql("rebuild_firsts"), {"sign": -1})
-    connection.execute(load_sql("correct_delete_visits"), params)
+    params = {"project": project, "folded": folded}
+    old_visits = index.load_visits(connection, VIEWS_OF_AFFECTED_VISITORS, params)
     change_views()
-    connection.execute(load_sql("correct_visits"), {**params, "folded": folded})
-    connection.execute(load_sql("correct_days"), params)
-    connection.execute(load_sql("rebuild_firsts"), {"sign": 1})
-    connection.execute("delete from counts where project = $project and day in (select day from affected_days)", params)
-    connection.execute(load_sql("correct_counts"), {**params, "folded": folded})
+    index.replace_visits(connection, old_visits, index.load_visits(connection, VIEWS_OF_AFFECTED_VISITORS, params))
+    connection.execute(DELETE_AFFECTED_COUNTS, {"project": project})
+    connection.execute(DELETE_AFFECTED_REFERRERS, {"project": project})
+    index.count_views(connection, VIEWS_OF_AFFECTED_DAYS, params)
     [(view_count,)] = connection.execute("select count(*) from affected_views").fetchall()
     for table in TEMPORARY_TABLES:
         connection.execute(f"drop table {table}")

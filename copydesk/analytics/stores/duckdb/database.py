@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,7 +17,7 @@ MEMORY_LIMIT = "160MB"
 MIN_CHECKPOINT_BYTES = 32_000_000
 """The size of the write-ahead log from which a checkpoint is worthwhile."""
 
-DUCKDB_SCHEMA_VERSION = 3
+DUCKDB_SCHEMA_VERSION = 4
 """The version of the tables. Each version after the first has a file sql/upgrade_….sql that upgrades from the previous
 one."""
 
@@ -79,8 +79,8 @@ class DuckDatabase:
                 else:
                     return
 
-    def copy_to(self, target: Path) -> None:
-        """Writes a consistent copy to a new file.
+    def copy_to(self, target: Path, complete: Callable[[DuckConnection, str], None]) -> None:
+        """Writes a consistent copy to a new file, and calls `complete` with the copy's name to complete it.
 
         Quotes the names, because DuckDB does not bind names as parameters.
         """
@@ -90,6 +90,7 @@ class DuckDatabase:
             connection.execute(f"attach '{quoted_target}' as copied")
             try:
                 connection.execute(f'copy from database "{quoted_name}" to copied')
+                complete(connection, "copied")
             finally:
                 connection.execute("detach copied")
 

@@ -3,15 +3,21 @@
 from collections.abc import Iterable, Sequence, Set
 from hashlib import blake2b
 
-from copydesk.analytics.page_view import PageView
+from copydesk.analytics.page_view import MISSING_STATUSES, PageView
 from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_AI_CLASSES, shorten_event_hash
 from copydesk.analytics.stores.duckdb.database import DuckConnection
+from copydesk.analytics.stores.missing_paths import MissingPathLimit
 
-PAGE_SCOPE, SITE_SCOPE, AGENT_SCOPE = 0, 1, 2
+PAGE_SCOPE, SITE_SCOPE, AGENT_SCOPE, MISSING_SCOPE, MISSING_AGENT_SCOPE = 0, 1, 2, 3, 4
+SELECT_PATHS = """
+    select path, id from scopes where sort = $sort and project = $project and path in (select unnest($paths))
+"""
+SELECT_MISSING_PATHS = "select path from scopes where sort = 3 and project = $project"
 SCOPE_COLUMNS = ["id", "project", "sort", "path", "agent", "operator", "kind", "salt"]
 MAX_CACHED_PAGES = 100_000
 """The cache of pages is cleared when it exceeds this size."""
 AgentKey = tuple[int, str, str, str]
+PageKey = tuple[int, str]
 RuleKey = tuple[str, str]
 ViewRow = tuple[int, int, int, int, int, int, int, int | None, str, str, int | None]
 VIEW_COLUMNS = ["seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer", "event"]
@@ -25,13 +31,14 @@ class IdTables:
         execute = connection.execute
         self.projects: dict[str, int] = dict(execute("select name, id from projects").fetchall())
         kind_by_bit = {bit: kind for kind, bit in CLASS_BITS.items()}
-        rows = execute("select project, agent, operator, kind, id from scopes where sort = 2").fetchall()
-        self._agents: dict[AgentKey, int] = {
-            (project, agent, operator, kind_by_bit[kind]): scope_id for project, agent, operator, kind, scope_id in rows
-        }
+        rows = execute("select sort, project, agent, operator, kind, id from scopes where sort in (2, 4)").fetchall()
+        self._agents: dict[int, dict[AgentKey, int]] = {AGENT_SCOPE: {}, MISSING_AGENT_SCOPE: {}}
+        for sort, project, agent, operator, kind, scope_id in rows:
+            self._agents[sort][project, agent, operator, kind_by_bit[kind]] = scope_id
         rows = execute("select rule, version, id from rules").fetchall()
         self._rules: dict[RuleKey, int] = {(rule, version): rule_id for rule, version, rule_id in rows}
-        self._pages: dict[tuple[int, str], int] = {}
+        self._pages: dict[int, dict[PageKey, int]] = {PAGE_SCOPE: {}, MISSING_SCOPE: {}}
+        self._missing_path_limit = MissingPathLimit()
         [(self._last_scope_id,)] = execute("select coalesce(max(id), 0) from scopes").fetchall()
 
     def build_view_rows(self, connection: DuckConnection, views: Sequence[PageView], first_seq: int) -> list[ViewRow]:
@@ -39,25 +46,32 @@ class IdTables:
 
         The projects must exist (see `add_projects`).
         """
+        views = self._missing_path_limit.apply(views, lambda project: self._load_missing_paths(connection, project))
         try:
             return self._build_known_rows(views, first_seq)
         except KeyError:
-            self.add_agents(connection, {(v.project, v.agent, v.operator, v.kind) for v in views})
             self.add_rules(connection, {(view.rule, view.agent_table_version) for view in views})
-            self._add_pages(connection, views)
+            for page_sort, agent_sort, some_views in (
+                (PAGE_SCOPE, AGENT_SCOPE, [view for view in views if not view.is_missing]),
+                (MISSING_SCOPE, MISSING_AGENT_SCOPE, [view for view in views if view.is_missing]),
+            ):
+                agents = {(view.project, view.agent, view.operator, view.kind) for view in some_views}
+                self.add_agents(connection, agents, agent_sort)
+                self._add_pages(connection, some_views, page_sort)
             return self._build_known_rows(views, first_seq)
 
     def _build_known_rows(self, views: Sequence[PageView], first_seq: int) -> list[ViewRow]:
         projects = self.projects
-        pages = self._pages
-        agents = self._agents
+        pages, missing_pages = self._pages[PAGE_SCOPE], self._pages[MISSING_SCOPE]
+        agents, missing_agents = self._agents[AGENT_SCOPE], self._agents[MISSING_AGENT_SCOPE]
         rules = self._rules
         rows: list[ViewRow] = []
         for seq, view in enumerate(views, first_seq):
-            project_name, path, at, kind, agent, operator, rule, version, visitor, host, referrer, _, event = view
+            project_name, path, at, kind, agent, operator, rule, version, visitor, host, referrer, status, event = view
             project_id = projects[project_name]
-            page_id = pages[project_id, path]
-            agent_id = agents[project_id, agent, operator, kind]
+            is_missing = status in MISSING_STATUSES
+            page_id = (missing_pages if is_missing else pages)[project_id, path]
+            agent_id = (missing_agents if is_missing else agents)[project_id, agent, operator, kind]
             rule_id = rules[rule, version]
             event_id = None if event is None else shorten_event_hash(event)
             rows.append(
@@ -79,23 +93,26 @@ class IdTables:
             append_rows(connection, "projects", ["id", "name", "site", "ai"], rows)
             self.projects.update(new_ids)
 
-    def find_agent(self, project: str, agent: str, operator: str, kind: str) -> int | None:
-        return self._agents.get((self.projects[project], agent, operator, kind))
+    def find_agent(self, project: str, agent: str, operator: str, kind: str, sort: int = AGENT_SCOPE) -> int | None:
+        return self._agents[sort].get((self.projects[project], agent, operator, kind))
 
     def find_rule(self, rule: str, version: str) -> int | None:
         return self._rules.get((rule, version))
 
-    def add_agents(self, connection: DuckConnection, agents: Set[tuple[str, str, str, str]]) -> None:
+    def add_agents(
+        self, connection: DuckConnection, agents: Set[tuple[str, str, str, str]], sort: int = AGENT_SCOPE
+    ) -> None:
         """Stores agents that are new, each given as project name, agent, operator and class."""
+        known_agents = self._agents[sort]
         project_by_agent = {
             (self.projects[name], agent, operator, kind): name for name, agent, operator, kind in agents
         }
-        if new := sorted(project_by_agent.keys() - self._agents.keys()):
+        if new := sorted(project_by_agent.keys() - known_agents.keys()):
             rows = [
-                (agent[0], AGENT_SCOPE, "", *agent[1:3], CLASS_BITS[agent[3]], compute_salt(project_by_agent[agent]))
+                (agent[0], sort, "", *agent[1:3], CLASS_BITS[agent[3]], compute_salt(project_by_agent[agent]))
                 for agent in new
             ]
-            self._agents.update(zip(new, self._add_scopes(connection, rows), strict=True))
+            known_agents.update(zip(new, self._add_scopes(connection, rows), strict=True))
 
     def add_rules(self, connection: DuckConnection, rules: Set[RuleKey]) -> None:
         if new := sorted(rules - self._rules.keys()):
@@ -103,22 +120,28 @@ class IdTables:
             append_rows(connection, "rules", ["id", "rule", "version"], [(new_ids[rule], *rule) for rule in new])
             self._rules.update(new_ids)
 
-    def _add_pages(self, connection: DuckConnection, views: Sequence[PageView]) -> None:
+    def _add_pages(self, connection: DuckConnection, views: Sequence[PageView], sort: int) -> None:
         project_by_page = {(self.projects[view.project], view.path): view.project for view in views}
-        if not (uncached := project_by_page.keys() - self._pages.keys()):
+        known_pages = self._pages[sort]
+        if not (uncached := project_by_page.keys() - known_pages.keys()):
             return
-        if len(self._pages) > self._max_cached_pages:
-            self._pages, uncached = {}, set(project_by_page)
+        if len(known_pages) > self._max_cached_pages:
+            known_pages, uncached = {}, set(project_by_page)
+            self._pages[sort] = known_pages
         for project in {project for project, _ in uncached}:
             paths = [path for owner, path in uncached if owner == project]
-            result = connection.execute(
-                "select path, id from scopes where sort = 0 and project = $project and path in (select unnest($paths))",
-                {"project": project, "paths": paths},
-            )
-            self._pages.update(((project, path), scope) for path, scope in result.fetchall())
-        new = sorted(uncached - self._pages.keys())
-        rows = [(page[0], PAGE_SCOPE, page[1], "", "", 0, compute_salt(project_by_page[page], page[1])) for page in new]
-        self._pages.update(zip(new, self._add_scopes(connection, rows), strict=True))
+            result = connection.execute(SELECT_PATHS, {"sort": sort, "project": project, "paths": paths})
+            known_pages.update(((project, path), scope) for path, scope in result.fetchall())
+        new = sorted(uncached - known_pages.keys())
+        rows = [
+            (project, sort, path, "", "", 0, compute_salt(project_by_page[project, path], path, sort))
+            for project, path in new
+        ]
+        known_pages.update(zip(new, self._add_scopes(connection, rows), strict=True))
+
+    def _load_missing_paths(self, connection: DuckConnection, project: str) -> list[str]:
+        rows = connection.execute(SELECT_MISSING_PATHS, {"project": self.projects[project]}).fetchall()
+        return [path for (path,) in rows]
 
     def _add_scopes(self, connection: DuckConnection, rows: Sequence[tuple[object, ...]]) -> Iterable[int]:
         first_id = self._last_scope_id + 1
@@ -129,12 +152,14 @@ class IdTables:
         return range(first_id, self._last_scope_id + 1)
 
 
-def compute_salt(project: str, path: str | None = None) -> int:
-    """Returns the salt of a page, or of a site without `path`. Agents share the salt of their site.
+def compute_salt(project: str, path: str | None = None, sort: int = PAGE_SCOPE) -> int:
+    """Returns the salt of a page or a missing page, or of a site without `path`. Agents share the salt of their site.
 
     It depends only on the names, so that all copies of a store have the same salts.
     """
     name = project if path is None else f"{project}\0{path}"
+    if sort == MISSING_SCOPE:
+        name += "\0missing"
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
 
 

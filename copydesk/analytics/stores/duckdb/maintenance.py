@@ -3,16 +3,21 @@
 from collections.abc import Collection
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
-from copydesk.analytics.stores.duckdb.visitor_index import read_last_folded
 from copydesk.core.clock import DAY
 
-VISITS_PER_PART = 1_000_000
-"""How many visits a rebuild links at once."""
 MIN_NEW_ROWS = 100_000
 SELECT_TABLE_LENGTHS = """
-    select name, value, if(name = 'firsts', (select count(*) from firsts), (select count(*) from counts))
-    from marks where name in ('firsts', 'counts')
+    select name, value, case name
+        when 'firsts' then (select count(*) from firsts)
+        when 'counts' then (select count(*) from counts)
+        else (select count(*) from missing_referrers)
+    end
+    from marks where name in ('firsts', 'counts', 'missing_referrers')
+"""
+SELECT_REPEATED_REFERRERS = """
+    select 1 from missing_referrers group by project, scope, day, kind, referrer having count(*) > 1 limit 1
 """
 
 
@@ -35,31 +40,26 @@ def compact_tables(database: DuckDatabase, min_new_rows: int = MIN_NEW_ROWS) -> 
     return bool(oversized)
 
 
-def rebuild_index(database: DuckDatabase) -> None:
+def merge_missing_referrers(database: DuckDatabase) -> None:
+    """Merges rows with the same key, if there are any; otherwise changes nothing, not even the order of the rows."""
     with database.write() as connection:
-        _rebuild_index(connection, None)
+        if connection.execute(SELECT_REPEATED_REFERRERS).fetchall():
+            connection.execute(load_sql("tidy_missing_referrers"))
 
 
-def set_ai_classes(database: DuckDatabase, project: int, ai_mask: int) -> None:
+def rebuild_index(index: VisitorIndex, database: DuckDatabase) -> None:
+    with index.change(), database.write() as connection:
+        index.rebuild(connection, None)
+
+
+def set_ai_classes(index: VisitorIndex, database: DuckDatabase, project: int, ai_mask: int) -> None:
     """Sets the classes that count as AI and rebuilds the project's index; does nothing if they are unchanged."""
-    with database.write() as connection:
+    with index.change(), database.write() as connection:
         params = {"project": project, "mask": ai_mask}
         statement = "update projects set ai = $mask where id = $project and ai <> $mask returning id"
-        if not connection.execute(statement, params).fetchall():
-            return
-        connection.execute("update targets set ai = $mask where project = $project and human <> 0", params)
-        _rebuild_index(connection, project)
-
-
-def _rebuild_index(connection: DuckConnection, project: int | None) -> None:
-    """Rebuilds the index of one project; None means all."""
-    connection.execute("delete from firsts where project = $project or $project is null", {"project": project})
-    [(visit_count,)] = connection.execute("select count(*) from visits").fetchall()
-    parts = 1 + visit_count // VISITS_PER_PART
-    for part in range(parts):
-        connection.execute(load_sql("rebuild_days"), {"part": part, "parts": parts, "project": project})
-        connection.execute(load_sql("rebuild_firsts"), {"sign": 1})
-    connection.execute("drop table visitor_days")
+        if connection.execute(statement, params).fetchall():
+            index.discard_scopes()
+            index.rebuild(connection, project)
 
 
 def delete_raw_views(database: DuckDatabase, before_day: int, project_ids: Collection[str] | None) -> int:
@@ -77,27 +77,22 @@ def delete_raw_views(database: DuckDatabase, before_day: int, project_ids: Colle
         return int(deleted)
 
 
-def forget_project(connection: DuckConnection, project: int) -> None:
+def forget_project(index: VisitorIndex, connection: DuckConnection, project: int) -> None:
+    index.forget_project(connection, project)
     params = {"project": project}
-    connection.execute("delete from visits where scope in (select id from scopes where project = $project)", params)
     connection.execute("delete from views where project = $project", params)
     connection.execute("delete from events where project = $project", params)
     connection.execute("delete from firsts where project = $project", params)
     connection.execute("delete from counts where project = $project", params)
-    connection.execute("delete from targets where project = $project", params)
+    connection.execute("delete from missing_referrers where project = $project", params)
     connection.execute("delete from scopes where project = $project", params)
     connection.execute("delete from projects where id = $project", params)
 
 
-def forget_visitor(database: DuckDatabase, project: int, visitor: int) -> None:
-    with database.write() as connection:
-        params = {"project": project, "visitor": visitor}
-        connection.execute(load_sql("forget_days"), params)
-        connection.execute(load_sql("rebuild_firsts"), {"sign": -1})
-        connection.execute("drop table visitor_days")
+def forget_visitor(index: VisitorIndex, database: DuckDatabase, project: int, visitor: int) -> None:
+    with index.change(), database.write() as connection:
+        index.forget_visitor(connection, project, visitor)
         connection.execute(
-            "delete from visits using scopes"
-            " where scopes.id = scope and project = $project and key = xor($visitor::bigint, salt)",
-            params,
+            "update views set visitor = null where project = $project and visitor = $visitor",
+            {"project": project, "visitor": visitor},
         )
-        connection.execute("update views set visitor = null where project = $project and visitor = $visitor", params)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from copydesk.analytics.page_view import PageView
@@ -14,6 +15,7 @@ from copydesk.analytics.stores.base import (
     DayRange,
     Interval,
     LogResult,
+    MissingReport,
     PageQuery,
     Reclassification,
     ReportPage,
@@ -23,8 +25,10 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.analytics.stores.duckdb import corrections, maintenance, reports
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
+from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
+from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, count_unfolded_views
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
-from copydesk.analytics.stores.duckdb.visitor_index import count_unfolded_views, fold_views
 
 
 class DuckStore:
@@ -34,10 +38,14 @@ class DuckStore:
         memory_limit: str = MEMORY_LIMIT,
         threads: int = 1,
         min_checkpoint_bytes: int = MIN_CHECKPOINT_BYTES,
+        run_sizes: RunSizes = DEFAULT_RUN_SIZES,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
         self._view_log = ViewLog(self._database)
+        self._index = VisitorIndex(self._database, run_sizes)
         self._fold_lock = threading.Lock()
+        self._backup_lock = threading.Lock()
+        self._run_merges = RunMerges(self._index.visits, self._fold_lock)
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
         return self._view_log.write(views)
@@ -52,10 +60,11 @@ class DuckStore:
     def fold(self) -> int:
         with self._fold_lock:
             folded_views = 0
-            for view_count in fold_views(self._database, self._view_log.last_number):
+            for view_count in self._index.fold_views(self._view_log.last_number):
                 folded_views += view_count
-                compacted = maintenance.compact_tables(self._database)
+                compacted = self._index.has_many_new_rows() and maintenance.compact_tables(self._database)
                 self._database.checkpoint(force=compacted)
+            self._run_merges.start()
             return folded_views
 
     def count_visitors_by_page(
@@ -78,8 +87,15 @@ class DuckStore:
     ) -> tuple[Sequence[AgentRow], bool]:
         return reports.list_agents(self._database, project_id, days, limit, offset)
 
-    def list_rules(self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000) -> Sequence[RuleRow]:
-        return reports.list_rules(self._database, project_id, days, limit)
+    def list_missing_pages(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> MissingReport:
+        return reports.list_missing_pages(self._database, project_id, days, limit, offset)
+
+    def list_rules(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False
+    ) -> Sequence[RuleRow]:
+        return reports.list_rules(self._database, project_id, days, limit, with_missing)
 
     def load_timeseries(
         self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS
@@ -89,11 +105,15 @@ class DuckStore:
     def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
         with self._fold_lock:
             project = self._view_log.add_project(project_id)
-            maintenance.set_ai_classes(self._database, project, sum(CLASS_BITS[kind] for kind in set(classes)))
+            maintenance.set_ai_classes(
+                self._index, self._database, project, sum(CLASS_BITS[kind] for kind in set(classes))
+            )
+            maintenance.compact_tables(self._database)
 
     def rebuild_index(self) -> None:
         with self._fold_lock:
-            maintenance.rebuild_index(self._database)
+            maintenance.rebuild_index(self._index, self._database)
+            maintenance.compact_tables(self._database)
 
     def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
         with self._fold_lock:
@@ -101,29 +121,47 @@ class DuckStore:
 
     def withdraw_views(self, project_id: str, events: Sequence[int]) -> int:
         event_ids = [shorten_event_hash(event) for event in events]
-        with self._fold_lock, self._view_log.correction() as (connection, id_tables):
+        with self._fold_lock, self._index.change(), self._view_log.correction() as (connection, id_tables):
             project = id_tables.projects.get(project_id)
-            return 0 if project is None else corrections.withdraw_views(connection, project, event_ids)
+            return 0 if project is None else corrections.withdraw_views(self._index, connection, project, event_ids)
 
     def reclassify_views(self, project_id: str, changes: Sequence[Reclassification], version: str) -> Correction:
-        with self._fold_lock, self._view_log.correction() as (connection, id_tables):
+        with self._fold_lock, self._index.change(), self._view_log.correction() as (connection, id_tables):
             if project_id not in id_tables.projects or not changes:
                 return Correction(0)
-            return corrections.reclassify_views(connection, id_tables, project_id, changes, version)
+            return corrections.reclassify_views(self._index, connection, id_tables, project_id, changes, version)
 
     def forget_project(self, project_id: str) -> None:
-        with self._fold_lock, self._view_log.project_removal(project_id) as (connection, project):
+        with (
+            self._fold_lock,
+            self._index.change(),
+            self._view_log.project_removal(project_id) as (connection, project),
+        ):
             if project is not None:
-                maintenance.forget_project(connection, project)
+                maintenance.forget_project(self._index, connection, project)
 
     def forget_visitor(self, project_id: str, visitor: int) -> None:
         with self._fold_lock:
             if (project := self._view_log.find_project(project_id)) is not None:
-                maintenance.forget_visitor(self._database, project, visitor)
+                maintenance.forget_visitor(self._index, self._database, project, visitor)
 
     def back_up(self, target: Path) -> None:
-        self._database.copy_to(target)
+        with ExitStack() as stack:
+            stack.enter_context(self._backup_lock)
+            with self._fold_lock:
+                runs = stack.enter_context(self._index.visits.hold_runs())
+            self._database.copy_to(target, lambda connection, name: copy_runs(connection, runs, name))
+
+    def move_visits_into_table(self) -> None:
+        """Moves the visits from their files into DuckDB's table, where a migration reads them.
+
+        Files are merged no more, and the store should be closed.
+        """
+        self._run_merges.stop()
+        with self._fold_lock, self._index.change(), self._database.write() as connection:
+            self._index.visits.move_into_table(connection)
 
     def close(self) -> None:
+        self._run_merges.stop()
         self._view_log.close()
         self._database.close()

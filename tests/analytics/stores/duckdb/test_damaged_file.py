@@ -15,7 +15,8 @@ import pytest
 
 from copydesk.analytics.stores.base import LogResult, StoreDamaged, StoreFull, StoreInUse
 from copydesk.analytics.stores.duckdb import DuckStore
-from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, make_batch
+from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes
+from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, SHORT_RUNS, make_batch
 
 BATCHES = 10
 
@@ -69,8 +70,9 @@ def limit_file_size(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_full_disk_raises_store_full_and_loses_nothing(tmp_path: Path) -> None:
-    store, accepted = DuckStore(tmp_path / "a.duckdb"), 0
+@pytest.mark.parametrize("sizes", [DEFAULT_RUN_SIZES, SHORT_RUNS], ids=["recent visits", "runs"])
+def test_full_disk_raises_store_full_and_loses_nothing(tmp_path: Path, sizes: RunSizes) -> None:
+    store, accepted = DuckStore(tmp_path / "a.duckdb", run_sizes=sizes), 0
     with limit_file_size(40_000):
         for _ in range(3):
             with pytest.raises(StoreFull):

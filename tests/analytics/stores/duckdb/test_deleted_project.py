@@ -35,10 +35,15 @@ def test_deleted_project_leaves_no_row_in_any_table(tmp_path: Path) -> None:
     file = tmp_path / "a.duckdb"
     store = DuckStore(file)
     log_and_fold(store, make_view("/a", event=1, agent="Browser"), make_view("/b", project="other", event=2))
+    log_and_fold(
+        store,
+        make_view("/gone", event=4)._replace(status=404),
+        make_view("/gone", project="other")._replace(status=404),
+    )
     store.log_views([make_view("/late", event=3)])
     store.close()
     filled = count_rows(file, "docs")
-    assert len(filled) >= 8
+    assert len(filled) >= 7
     assert [table for table, rows in filled.items() if not rows] == [], "log something for a new table"
     others = count_rows(file, "other")
 

@@ -12,9 +12,9 @@ from copydesk.analytics.stores.duckdb import event_filter as filters
 from copydesk.analytics.stores.duckdb import maintenance
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.event_filter import MIN_CAPACITY_EVENTS, EventFilter, build_bloom_filter
+from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.reports import count_visitors_by_page
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
-from copydesk.analytics.stores.duckdb.visitor_index import fold_views
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.duckdb.writer import make_batch
 
@@ -95,7 +95,7 @@ def test_folds_of_any_size_give_the_same_result(database: DuckDatabase, model: R
     log = ViewLog(database)
     for number in range(30):
         log.write(make_batch(number))
-    assert sum(fold_views(database, log.last_number, max_views=37)) == 600
+    assert sum(VisitorIndex(database).fold_views(log.last_number, max_views=37)) == 600
     assert_exact(database, model)
 
 
@@ -103,7 +103,7 @@ def test_pages_evicted_from_the_cache_are_read_from_the_store(database: DuckData
     log = ViewLog(database, max_cached_pages=2)
     for number in range(30):
         log.write(make_batch(number))
-    assert sum(fold_views(database, log.last_number)) == 600
+    assert sum(VisitorIndex(database).fold_views(log.last_number)) == 600
     assert_exact(database, model)
 
 
@@ -111,11 +111,11 @@ def test_compaction_leaves_fewer_rows_and_the_same_reports(database: DuckDatabas
     log = ViewLog(database)
     for number in range(30):
         log.write(make_batch(number))
-        assert list(fold_views(database, log.last_number)) == [20]
+        assert list(VisitorIndex(database).fold_views(log.last_number)) == [20]
     before = {table: count_rows(database, table) for table in ("firsts", "counts")}
     assert maintenance.compact_tables(database, min_new_rows=0)
     assert not maintenance.compact_tables(database, min_new_rows=0)
     assert all(count_rows(database, table) < rows for table, rows in before.items())
     assert_exact(database, model)
-    maintenance.rebuild_index(database)
+    maintenance.rebuild_index(VisitorIndex(database), database)
     assert_exact(database, model)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.folding.visit_runs import RunSizes
 from copydesk.core.clock import DAY
 
 BATCH_VIEWS = 20
+SHORT_RUNS = RunSizes(recent=50, merged_runs=2, part=30, moved=100)
 
 
 def make_batch(number: int) -> list[PageView]:
@@ -34,7 +36,7 @@ def make_batch(number: int) -> list[PageView]:
 
 
 def log_batches(path: Path, number: int) -> None:
-    store = DuckStore(path, min_checkpoint_bytes=50_000)
+    store = DuckStore(path, min_checkpoint_bytes=50_000, run_sizes=SHORT_RUNS)
     threading.Thread(target=_keep_folding, args=(store,), daemon=True).start()
     while True:
         store.log_views(make_batch(number))

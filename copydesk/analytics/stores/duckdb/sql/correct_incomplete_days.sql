@@ -8,7 +8,10 @@ with raw_views as (
 counted_views as (
     select day, sum(n) as n
     from counts
-    where project = $project and scope = (select site from projects where id = $project)
+    where project = $project and (
+        scope = (select site from projects where id = $project)
+        or scope in (select id from scopes where project = $project and sort = 3)
+    )
     group by day
 )
 select day

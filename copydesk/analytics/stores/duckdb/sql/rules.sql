@@ -8,6 +8,7 @@ with rule_counts as (
 )
 select agent, operator, kind, rules.rule, sum(n)::bigint as views
 from rule_counts join scopes on scopes.id = scope join rules on rules.id = rule_counts.id
+where sort = 2 or ($missing and sort = 4)
 group by agent, operator, kind, rules.rule
 order by views desc, agent, operator, kind, rules.rule
 limit $limit;

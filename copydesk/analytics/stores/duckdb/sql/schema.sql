@@ -2,7 +2,9 @@ create table if not exists projects (
     id integer not null, name varchar not null, site integer not null, ai utinyint not null
 );
 
--- Things that visitors are counted for: pages (sort = 0), whole sites (1) and agents with their class (2).
+-- Things that visitors are counted for: pages (sort = 0), whole sites (1), agents with their class (2) and missing pages
+-- (3), that is, paths whose requests found no page. An agent that requested a missing page (4) has no visits and counts:
+-- missing pages count for themselves only. The missing page '' stands for all beyond the limit of missing pages.
 create table if not exists scopes (
     id integer not null, project integer not null, sort utinyint not null,
     path varchar not null, agent varchar not null, operator varchar not null, kind utinyint not null,
@@ -20,18 +22,13 @@ create table if not exists views (
 
 create table if not exists events (project integer not null, id bigint not null);
 
--- The days on which visitors came. The scope is a page or an agent, and the key is the visitor xor the scope's salt.
--- Agents have the salt of their site, because the visits of a site are those of its agents. The bits of rows with the
--- same scope, key and day are or-ed.
+-- The most recent visits: the days on which visitors came. The scope is a page or an agent, and the key is the visitor
+-- xor the scope's salt. Agents have the salt of their site, because the visits of a site are those of its agents. The
+-- bits of rows with the same scope, key and day are or-ed. Older visits are in files, which visit_runs lists.
 create table if not exists visits (
     scope integer not null, key bigint not null, day usmallint not null, bits utinyint not null
 );
-
--- The scopes (target) that a visit to a scope counts for, and the classes that count there as human and as AI.
-create table if not exists targets (
-    scope integer not null, target integer not null, project integer not null,
-    human utinyint not null, ai utinyint not null
-);
+create table if not exists visit_runs (id integer not null, rows bigint not null);
 
 -- The index: how many visitors came on this day and previously on day prev (0 means never), as human, as AI and as
 -- either. Rows with the same key add up, and a number may be negative.
@@ -44,8 +41,14 @@ create table if not exists counts (
     project integer not null, scope integer not null, day usmallint not null, kind utinyint not null, n integer not null
 );
 
--- folded: the number of the last folded view. firsts, counts: the number of rows after the table's last compaction.
+-- Where requests for missing pages came from, and when the last one was. Rows with the same key add up.
+create table if not exists missing_referrers (
+    project integer not null, scope integer not null, day usmallint not null, kind utinyint not null,
+    referrer varchar not null, n integer not null, last bigint not null
+);
+
+-- folded: the number of the last folded view. The others: the number of rows after the table's last compaction.
 create table if not exists marks (name varchar not null, value ubigint not null);
 insert into marks
-select name, 0 from (values ('folded'), ('firsts'), ('counts')) as initial_marks (name)
+select name, 0 from (values ('folded'), ('firsts'), ('counts'), ('missing_referrers')) as initial_marks (name)
 where name not in (select name from marks);

@@ -1,0 +1,147 @@
+"""Computes how the index of visitors changes when visits change.
+
+The index counts links: each day of a visitor has a link to their previous day. The links of human, AI and either are
+counted apart, because a visitor may have come as AI on one day and as a human on the next.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from copydesk.analytics.stores.duckdb.folding.scope_table import ALL_CLASS_BITS, HUMAN_BIT, ScopeTable
+from copydesk.analytics.stores.duckdb.folding.visit_rows import (
+    Bits,
+    Days,
+    Keys,
+    Scopes,
+    VisitRows,
+    group_visits,
+)
+
+HUMAN, AI, EITHER = 1, 2, 4
+
+
+@dataclass(frozen=True, slots=True)
+class VisitChanges:
+    """Visits with their class bits before a change (`was`) and after it (`now`); each scope, key and day once.
+
+    Sorted by key, scope and day. Days of visitors have the same form, with kinds (human, AI, either) as bits.
+    """
+
+    key: Keys
+    scope: Scopes
+    day: Days
+    was: Bits
+    now: Bits
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "VisitChanges":
+        return VisitChanges(self.key[rows], self.scope[rows], self.day[rows], self.was[rows], self.now[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRows:
+    """Rows of the index: how many more visitors came on `day`, and previously on `prev` (0 means never)."""
+
+    scope: Scopes
+    day: Days
+    prev: Days
+    human: NDArray[np.int32]
+    ai: NDArray[np.int32]
+    total: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.scope)
+
+
+def combine_visits(rows: VisitRows, was: Bits, now: Bits) -> VisitChanges:
+    """Returns each scope, key and day once, with the bits before and after a change of all its rows."""
+    return _group_changes(rows.key, rows.scope, rows.day, was, now)
+
+
+def count_links(scopes: ScopeTable, visits: VisitChanges) -> IndexRows:
+    """Returns the change of the index. All visits with the same key must be included."""
+    codes, signs, kinds = [], [], []
+    for days in (_find_own_days(scopes, visits), _find_site_days(scopes, visits)):
+        for kind in (HUMAN, AI, EITHER):
+            for came_bits, sign in ((days.now, 1), (days.was, -1)):
+                came = (came_bits & kind) != 0
+                if came.any():
+                    links = _link_days(days.key[came], days.scope[came], days.day[came])
+                    codes.append(links)
+                    kinds.append(np.full(len(links), kind, np.int8))
+                    signs.append(np.full(len(links), sign, np.int8))
+    if not codes:
+        return _sum_links(np.empty(0, np.int64), np.empty(0, np.int8), np.empty(0, np.int8))
+    return _sum_links(np.concatenate(codes), np.concatenate(kinds), np.concatenate(signs))
+
+
+def _find_own_days(scopes: ScopeTable, visits: VisitChanges) -> VisitChanges:
+    """Returns the days of visitors by page and by agent, with kinds (human, AI, either) instead of class bits.
+
+    All views of an agent count as its own, whatever their class.
+    """
+    is_agent = scopes.is_agent[visits.scope]
+    human_bit = np.where(is_agent, 0, HUMAN_BIT).astype(np.uint8)
+    ai_bits = np.where(is_agent, ALL_CLASS_BITS, scopes.ai[visits.scope]).astype(np.uint8)
+    was, now = (_find_kinds(bits, human_bit, ai_bits) for bits in (visits.was, visits.now))
+    return VisitChanges(visits.key, visits.scope, visits.day, was, now)
+
+
+def _find_site_days(scopes: ScopeTable, visits: VisitChanges) -> VisitChanges:
+    """Returns the days of visitors of the sites: a visit of an agent also counts for its site."""
+    of_agents = visits.take(scopes.is_agent[visits.scope])
+    human_bit = np.full(len(of_agents), HUMAN_BIT, np.uint8)
+    was, now = (_find_kinds(bits, human_bit, scopes.ai[of_agents.scope]) for bits in (of_agents.was, of_agents.now))
+    counted = (was | now) != 0
+    site = scopes.site[of_agents.scope]
+    return _group_changes(of_agents.key[counted], site[counted], of_agents.day[counted], was[counted], now[counted])
+
+
+def _find_kinds(bits: Bits, human_bit: Bits, ai_bits: Bits) -> Bits:
+    human = (bits & human_bit) != 0
+    ai = (bits & ai_bits) != 0
+    kinds: Bits = human * np.uint8(HUMAN) | ai * np.uint8(AI) | (human | ai) * np.uint8(EITHER)
+    return kinds
+
+
+def _group_changes(key: Keys, scope: Scopes, day: Days, was: Bits, now: Bits) -> VisitChanges:
+    order, starts = group_visits(key, scope, day)
+    first = order[starts]
+    if not len(starts):
+        return VisitChanges(key, scope, day, was, now)
+    return VisitChanges(
+        key[first], scope[first], day[first],
+        np.bitwise_or.reduceat(was[order], starts), np.bitwise_or.reduceat(now[order], starts),
+    )  # fmt: skip
+
+
+def _link_days(key: Keys, scope: Scopes, day: Days) -> NDArray[np.int64]:
+    """Returns the links of sorted days: the scope, the day and the previous day of the same visitor, as one number."""
+    links = scope.astype(np.int64) << 32 | day.astype(np.int64) << 16
+    continues = (key[1:] == key[:-1]) & (scope[1:] == scope[:-1])
+    links[1:] |= np.where(continues, day[:-1], 0)
+    return links
+
+
+def _sum_links(codes: NDArray[np.int64], kinds: NDArray[np.int8], signs: NDArray[np.int8]) -> IndexRows:
+    """Returns the sums of equal links, without those that cancel out, ordered by day."""
+    order = np.argsort(codes)
+    codes, kinds, numbers = codes[order], kinds[order], signs[order].astype(np.int32)
+    starts = np.flatnonzero(np.concatenate((np.ones(min(len(codes), 1), np.bool_), codes[1:] != codes[:-1])))
+    human, ai, total = (
+        np.add.reduceat(np.where(kinds == kind, numbers, np.int32(0)), starts) if len(starts) else numbers
+        for kind in (HUMAN, AI, EITHER)
+    )
+    changed = np.flatnonzero((human != 0) | (ai != 0) | (total != 0))
+    codes = codes[starts][changed]
+    day_prev = codes & 0xFFFFFFFF
+    order = np.argsort(day_prev)
+    codes, day_prev, changed = codes[order], day_prev[order], changed[order]
+    return IndexRows(
+        (codes >> 32).astype(np.int32), (day_prev >> 16).astype(np.uint16), (day_prev & 0xFFFF).astype(np.uint16),
+        human[changed], ai[changed], total[changed],
+    )  # fmt: skip

@@ -1,0 +1,70 @@
+"""Merges runs in the background, so that a search reads few of them and no fold waits for a merge."""
+
+import logging
+import threading
+import time
+
+from copydesk.analytics.stores.duckdb.folding.visit_runs import RunMerge, VisitRuns
+from copydesk.core.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 300
+"""The pause after a merge that failed, for example because the disk is full."""
+
+
+class RunMerges:
+    """The thread that merges runs. It takes the store's fold lock only to plan a merge and to finish it."""
+
+    def __init__(self, visits: VisitRuns, fold_lock: threading.Lock) -> None:
+        self._visits = visits
+        self._fold_lock = fold_lock
+        self._thread: threading.Thread | None = None
+        self._is_stopping = threading.Event()
+        self._next_at = 0.0
+
+    def start(self) -> None:
+        """Starts a merge if there are enough runs of similar size and none is running. The caller holds the lock."""
+        is_running = self._thread is not None and self._thread.is_alive()
+        if is_running or self._is_stopping.is_set() or time.monotonic() < self._next_at:
+            return
+        merge = self._visits.plan_merge()
+        if merge is not None:
+            self._thread = threading.Thread(target=self._run, args=[merge], name="merge", daemon=True)
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Waits until no merge is running."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def stop(self) -> None:
+        """Stops a running merge, which is done again after the next start."""
+        self._is_stopping.set()
+        self.wait()
+
+    def _run(self, merge: RunMerge) -> None:
+        planned: RunMerge | None = merge
+        try:
+            while planned is not None:
+                planned = self._merge(planned)
+        except Exception as error:
+            self._next_at = time.monotonic() + RETRY_SECONDS
+            is_expected = isinstance(error, StoreUnavailable)
+            message = "could not merge files of visits; will retry in %d seconds: %s"
+            log.warning(message, RETRY_SECONDS, error, exc_info=not is_expected)
+
+    def _merge(self, merge: RunMerge) -> RunMerge | None:
+        """Carries out a merge. Returns the next one, if there is one."""
+        is_written = False
+        try:
+            is_written = merge.write(self._is_stopping.is_set)
+        finally:
+            if not is_written:
+                with self._fold_lock:
+                    self._visits.drop_merge(merge)
+        if not is_written:
+            return None
+        with self._fold_lock:
+            self._visits.finish_merge(merge)
+            return None if self._is_stopping.is_set() else self._visits.plan_merge()

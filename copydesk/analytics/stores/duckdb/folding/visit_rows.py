@@ -1,0 +1,129 @@
+"""Visits as columns: who came to which scope on which day, and as which classes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Keys = NDArray[np.int64]
+Scopes = NDArray[np.int32]
+Days = NDArray[np.uint16]
+Bits = NDArray[np.uint8]
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class VisitRows:
+    """Visits. The key is the visitor xor the scope's salt. Rows with the same scope, key and day add up their bits."""
+
+    key: Keys
+    scope: Scopes
+    day: Days
+    bits: Bits
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def columns(self) -> list[Keys | Scopes | Days | Bits]:
+        return [self.key, self.scope, self.day, self.bits]
+
+    def take(self, rows: Positions | NDArray[np.bool_] | slice) -> "VisitRows":
+        """Returns the rows at these positions, or the rows of a mask."""
+        return VisitRows(self.key[rows], self.scope[rows], self.day[rows], self.bits[rows])
+
+    def sort_by_key(self) -> "VisitRows":
+        return self.take(np.argsort(self.key, kind="stable"))
+
+
+NO_VISITS = VisitRows(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint16), np.empty(0, np.uint8))
+
+
+def join_visits(parts: Sequence[VisitRows]) -> VisitRows:
+    if len(parts) == 1:
+        return parts[0]
+    return VisitRows(
+        np.concatenate([part.key for part in parts] or [NO_VISITS.key]),
+        np.concatenate([part.scope for part in parts] or [NO_VISITS.scope]),
+        np.concatenate([part.day for part in parts] or [NO_VISITS.day]),
+        np.concatenate([part.bits for part in parts] or [NO_VISITS.bits]),
+    )
+
+
+def insert_sorted(rows: VisitRows, new_rows: VisitRows) -> VisitRows:
+    """Returns both, sorted by key, if both are sorted by key."""
+    places = np.searchsorted(rows.key, new_rows.key)
+    return VisitRows(
+        np.insert(rows.key, places, new_rows.key),
+        np.insert(rows.scope, places, new_rows.scope),
+        np.insert(rows.day, places, new_rows.day),
+        np.insert(rows.bits, places, new_rows.bits),
+    )
+
+
+class SortedVisits(Protocol):
+    """Visits sorted by key, in memory or in a file."""
+
+    @property
+    def key(self) -> Keys: ...
+
+    def take(self, rows: Positions | slice, /) -> VisitRows: ...
+
+
+def merge_sorted(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRows]:
+    """Yields the visits of all sources, sorted by key, in parts of about this many rows of each source.
+
+    All visits with the same key are in the same part.
+    """
+    positions = [0] * len(sources)
+    while True:
+        ends = [position + rows for position in positions]
+        bounds = [source.key[end] for source, end in zip(sources, ends, strict=True) if end < len(source.key)]
+        parts = []
+        for number, source in enumerate(sources):
+            first, end = positions[number], len(source.key)
+            if bounds:
+                end = first + int(np.searchsorted(source.key[first:], min(bounds), "right"))
+            parts.append(source.take(slice(first, end)))
+            positions[number] = end
+        if merged := join_visits([part for part in parts if len(part)] or [NO_VISITS]):
+            yield merged.sort_by_key()
+        if not bounds:
+            return
+
+
+def find_sorted(sorted_keys: Keys, wanted_keys: Keys) -> Positions:
+    """Returns the positions of all rows with one of these keys, which must be sorted and distinct."""
+    first = np.searchsorted(sorted_keys, wanted_keys)
+    counts = np.searchsorted(sorted_keys, wanted_keys, "right") - first
+    return expand_ranges(first, counts)
+
+
+def expand_ranges(first: Positions, counts: Positions) -> Positions:
+    """Returns the numbers of all ranges, each given by its first number and its length."""
+    total = int(counts.sum())
+    if not total:
+        return np.empty(0, np.int64)
+    starts = np.cumsum(counts) - counts
+    positions: Positions = np.arange(total) + np.repeat(first - starts, counts)
+    return positions
+
+
+def group_visits(key: Keys, scope: Scopes, day: Days) -> tuple[Positions, Positions]:
+    """Returns the order by key, scope and day, and where each group of equal rows starts in it.
+
+    Sorts by key first, which is fast, and then only the rows whose key occurs several times.
+    """
+    scope_day = scope.astype(np.int64) << 16 | day
+    order = np.argsort(key)
+    ordered_key = key[order]
+    is_repeated = np.zeros(len(order), np.bool_)
+    np.equal(ordered_key[1:], ordered_key[:-1], out=is_repeated[1:])
+    is_tied = is_repeated.copy()
+    is_tied[:-1] |= is_repeated[1:]
+    tied = np.flatnonzero(is_tied)
+    order[tied] = order[tied][np.lexsort((scope_day[order[tied]], ordered_key[tied]))]
+    ordered_day = scope_day[order]
+    is_repeated[1:] &= ordered_day[1:] == ordered_day[:-1]
+    return order, np.flatnonzero(~is_repeated)

@@ -1,0 +1,393 @@
+"""The visits of a store: recent ones in a table, the others in runs, which are files of visits sorted by key.
+
+The table `visit_runs` lists the runs, so that one commit of DuckDB decides about both: a file that it does not list is
+deleted before the next change. A change writes new files and never touches a listed one.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from copydesk.analytics.stores.base import StoreFull
+from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, sync_folder, write_run
+from copydesk.analytics.stores.duckdb.folding.visit_rows import (
+    NO_VISITS,
+    Keys,
+    SortedVisits,
+    VisitRows,
+    find_sorted,
+    insert_sorted,
+    join_visits,
+    merge_sorted,
+)
+from copydesk.analytics.stores.duckdb.id_tables import append_rows
+
+log = logging.getLogger(__name__)
+
+COPIED_ROWS = 1_000_000
+MAX_APPENDED_ROWS = 2_000
+MAX_LOOKUPS_BEFORE_RELEASE = 20_000
+"""After this many searches for a key in a run, the memory of the runs' pages is returned."""
+
+
+@dataclass(frozen=True)
+class RunSizes:
+    """How many visits are where. Small numbers make a test reach what else needs millions of visits."""
+
+    recent: int = 100_000
+    """When the table of recent visits has more, they become a run."""
+    merged_runs: int = 4
+    """This many runs of similar size are merged into one, so that a search reads few runs."""
+    part: int = 250_000
+    """How many visits of each of four runs are in memory while runs are merged or read; of more runs, fewer each."""
+    moved: int = 2_000_000
+    """How many visits of a long table become one run, as in a store of an earlier version or a restored backup."""
+
+
+DEFAULT_RUN_SIZES = RunSizes()
+
+
+class VisitRuns:
+    """The visits. One caller at a time, who holds the store's fold lock."""
+
+    def __init__(self, database: DuckDatabase, sizes: RunSizes = DEFAULT_RUN_SIZES) -> None:
+        self._database = database
+        self._sizes = sizes
+        self._folder = database.path.with_name(f"{database.path.name}.visits")
+        self._recent: VisitRows | None = None
+        """The rows of the table `visits`, sorted by key; None before they are loaded, and after a failure."""
+        self._runs: dict[int, RunFile] = {}
+        self._last_id = 0
+        self._obsolete: list[RunFile] = []
+        self._held_runs: list[dict[int, RunFile]] = []
+        """For each copy that is being made: all runs since it began. A deleted file can be read while it is open."""
+        self._lookups = 0
+        self._merges: list[RunMerge] = []
+        """The merges that are being written: their files are not listed yet."""
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """Allows changes of the visits, in a transaction that is committed before the block ends."""
+        if self._recent is None:
+            self._load()
+        try:
+            yield
+        except BaseException:
+            self._recent, self._obsolete = None, []
+            raise
+        for run in self._obsolete:
+            with suppress(OSError):  # the next load deletes files that are not listed
+                run.path.unlink()
+        self._obsolete = []
+
+    @contextmanager
+    def hold_runs(self) -> Iterator[dict[int, RunFile]]:
+        """Yields all runs, including those that are created and deleted until the block ends."""
+        if self._recent is None:
+            self._load()
+        held = dict(self._runs)
+        self._held_runs.append(held)
+        try:
+            yield held
+        finally:
+            self._held_runs = [runs for runs in self._held_runs if runs is not held]
+
+    def move_into_table(self, connection: DuckConnection) -> None:
+        """Moves all visits into the table, in the order of their keys, for a reader that knows tables only."""
+        connection.execute("create temp table sorted_visits as from visits limit 0")
+        for rows in self.read_all():
+            insert_visits(connection, "sorted_visits", rows)
+        connection.execute("delete from visits")
+        connection.execute("insert into visits from sorted_visits")
+        connection.execute("drop table sorted_visits")
+        for run_id in list(self._runs):
+            self._delete_run(connection, run_id)
+        self._recent = None
+
+    def find(self, keys: Keys) -> VisitRows:
+        """Returns all visits with these keys, which must be sorted and distinct."""
+        recent = self._get_recent()
+        found = [recent.take(find_sorted(recent.key, keys))]
+        found += [run.take(run.find(keys)) for run in self._runs.values()]
+        self._lookups += len(keys) * len(self._runs)
+        if self._lookups > MAX_LOOKUPS_BEFORE_RELEASE:
+            for run in self._runs.values():
+                run.release_memory()
+            self._lookups = 0
+        return join_visits([part for part in found if len(part)] or [NO_VISITS])
+
+    def add(self, connection: DuckConnection, rows: VisitRows) -> None:
+        """Stores visits, which must be sorted by key."""
+        recent = self._get_recent()
+        if len(recent) + len(rows) <= self._sizes.recent:
+            insert_visits(connection, "visits", rows)
+            self._recent = insert_sorted(recent, rows)
+            return
+        if len(recent):
+            connection.execute("delete from visits")
+        self._recent = NO_VISITS
+        self._add_run(connection, len(recent) + len(rows), [insert_sorted(recent, rows)])
+
+    def remove(self, connection: DuckConnection, select: Callable[[VisitRows], NDArray[np.bool_]]) -> None:
+        """Deletes the visits that `select` selects among those it is shown, which are all."""
+        self._remove(connection, lambda source: _select_everywhere(source, select, self._sizes.part))
+
+    def remove_keys(
+        self, connection: DuckConnection, keys: Keys, select: Callable[[VisitRows], NDArray[np.bool_]]
+    ) -> None:
+        """Deletes the visits that `select` selects among those with these keys, which must be sorted and distinct."""
+
+        def find(source: SortedVisits) -> NDArray[np.int64]:
+            positions = find_sorted(source.key, keys)
+            return positions[select(source.take(positions))]
+
+        self._remove(connection, find)
+
+    def read_all(self) -> Iterator[VisitRows]:
+        """Yields all visits, sorted by key, in parts; all visits with the same key are in the same part."""
+        yield from _merge_runs([self._get_recent(), *self._runs.values()], self._sizes.part)
+
+    def plan_merge(self) -> "RunMerge | None":
+        """Returns a merge of runs of similar size, if there are enough of them. Loads nothing."""
+        merged_ids = [] if self._recent is None else self._select_mergeable()
+        if not merged_ids:
+            return None
+        self._last_id += 1
+        runs = {run_id: self._runs[run_id] for run_id in merged_ids}
+        merge = RunMerge(self._last_id, self._run_path(self._last_id), runs, self._sizes.part)
+        self._merges.append(merge)
+        return merge
+
+    def finish_merge(self, merge: "RunMerge") -> None:
+        """Replaces the merged runs by the run that was written, unless one of them was deleted in the meantime."""
+        is_current = self._recent is not None and all(
+            self._runs.get(run_id) is run for run_id, run in merge.runs.items()
+        )
+        if not is_current:
+            self.drop_merge(merge)
+            return
+        try:
+            with self.change(), self._database.write() as connection:
+                self._list_run(connection, merge.run_id, merge.rows)
+                for run_id in merge.runs:
+                    self._delete_run(connection, run_id)
+        finally:
+            self._merges.remove(merge)
+
+    def drop_merge(self, merge: "RunMerge") -> None:
+        """Deletes what a merge has written."""
+        self._merges.remove(merge)
+        with suppress(OSError):
+            merge.path.unlink()
+
+    def _select_mergeable(self) -> list[int]:
+        by_size: dict[int, list[int]] = {}
+        for run_id, run in self._runs.items():
+            size = 0
+            while run.rows > self._sizes.recent * self._sizes.merged_runs ** (size + 1):
+                size += 1
+            by_size.setdefault(size, []).append(run_id)
+        for _, run_ids in sorted(by_size.items()):
+            if len(run_ids) >= self._sizes.merged_runs:
+                return run_ids[: self._sizes.merged_runs]
+        return []
+
+    def _remove(self, connection: DuckConnection, find: Callable[[SortedVisits], NDArray[np.int64]]) -> None:
+        recent = self._get_recent()
+        if len(removed := find(recent)):
+            self._recent = recent.take(np.delete(np.arange(len(recent)), removed))
+            connection.execute("delete from visits")
+            insert_visits(connection, "visits", self._recent)
+        for run_id, run in list(self._runs.items()):
+            removed = find(run)
+            if len(removed):
+                run.verify()
+                if len(removed) < run.rows:
+                    self._add_run(connection, run.rows - len(removed), _skip_rows(run, removed, self._sizes.part))
+                self._delete_run(connection, run_id)
+            run.release_memory()
+
+    def _add_run(self, connection: DuckConnection, rows: int, parts: Iterable[VisitRows]) -> None:
+        if not self._folder.exists():
+            self._folder.mkdir()
+            sync_folder(self._folder.parent)
+        self._last_id += 1
+        _write_run(self._run_path(self._last_id), rows, parts)
+        self._list_run(connection, self._last_id, rows)
+
+    def _list_run(self, connection: DuckConnection, run_id: int, rows: int) -> None:
+        run = RunFile(self._run_path(run_id), rows)
+        connection.execute("insert into visit_runs values ($id, $rows)", {"id": run_id, "rows": rows})
+        for runs in (self._runs, *self._held_runs):
+            runs[run_id] = run
+
+    def _delete_run(self, connection: DuckConnection, run_id: int) -> None:
+        connection.execute("delete from visit_runs where id = $id", {"id": run_id})
+        self._obsolete.append(self._runs.pop(run_id))
+
+    def _get_recent(self) -> VisitRows:
+        assert self._recent is not None, "visits are used in a transaction"
+        return self._recent
+
+    def _load(self) -> None:
+        self._open_and_clean_runs()
+        self._move_long_table()
+        with self._database.read() as connection:
+            self._recent = read_visits(connection, "select key, scope, day, bits from visits").sort_by_key()
+
+    def _open_and_clean_runs(self) -> None:
+        with self._database.read() as connection:
+            listed = dict(connection.execute("select id, rows from visit_runs order by id").fetchall())
+        self._runs = {run_id: RunFile(self._run_path(run_id), rows) for run_id, rows in listed.items()}
+        used_ids = [*listed, *(merge.run_id for merge in self._merges)]
+        self._last_id = max(self._last_id, *used_ids, 0)  # a number is never used again
+        names = {self._run_path(run_id).name for run_id in used_ids}
+        for path in self._folder.iterdir() if self._folder.exists() else ():
+            if path.name not in names:
+                path.unlink(missing_ok=True)
+
+    def _move_long_table(self) -> None:
+        """Moves the rows of a long table into runs: those of a store of an earlier version, or of a restored backup.
+
+        Each part is a transaction, so that the move continues where it was interrupted.
+        """
+        while True:
+            with self._database.write() as connection:
+                [(rows,)] = connection.execute("select count(*) from visits").fetchall()
+                if rows <= self._sizes.recent:
+                    return
+                log.info("moving %d visits into sorted files", rows)
+                [(last,)] = connection.execute(
+                    "select max(row) from (select rowid as row from visits order by rowid limit $rows)",
+                    {"rows": self._sizes.moved},
+                ).fetchall()
+                params = {"last": last}
+                moved = read_visits(
+                    connection, "select key, scope, day, bits from visits where rowid <= $last", params
+                ).sort_by_key()
+                self._add_run(connection, len(moved), [moved])
+                connection.execute("delete from visits where rowid <= $last", params)
+            self._database.checkpoint(force=True)
+
+    def _run_path(self, run_id: int) -> Path:
+        return self._folder / f"{run_id:08}.run"
+
+
+@dataclass(frozen=True)
+class RunMerge:
+    """Runs that become one. Writing it needs no lock, because runs never change."""
+
+    run_id: int
+    path: Path
+    runs: dict[int, RunFile]
+    part_rows: int
+
+    @property
+    def rows(self) -> int:
+        return sum(run.rows for run in self.runs.values())
+
+    def write(self, is_stopping: Callable[[], bool]) -> bool:
+        """Writes the merged run. Returns False if it was stopped. Raises StoreDamaged if a run is damaged."""
+        for run in self.runs.values():
+            run.verify()
+        try:
+            parts = _merge_runs(list(self.runs.values()), self.part_rows)
+            _write_run(self.path, self.rows, _yield_until_stopped(parts, is_stopping))
+        except MergeStopped:
+            return False
+        return True
+
+
+class MergeStopped(Exception):
+    """The store is closing."""
+
+
+def _yield_until_stopped(parts: Iterable[VisitRows], is_stopping: Callable[[], bool]) -> Iterator[VisitRows]:
+    for part in parts:
+        if is_stopping():
+            raise MergeStopped
+        yield part
+
+
+def _write_run(path: Path, rows: int, parts: Iterable[VisitRows]) -> None:
+    try:
+        write_run(path, rows, parts)
+    except OSError as error:
+        raise StoreFull from error
+
+
+def read_visits(connection: DuckConnection, statement: str, params: dict[str, int] | None = None) -> VisitRows:
+    """Returns the visits that a statement selects as key, scope, day and bits."""
+    columns = connection.execute(statement, params or {}).fetchnumpy()
+    return VisitRows(columns["key"], columns["scope"], columns["day"], columns["bits"])
+
+
+def insert_visits(connection: DuckConnection, table: str, rows: VisitRows) -> None:
+    if len(rows):
+        insert_columns(connection, table, {"scope": rows.scope, "key": rows.key, "day": rows.day, "bits": rows.bits})
+
+
+def insert_columns(connection: DuckConnection, table: str, columns: dict[str, NDArray[Any]]) -> None:
+    """Appends rows, given as columns in the table's order. Few rows cost less if they are appended one by one."""
+    if len(next(iter(columns.values()))) <= MAX_APPENDED_ROWS:
+        rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+        append_rows(connection, table, list(columns), rows)
+        return
+    _insert_arrays(connection, table, columns)
+
+
+def _insert_arrays(connection: DuckConnection, table: str, columns: dict[str, NDArray[Any]]) -> None:
+    connection.register("new_rows", columns)
+    try:
+        connection.execute(f"insert into {table} from new_rows")
+    finally:
+        connection.unregister("new_rows")
+
+
+def copy_runs(connection: DuckConnection, runs: Mapping[int, RunFile], database: str) -> None:
+    """Moves the runs that a copied database lists into its table of visits, so that the copy is one file."""
+    listed = connection.execute(f"select id from {database}.visit_runs order by id").fetchall()  # noqa: S608 - ours
+    for (run_id,) in listed:
+        runs[run_id].verify()
+        for rows in _merge_runs([runs[run_id]], COPIED_ROWS):
+            connection.register(
+                "copied_rows", {"scope": rows.scope, "key": rows.key, "day": rows.day, "bits": rows.bits}
+            )
+            connection.execute(f"insert into {database}.visits from copied_rows")
+            connection.unregister("copied_rows")
+    connection.execute(f"delete from {database}.visit_runs")  # noqa: S608 - ours
+
+
+def _merge_runs(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRows]:
+    for part in merge_sorted(sources, max(1, rows * DEFAULT_RUN_SIZES.merged_runs // max(len(sources), 1))):
+        yield part
+        for source in sources:
+            if isinstance(source, RunFile):
+                source.release_memory()
+
+
+def _select_everywhere(
+    source: SortedVisits, select: Callable[[VisitRows], NDArray[np.bool_]], part_rows: int
+) -> NDArray[np.int64]:
+    found = [
+        np.flatnonzero(select(source.take(slice(first, first + part_rows)))) + first
+        for first in range(0, len(source.key), part_rows)
+    ]
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _skip_rows(run: RunFile, removed: NDArray[np.int64], part_rows: int) -> Iterator[VisitRows]:
+    """Yields the visits of a run except those at these positions."""
+    for first in range(0, run.rows, part_rows):
+        end = min(first + part_rows, run.rows)
+        kept = np.ones(end - first, np.bool_)
+        kept[removed[np.searchsorted(removed, first) : np.searchsorted(removed, end)] - first] = False
+        if kept.any():
+            yield run.take(np.flatnonzero(kept) + first)

@@ -1,0 +1,233 @@
+"""Keeps the index of visitors: folds logged views into visits, and visits into its links, in one transaction.
+
+`reports.count_visitors_by_page` counts from it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links
+from copydesk.analytics.stores.duckdb.folding.scope_table import ScopeTable
+from copydesk.analytics.stores.duckdb.folding.visit_rows import NO_VISITS, Keys, VisitRows, join_visits
+from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns, insert_columns
+from copydesk.analytics.stores.duckdb.sql_files import load_sql
+
+MAX_VIEWS_PER_TRANSACTION = 100_000
+"""Views per transaction: enough to share its cost, few enough to bound the memory."""
+ROWS_BETWEEN_CHECKS = 10_000
+"""After this many new rows, it is checked whether the tables should be compacted."""
+SELECT_VIEWS = """
+    select page, agent, kind::utinyint as kind, coalesce(visitor, -1) as visitor, (time // 86400000)::usmallint as day
+    from views
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewColumns:
+    """Views; a visitor of -1 means that the view has none."""
+
+    page: NDArray[np.int32]
+    agent: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    visitor: NDArray[np.int64]
+    day: NDArray[np.uint16]
+
+
+class VisitorIndex:
+    """The index and the visits it is counted from. One caller at a time, who holds the store's fold lock."""
+
+    def __init__(self, database: DuckDatabase, run_sizes: RunSizes = DEFAULT_RUN_SIZES) -> None:
+        self._database = database
+        self.visits = VisitRuns(database, run_sizes)
+        self._scopes = ScopeTable()
+        self._new_rows = 0
+
+    def has_many_new_rows(self) -> bool:
+        """Returns whether so many rows were added since the last such call that compacting tables may pay off."""
+        if self._new_rows < ROWS_BETWEEN_CHECKS:
+            return False
+        self._new_rows = 0
+        return True
+
+    def fold_views(self, upto: int, max_views: int = MAX_VIEWS_PER_TRANSACTION) -> Iterator[int]:
+        """Counts the logged views up to this number, in several transactions if needed.
+
+        Yields how many each counted.
+        """
+        last = 0
+        while last < upto:
+            with self.change(), self._database.write() as connection:
+                after = read_last_folded(connection)
+                last = min(upto, after + max_views)
+                view_count = self._fold_range(connection, after, last) if after < last else 0
+            if after < last:
+                yield view_count
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """Allows changes of the index, in a transaction that is committed before the block ends."""
+        try:
+            with self.visits.change():
+                yield
+        except BaseException:
+            self.discard_scopes()
+            raise
+
+    def discard_scopes(self) -> None:
+        """Discards the cache of scopes. Call it when scopes were deleted, or a project's AI classes changed."""
+        self._scopes = ScopeTable()
+
+    def rebuild(self, connection: DuckConnection, project: int | None) -> None:
+        """Rebuilds the index of one project from the visits; None means all."""
+        self._load_scopes(connection)
+        connection.execute("delete from firsts where project = $project or $project is null", {"project": project})
+        for rows in self.visits.read_all():
+            counted = rows if project is None else rows.take(self._scopes.project[rows.scope] == project)
+            self._change_index(connection, counted, np.zeros(len(counted), np.uint8), counted.bits)
+
+    def replace_visits(self, connection: DuckConnection, old: VisitRows, new: VisitRows) -> None:
+        """Deletes the visits of the old rows (by scope, key and day), stores the new ones, and corrects the index."""
+        self._load_scopes(connection)
+        keys = np.unique(np.concatenate((old.key, new.key)))
+        known = self.visits.find(keys)
+        is_removed = _match_visits(known, old)
+        rows = join_visits([known, new])
+        was = np.concatenate((known.bits, np.zeros(len(new), np.uint8)))
+        now = np.concatenate((np.where(is_removed, np.uint8(0), known.bits), new.bits))
+        self._change_index(connection, rows, was, now)
+        self.visits.remove_keys(connection, keys, lambda found: _match_visits(found, old))
+        whole = combine_visits(new, new.bits, new.bits)
+        self.visits.add(connection, VisitRows(whole.key, whole.scope, whole.day, whole.now))
+
+    def forget_visitor(self, connection: DuckConnection, project: int, visitor: int) -> None:
+        """Deletes the visits of a visitor."""
+        self._load_scopes(connection)
+        scope_ids = np.flatnonzero(self._scopes.project == project)
+        keys = np.unique(self._scopes.salt[scope_ids] ^ visitor)
+        found = self.visits.find(keys)
+        is_own = self._scopes.salt[found.scope] ^ visitor == found.key
+        is_own &= self._scopes.project[found.scope] == project
+        self.replace_visits(connection, found.take(is_own), NO_VISITS)
+
+    def forget_project(self, connection: DuckConnection, project: int) -> None:
+        """Deletes the visits of a project."""
+        self._load_scopes(connection)
+        self.visits.remove(connection, lambda rows: self._scopes.project[rows.scope] == project)
+        self.discard_scopes()
+
+    def load_visits(self, connection: DuckConnection, condition: str, params: dict[str, int]) -> VisitRows:
+        """Returns the visits of the views that a condition selects."""
+        self._load_scopes(connection)
+        return self._find_visits(_read_views(connection, condition, params))
+
+    def count_views(self, connection: DuckConnection, condition: str, params: dict[str, int]) -> None:
+        """Adds the views that a condition selects to the counts, and where requests for missing pages came from."""
+        self._load_scopes(connection)
+        self._add_counts(connection, _read_views(connection, condition, params), condition, params)
+
+    def _fold_range(self, connection: DuckConnection, after: int, last: int) -> int:
+        condition, params = "where seq > $after and seq <= $upto", {"after": after, "upto": last}
+        views = _read_views(connection, condition, params)
+        if len(views.page) and max(views.page.max(), views.agent.max()) >= len(self._scopes.salt):
+            self._load_scopes(connection)
+        self._add_counts(connection, views, condition, params)
+        new = self._find_visits(views)
+        known = self.visits.find(np.unique(new.key))
+        rows = join_visits([known, new])
+        was = np.concatenate((known.bits, np.zeros(len(new), np.uint8)))
+        stored = self._change_index(connection, rows, was, rows.bits)
+        self.visits.add(connection, stored)
+        connection.execute("update marks set value = $last where name = 'folded'", {"last": last})
+        return len(views.page)
+
+    def _find_visits(self, views: ViewColumns) -> VisitRows:
+        """Returns the visits of views: to the page, and to the agent and so to the site, unless the page is missing."""
+        to_page = np.flatnonzero(views.visitor >= 0)
+        to_agent = to_page[~self._scopes.is_missing[views.agent[to_page]]]
+        rows = np.concatenate((to_page, to_agent))
+        scope = np.concatenate((views.page[to_page], views.agent[to_agent]))
+        return VisitRows(views.visitor[rows] ^ self._scopes.salt[scope], scope, views.day[rows], views.kind[rows])
+
+    def _add_counts(
+        self, connection: DuckConnection, views: ViewColumns, condition: str, params: dict[str, int]
+    ) -> None:
+        """Adds views to the counts. The condition selects the same views."""
+        if self._scopes.is_missing[views.page].any():
+            connection.execute(load_sql("fold_missing").replace("/* condition */", condition), params)
+        of_site = ~self._scopes.is_missing[views.agent]
+        agent = views.agent[of_site]
+        scope = np.concatenate((views.page, agent, self._scopes.site[agent]))
+        day_kind = views.day.astype(np.int64) << 8 | views.kind
+        day_kind = np.concatenate((day_kind, day_kind[of_site], day_kind[of_site]))
+        codes, numbers = np.unique(scope.astype(np.int64) << 24 | day_kind, return_counts=True)
+        if len(codes):
+            scope = (codes >> 24).astype(np.int32)
+            day, kind = (codes >> 8 & 0xFFFF).astype(np.uint16), (codes & 0xFF).astype(np.uint8)
+            columns = {"project": self._scopes.project[scope], "scope": scope, "day": day, "kind": kind}
+            insert_columns(connection, "counts", {**columns, "n": numbers.astype(np.int32)})
+            self._new_rows += len(codes)
+
+    def _change_index(
+        self, connection: DuckConnection, rows: VisitRows, was: NDArray[np.uint8], now: NDArray[np.uint8]
+    ) -> VisitRows:
+        """Changes the index for visits with these bits before and after. Returns the bits that are new, as visits."""
+        changes = combine_visits(rows, was, now)
+        is_changed = changes.was != changes.now
+        index_rows = count_links(self._scopes, changes.take(_select_whole_keys(changes.key, is_changed)))
+        if len(index_rows):
+            insert_columns(connection, "firsts", self._name_columns(index_rows))
+            self._new_rows += len(index_rows)
+        added = changes.take(is_changed)
+        return VisitRows(added.key, added.scope, added.day, added.now & ~added.was)
+
+    def _name_columns(self, rows: IndexRows) -> dict[str, NDArray[np.generic]]:
+        return {
+            "project": self._scopes.project[rows.scope], "scope": rows.scope, "day": rows.day, "prev": rows.prev,
+            "human": rows.human, "ai": rows.ai, "total": rows.total,
+        }  # fmt: skip
+
+    def _load_scopes(self, connection: DuckConnection) -> None:
+        self._scopes.load_new(connection)
+
+
+def _read_views(connection: DuckConnection, condition: str, params: dict[str, int]) -> ViewColumns:
+    return ViewColumns(**connection.execute(SELECT_VIEWS + condition, params).fetchnumpy())
+
+
+def count_unfolded_views(database: DuckDatabase) -> int:
+    """Counts the views that are not folded; some numbers are unused, because their views were deleted."""
+    with database.read() as connection:
+        [(view_count,)] = connection.execute(
+            "select count(*) from views where seq > $after", {"after": read_last_folded(connection)}
+        ).fetchall()
+    return int(view_count)
+
+
+def read_last_folded(connection: DuckConnection) -> int:
+    [(number,)] = connection.execute("select value from marks where name = 'folded'").fetchall()
+    return int(number)
+
+
+def _select_whole_keys(key: Keys, is_changed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Returns a mask of all rows whose key has a change; the keys must be sorted."""
+    if not len(key):
+        return is_changed
+    starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
+    lengths = np.diff(np.append(starts, len(key)))
+    return np.repeat(np.logical_or.reduceat(is_changed, starts), lengths)
+
+
+def _match_visits(rows: VisitRows, wanted: VisitRows) -> NDArray[np.bool_]:
+    """Returns a mask of the rows whose scope, key and day are among the wanted ones."""
+    if not len(wanted) or not len(rows):
+        return np.zeros(len(rows), np.bool_)
+    columns = [("key", np.int64), ("scope", np.int32), ("day", np.uint16)]
+    made = [np.empty(len(source), columns) for source in (rows, wanted)]
+    for target, source in zip(made, (rows, wanted), strict=True):
+        target["key"], target["scope"], target["day"] = source.key, source.scope, source.day
+    return np.isin(made[0], made[1])
