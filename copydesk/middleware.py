@@ -112,7 +112,7 @@ class ViewRecorder:
     def _is_view(
         self, url: str, request_headers: Mapping[str, str], status: int, headers: Iterable[tuple[Any, Any]]
     ) -> bool:
-        if not (200 <= status < 300 or status == 304):
+        if not (200 <= status < 300 or status in (304, 404, 410)):
             return False
         if any("pre" in request_headers.get(name, "") for name in ("sec-purpose", "purpose", "x-moz")):
             return False

@@ -45,6 +45,9 @@ def test_every_report_has_a_client_method(site: Service) -> None:
     assert client.visitors() == {"totals": one, "visitors": [{"path": "/", **one}], "hasMore": False}
     assert client.views() == {"totals": one, "views": [{"path": "/", **one}], "hasMore": False}
     assert client.agents()["agents"][0]["class"] == "human"
+    site.desk.store.log_views([_make_view(site, "/gone", 1)._replace(status=404)])
+    assert client.missing("2026-03-01", "2026-03-02")["missing"] == list(client.rows("missing"))
+    assert client.missing()["missing"][0]["lastSeenAt"] == "2026-03-01T00:00:00.000Z"
     assert client.timeseries(interval="month")["timeseries"] == [{"date": "2026-03-01", **one, "views": one}]
     assert client.feedback()["feedback"][0]["helpful"] is True
     assert client.feedback_by_page()["feedback"][0]["total"] == 1

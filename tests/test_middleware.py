@@ -111,7 +111,7 @@ def test_page_view_is_sent_with_all_visitor_fields(collector: FakeCollector, aro
     assert views.queue.sent == 1
 
 
-def test_only_successful_page_views_are_sent(collector: FakeCollector, around: Any) -> None:
+def test_only_page_views_and_missing_pages_are_sent(collector: FakeCollector, around: Any) -> None:
     with around(collector) as (client, views):
         for path in (*PAGES, "/missing"):
             client.get(path)
@@ -120,7 +120,8 @@ def test_only_successful_page_views_are_sent(collector: FakeCollector, around: A
         client.get("/", headers={"Sec-Purpose": "prefetch;prerender"})
         views.queue.close()
     told = [event["url"].removeprefix(str(client.base_url)) for event in collector.events]
-    assert told == COUNTED_PATHS
+    assert told == [*COUNTED_PATHS, "/missing"]
+    assert [event["status"] for event in collector.events if event["url"].endswith("/missing")] == [404]
 
 
 @pytest.mark.parametrize(

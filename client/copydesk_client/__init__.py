@@ -2,11 +2,12 @@
 
 from copydesk_client.client import Client
 from copydesk_client.connection import ApiError, NotConfigured, Unreachable
-from copydesk_client.shapes import Automation, AutomationRun, Event, Job, JobPage
+from copydesk_client.shapes import Automation, AutomationFiles, AutomationRun, Event, Job, JobPage
 
 __all__ = [
     "ApiError",
     "Automation",
+    "AutomationFiles",
     "AutomationRun",
     "Client",
     "Event",

@@ -19,7 +19,7 @@ EVENTS_PER_REQUEST = 1_000
 Day = str | date | None
 """A day as text or a date. A datetime means the day that contains it."""
 Interval = Literal["day", "week", "month"]
-Report = Literal["visitors", "views", "agents", "feedback", "feedback/by-page", "searches", "assistant"]
+Report = Literal["visitors", "views", "agents", "missing", "feedback", "feedback/by-page", "searches", "assistant"]
 
 PAGE_SIZES = {"feedback": 100, "feedback/by-page": 100, "searches": 100, "assistant": 1000}
 ROW_FIELDS = {"feedback/by-page": "feedback", "assistant": "conversations"}
@@ -108,6 +108,10 @@ class Client:
     def list_automations(self) -> list[shapes.Automation]:
         return cast(list[shapes.Automation], self._get(self._automations_path)["automations"])
 
+    def list_automation_files(self) -> shapes.AutomationFiles:
+        """Returns the automation files of the project's branch, with their automations and problems."""
+        return cast(shapes.AutomationFiles, self._get(f"{self._automations_path}/files"))
+
     def get_automation(self, automation_id: str) -> shapes.Automation:
         return cast(shapes.Automation, self._get(f"{self._automations_path}/{automation_id}"))
 
@@ -119,10 +123,11 @@ class Client:
     def delete_automation(self, automation_id: str) -> None:
         self._connection.send("DELETE", f"{self._automations_path}/{automation_id}")
 
-    def run_automation(self, automation_id: str) -> shapes.AutomationRun:
-        """Starts a run now."""
+    def run_automation(self, automation_id: str, *, idempotency_key: str | None = None) -> shapes.AutomationRun:
+        """Starts a run now. An idempotency key makes retries safe, as for `create_job`."""
         path = f"{self._automations_path}/{automation_id}/run"
-        return cast(shapes.AutomationRun, self._connection.send("POST", path).json())
+        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+        return cast(shapes.AutomationRun, self._connection.send("POST", path, headers=headers, repeatable=True).json())
 
     def list_automation_runs(
         self, automation_id: str, *, limit: int = 20, cursor: str | None = None
@@ -163,6 +168,12 @@ class Client:
 
     def agents(self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0) -> shapes.Agents:
         return cast(shapes.Agents, self._get_report("agents", date_from, date_to, limit=limit, offset=offset))
+
+    def missing(
+        self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0
+    ) -> shapes.Missing:
+        """Returns paths that were answered with 404 or 410, with their unique visitors and where they came from."""
+        return cast(shapes.Missing, self._get_report("missing", date_from, date_to, limit=limit, offset=offset))
 
     def timeseries(
         self, date_from: Day = None, date_to: Day = None, *, interval: Interval = "day"

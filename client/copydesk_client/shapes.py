@@ -91,6 +91,32 @@ class Notice(TypedDict):
     since: str
 
 
+class FileSource(TypedDict):
+    file: str
+    commit: str
+    problem: str | None
+
+
+class FileProblem(TypedDict):
+    line: int | None
+    message: str
+
+
+class AutomationFile(TypedDict):
+    file: str
+    automationId: str | None
+    problems: list[FileProblem]
+
+
+class AutomationFiles(TypedDict):
+    enabled: bool
+    branch: str | None
+    commit: str | None
+    readAt: str | None
+    problem: str | None
+    files: list[AutomationFile]
+
+
 class Automation(TypedDict):
     id: str
     name: str
@@ -113,6 +139,7 @@ class Automation(TypedDict):
     lastRun: AutomationRun | None
     nextRun: str | None
     notice: Notice | None
+    source: FileSource | None
 
 
 class JobPage(TypedDict):
@@ -157,6 +184,35 @@ Agent = TypedDict("Agent", {"agent": str | None, "operator": str | None, "class"
 class Agents(TypedDict):
     agents: list[Agent]
     hasMore: bool
+
+
+class MissingReferrer(TypedDict):
+    referrer: str
+    requests: int
+
+
+class MissingPage(TypedDict):
+    path: str
+    human: int
+    ai: int
+    total: int
+    requests: int
+    lastSeenAt: str
+    referrers: list[MissingReferrer]
+
+
+class OtherMissingPages(TypedDict):
+    human: int
+    ai: int
+    total: int
+    requests: int
+
+
+class Missing(TypedDict):
+    missing: list[MissingPage]
+    hasMore: bool
+    other: OtherMissingPages | None
+    """All paths beyond the limit of missing paths, counted together."""
 
 
 class Moment(TypedDict):

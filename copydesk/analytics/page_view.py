@@ -25,6 +25,7 @@ class DropReason(StrEnum):
     NOT_SUCCESSFUL = "not_successful"
     NOT_A_PAGE = "not_a_page"
     PREFETCH = "prefetch"
+    SCAN = "scan"
     PATH_TOO_LONG = "path_too_long"
     PATH_NOT_TEXT = "path_not_text"
     OUTSIDE_BASE = "outside_base"
@@ -46,9 +47,10 @@ DROP_MESSAGES = {
     DropReason.NO_PATH: "The event has neither a URL nor a path.",
     DropReason.NOT_HTTP: "The URL does not start with http:// or https://.",
     DropReason.NOT_GET: "The request is not a GET request.",
-    DropReason.NOT_SUCCESSFUL: "The response status is not 2xx or 304.",
+    DropReason.NOT_SUCCESSFUL: "The response status is not 2xx, 304, 404 or 410.",
     DropReason.NOT_A_PAGE: "The path is an asset or data, not an HTML page or its Markdown version.",
     DropReason.PREFETCH: "The browser loaded the page in advance and has not shown it.",
+    DropReason.SCAN: "The page does not exist, and its path is one that vulnerability scanners try on every site.",
     DropReason.PATH_TOO_LONG: "The path is too long.",
     DropReason.PATH_NOT_TEXT: "The path contains control characters or is not valid UTF-8.",
     DropReason.OUTSIDE_BASE: "The path is outside the project's base path.",
@@ -62,6 +64,10 @@ DROP_MESSAGES = {
     DropReason.DO_NOT_TRACK: "The visitor asks not to be tracked, and the project respects that.",
     DropReason.LIMIT_REACHED: "The project has reached a limit of stored or daily entries in the server's settings.",
 }
+
+
+MISSING_STATUSES = frozenset({404, 410})
+"""The response statuses of pages that do not exist. Such requests are counted apart from views."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,10 @@ UNCLASSIFIED = Classification(VisitorClass.OTHER, "", "", "")
 
 
 class PageView(NamedTuple):
-    """A page view as it is stored: without the IP address, the user agent and the raw visitor id."""
+    """A page view as it is stored: without the IP address, the user agent and the raw visitor id.
+
+    Also a request for a page that does not exist (a missing page), which its status tells from a view.
+    """
 
     project: str
     path: str
@@ -105,6 +114,12 @@ class PageView(NamedTuple):
     """A hash of 63 bits, which fits a signed integer of every database; never 0. None counts as a view only."""
     host: str
     referrer: str
+    """The host that the visitor came from, or "". For a missing page, a path if it was a page of the same site."""
     status: int
     event: int | None
     """A hash of the event's id, 128 bits. An event is counted once. None means that the view has no event id."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Returns whether the page did not exist."""
+        return self.status in MISSING_STATUSES

@@ -18,7 +18,7 @@ export default {
 
 function isView(request, response, env) {
   const asked = request.headers;
-  if (request.method !== "GET" || !(response.ok || response.status === 304)) return false;
+  if (request.method !== "GET" || !(response.ok || [304, 404, 410].includes(response.status))) return false;
   if (["sec-purpose", "purpose", "x-moz"].some((name) => asked.get(name)?.includes("pre"))) return false;
   if (env.COPYDESK_BEACON === "1" && asked.has("sec-fetch-dest")) return false;
   if (FOR_MODELS.test(new URL(request.url).pathname)) return true;

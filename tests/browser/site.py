@@ -21,7 +21,8 @@ addEventListener("click", function (event) {
   if (event.target.href) { event.preventDefault(); history.pushState({}, "", event.target.href); }
 });
 </script>"""
-SETTLE_SECONDS = 0.15
+SETTLE_SECONDS = 0.7
+"""Longer than the beacon waits before it sends a view."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def serve_beacon_site() -> Iterator[BeaconSite]:
                 return
             if "prerender" in self.headers.get("sec-purpose", ""):
                 site.prerender_requests.append(self.path)
-            self.answer(200, "text/html", site.html.encode())
+            self.answer(404 if self.path.startswith("/missing") else 200, "text/html", site.html.encode())
 
         def do_OPTIONS(self) -> None:
             site.preflight_requests += 1

@@ -36,6 +36,21 @@ def test_browser_views_are_exported_as_human_visitors(page: Page, service: Servi
     assert views["totals"] == {"human": 4, "ai": 0, "total": 4}
 
 
+def test_missing_page_in_a_browser_is_listed_with_where_it_came_from(page: Page, service: Service) -> None:
+    assert open_page(page, "/guide") == 202
+    with page.expect_response("**/v1/collect/*") as answer:
+        page.evaluate("location = '/missing/page'")
+    assert answer.value.status == 202
+    [row] = service.http.get(f"/v1/analytics/{service.project.id}/missing").json()["missing"]
+    assert (row["path"], row["human"], row["referrers"]) == (
+        "/missing/page",
+        1,
+        [{"referrer": "/guide", "requests": 1}],
+    )
+    views = service.http.get(f"/v1/analytics/{service.project.id}/views").json()["views"]
+    assert "/missing/page" not in {view["path"] for view in views}
+
+
 def test_feedback_given_in_a_browser_is_listed(page: Page, service: Service) -> None:
     open_page(page, "/guide")
     with page.expect_response("**/v1/collect/*") as answer:

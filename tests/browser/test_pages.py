@@ -21,6 +21,7 @@ PAGES = {
     "readership": "/projects/{project}/readership",
     "readership of all time": "/projects/{project}/readership?range=all",
     "agents": "/projects/{project}/readership/agents",
+    "missing pages": "/projects/{project}/readership/missing?range=all",
     "feedback": "/projects/{project}/readership/feedback",
     "searches": "/projects/{project}/readership/searches",
     "questions": "/projects/{project}/readership/questions",
@@ -49,6 +50,7 @@ OUTSIDE = {"sign in": "/sign-in", "join": "/join/{invitation}"}
 TELLING = (
     "projects",
     "readership",
+    "missing pages",
     "feedback",
     "jobs",
     "job",

@@ -105,7 +105,7 @@ def test_page_restored_from_bfcache_counts_again(page: Page, site: BeaconSite) -
 
 def test_prerendered_page_counts_when_shown(program: str, site: BeaconSite, tmp_path: Path) -> None:
     """Simulates prerendering in the page itself, because Playwright disables it."""
-    ahead = "document.prerendering || location.pathname != '/' || setTimeout(function () {location = '/guide'}, 1000)"
+    ahead = "document.prerendering || location.pathname != '/' || setTimeout(function () {location = '/guide'}, 3000)"
     site.head = f"{SPECULATION}<script>{ahead}</script>"
     options = ["--headless", *FLAGS, host_resolver_rules(site), f"--user-data-dir={tmp_path}", f"{DOCS}/"]
     with subprocess.Popen([program, *options], stderr=subprocess.DEVNULL) as browser:
@@ -225,3 +225,38 @@ def test_unsupported_browser_shows_the_page_unchanged(
     page.goto(f"{DOCS}/")
     page.evaluate("history.pushState({}, '', '/guide')")
     assert site.pages(0) == []
+
+
+CALL_MISSING = "<script>addEventListener('DOMContentLoaded', function () {copydesk.missing()})</script>"
+
+
+@pytest.mark.parametrize(("path", "head"), [("/missing", ""), ("/missing", CALL_MISSING), ("/gone", CALL_MISSING)])
+def test_missing_page_counts_once_and_is_no_view(page: Page, site: BeaconSite, path: str, head: str) -> None:
+    page.goto(f"{DOCS}/guide")
+    assert site.pages(1) == ["/guide"]
+    site.head = head
+    page.evaluate(f"location = '{path}'")
+    assert site.pages(2) == sorted([path, "/guide"])
+    assert [(arrival.body.get("k"), arrival.body["r"]) for arrival in site.arrivals] == [
+        (None, ""),
+        ("missing", f"{DOCS}/guide"),
+    ]
+
+
+def test_application_turns_a_view_into_a_missing_page(page: Page, site: BeaconSite) -> None:
+    page.goto(f"{DOCS}/")
+    assert site.pages(1) == ["/"]
+    page.evaluate("history.pushState({}, '', '/gone'); copydesk.missing()")
+    page.evaluate("history.pushState({}, '', '/guide')")
+    assert site.pages(3) == ["/", "/gone", "/guide"]
+    assert {arrival.page: arrival.body.get("k") for arrival in site.arrivals} == {
+        "/": None,
+        "/gone": "missing",
+        "/guide": None,
+    }
+
+
+def test_view_of_a_reader_who_leaves_at_once_is_sent(page: Page, site: BeaconSite) -> None:
+    page.goto(f"{DOCS}/guide")
+    page.close(run_before_unload=True)
+    assert site.pages(1) == ["/guide"]

@@ -5,20 +5,29 @@ from functools import lru_cache
 
 from copydesk.analytics.classification.classifier import normalize_markdown_accept
 from copydesk.analytics.ingest.raw_view import RawView, SiteConfig
-from copydesk.analytics.page_paths import MAX_CACHED_CHARS, NOT_A_PAGE, PageFormat, host_from_url, normalize_url
-from copydesk.analytics.page_view import Classification, Dropped, DropReason, PageView
+from copydesk.analytics.page_paths import (
+    MAX_CACHED_CHARS,
+    NOT_A_PAGE,
+    PageFormat,
+    PageLocation,
+    host_from_url,
+    normalize_url,
+)
+from copydesk.analytics.page_view import MISSING_STATUSES, Classification, Dropped, DropReason, PageView
+from copydesk.analytics.scanner_paths import is_scanner_path
 from copydesk.core.clock import DAY
 
 PAGE_MEDIA_TYPES = ("text/html", "application/xhtml", "text/markdown", "text/x-markdown", "text/plain", "text/*", "*/*")
 NOT_GET, NOT_SUCCESSFUL = Dropped(DropReason.NOT_GET), Dropped(DropReason.NOT_SUCCESSFUL)
-PREFETCH = Dropped(DropReason.PREFETCH)
+PREFETCH, SCAN = Dropped(DropReason.PREFETCH), Dropped(DropReason.SCAN)
 
 
 def check_request(method: str, status: int, purpose: str | None, accept: str | None) -> Dropped | None:
-    """Returns why a request is not a page view, judging by everything but its URL; None means that it may be one."""
+    """Returns why a request is neither a page view nor a request for a missing page, judging by everything but its URL;
+    None means that it may be one."""
     if method not in ("GET", "get"):
         return NOT_GET
-    if not (200 <= status < 300 or status == 304):
+    if not (200 <= status < 300 or status == 304 or status in MISSING_STATUSES):
         return NOT_SUCCESSFUL
     if purpose and "pre" in purpose.lower():  # prefetch, prerender, preview
         return PREFETCH
@@ -31,8 +40,15 @@ def drop_non_pages(raw: RawView) -> RawView | Dropped:
     return check_request(raw.method, raw.status, raw.purpose, raw.accept) or raw
 
 
+def locate_page(url: str, status: int, site: SiteConfig) -> PageLocation | Dropped:
+    location = normalize_url(url, site.base_path, site.kept_params)
+    if status in MISSING_STATUSES and isinstance(location, PageLocation) and is_scanner_path(location.path):
+        return SCAN
+    return location
+
+
 def normalize_path(raw: RawView) -> RawView | Dropped:
-    location = normalize_url(raw.url, raw.site.base_path, raw.site.kept_params)
+    location = locate_page(raw.url, raw.status, raw.site)
     if isinstance(location, Dropped):
         return location
     raw.location = location
@@ -85,10 +101,22 @@ def build_view(raw: RawView) -> PageView:
         site.classifier.version,
         raw.visitor,
         location.host,
-        host_from_url(raw.referrer) if raw.referrer else "",
+        _find_referrer(raw, raw.referrer) if raw.referrer else "",
         raw.status,
         site.hasher.hash_event(raw.event_id) if raw.event_id else None,
     )
+
+
+def _find_referrer(raw: RawView, referrer: str) -> str:
+    """Returns the host of the referring page. For a missing page, returns the path if the page is on the same site:
+    that page has the broken link."""
+    host = host_from_url(referrer)
+    if raw.status not in MISSING_STATUSES or not host or host != raw.location.host:
+        return host
+    page = normalize_url(referrer, raw.site.base_path, raw.site.kept_params)
+    if isinstance(page, Dropped):
+        return host
+    return "" if page.path == raw.location.path else page.path
 
 
 Stage = Callable[[RawView], RawView | PageView | Dropped]

@@ -9,13 +9,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from copydesk.analytics.classification.classifier import MAX_AGENT_CHARS
-from copydesk.analytics.ingest.pipeline import build_view, check_request, classify_and_identify, includes_page_type
+from copydesk.analytics.ingest.pipeline import (
+    build_view,
+    check_request,
+    classify_and_identify,
+    includes_page_type,
+    locate_page,
+)
 from copydesk.analytics.ingest.raw_view import RawView, SiteConfig, validate_timestamp
 from copydesk.analytics.ip_addresses import build_trusted_networks, find_client_address, parse_ip
 from copydesk.analytics.log_import.formats import AUTO_FORMAT
 from copydesk.analytics.log_import.line_ids import LineIds
 from copydesk.analytics.log_import.log_line import MALFORMED, LogLine, parse_log_time
-from copydesk.analytics.page_paths import NOT_A_PAGE, normalize_host, normalize_url
+from copydesk.analytics.page_paths import NOT_A_PAGE, normalize_host
 from copydesk.analytics.page_view import Dropped, DropReason, PageView
 
 EMPTY_FIELD = "-"
@@ -79,7 +85,7 @@ class LineConverter:
             return NOT_A_PAGE
         if host and url.startswith("/") and (normalized_host := normalize_host(host)):
             url = f"https://{normalized_host}{url}"
-        location = normalize_url(url, site.base_path, site.kept_params)
+        location = locate_page(url, status, site)
         if isinstance(location, Dropped):
             return location
         if self._hosts and location.host and location.host not in self._hosts:

@@ -1,6 +1,6 @@
 """Stores batches of imported views and adds up the totals."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -23,10 +23,12 @@ EVENTS_PER_WITHDRAWAL = 200_000
 
 @dataclass
 class ImportTotals:
-    """The totals of all lines so far: lines = views + duplicates + dropped."""
+    """The totals of all lines so far: lines = views + missing + duplicates + dropped."""
 
     lines: int = 0
     views: int = 0
+    missing: int = 0
+    """Requests for missing pages."""
     duplicates: int = 0
     replaced: int = 0
     """Views of an earlier import that were removed."""
@@ -45,9 +47,12 @@ class ImportTotals:
             self.dropped[reason] = self.dropped.get(reason, 0) + count
             self.samples.setdefault(reason, batch.samples[reason])
 
-    def add_stored(self, views: int, duplicates: int) -> None:
-        self.views += views - duplicates
-        self.duplicates += duplicates
+    def add_stored(self, views: Sequence[PageView], duplicates: Sequence[int]) -> None:
+        """Adds views that were stored, except those at the positions of duplicates."""
+        missing = sum(view.is_missing for view in views) - sum(views[position].is_missing for position in duplicates)
+        self.missing += missing
+        self.views += len(views) - len(duplicates) - missing
+        self.duplicates += len(duplicates)
 
 
 def store_batches(
@@ -88,7 +93,7 @@ def _store_views(
     unfolded = 0
     for views in view_lists:
         result = store.log_views(views) if store and views else None
-        totals.add_stored(len(views), len(result.duplicates) if result else 0)
+        totals.add_stored(views, result.duplicates if result else ())
         on_progress()
         unfolded += result.accepted if result else 0
         if store and unfolded >= VIEWS_PER_FOLD:

@@ -76,6 +76,38 @@ class AgentRow:
 
 
 @dataclass(frozen=True)
+class ReferrerCount:
+    """How many requests came from a referrer: the host of another site, or a path of the same site."""
+
+    referrer: str
+    views: int
+
+
+@dataclass(frozen=True)
+class MissingRow:
+    """A path whose requests found no page: its unique visitors, and its requests by people and AI."""
+
+    path: str
+    count: Counts
+    views: int
+    last_at: int
+    """The time of the last request in the range, in milliseconds since 1970."""
+    referrers: Sequence[ReferrerCount]
+    """The most frequent referrers first, at most MAX_REFERRERS_PER_PATH."""
+
+
+@dataclass(frozen=True)
+class MissingReport:
+    """Missing pages. `other` are the visitors of all paths beyond the limit of missing paths, and `other_views` their
+    requests."""
+
+    rows: Sequence[MissingRow]
+    has_more: bool
+    other: Counts = Counts()
+    other_views: int = 0
+
+
+@dataclass(frozen=True)
 class RuleRow:
     """How many of an agent's views a rule classified."""
 
@@ -227,8 +259,19 @@ class Store(Protocol):
     ) -> tuple[Sequence[AgentRow], bool]:
         """Returns the agents of all classes, by visitors, then views, then name; and whether there are more."""
 
-    def list_rules(self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000) -> Sequence[RuleRow]:
-        """Returns the rules that classified each agent's views, most views first.
+    def list_missing_pages(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> MissingReport:
+        """Returns the paths whose requests found no page, by unique visitors, then by path.
+
+        Omits paths that neither people nor AI requested. Requests for missing pages are in no other report.
+        """
+
+    def list_rules(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False
+    ) -> Sequence[RuleRow]:
+        """Returns the rules that classified each agent's views, and requests for missing pages if `with_missing`, most
+        views first.
 
         Reads raw views, so deleted raw views are not included, and the cost grows with the number of views in the
         range.

@@ -40,6 +40,9 @@ def inspect_duckdb_file(path: Path) -> tuple[int, dict[str, int]]:
             counts = {}
             for name in sorted(names):
                 [(counts[name],)] = connection.execute("select count(*) from query_table($1)", [name]).fetchall()
+            if "visit_runs" in counts:
+                [(filed_visits,)] = connection.execute("select coalesce(sum(rows), 0) from visit_runs").fetchall()
+                counts["visits"] += int(filed_visits)
             return read_schema_version(connection) or 0, counts
     except duckdb.Error as error:
         raise BackupDamaged(f"{path} cannot be read: {error}.") from None
@@ -57,6 +60,7 @@ def count_views(folder: Path) -> int:
         with database.read() as connection:
             [(count,)] = connection.execute(
                 "select (select count(*) from views) + (select count(*) from visits)"
+                " + (select coalesce(sum(rows), 0) from visit_runs)"
             ).fetchall()
         return int(count)
     finally:

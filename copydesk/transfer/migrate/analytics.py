@@ -12,6 +12,7 @@ from copydesk.analytics.stores.clickhouse.folding.batches import DEFAULT_AI_MASK
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.database import DuckDatabase as EmbeddedDatabase
+from copydesk.analytics.stores.duckdb.maintenance import merge_missing_referrers
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.analytics.tables import view_marks
 from copydesk.core import clock
@@ -37,15 +38,15 @@ def move_views(data_folder: Path, url: str, database: Database, progress: Progre
     _require_views(data_folder)
     cluster = build_cluster(parse_clickhouse_url(url))
     with exclusive_analytics_access(data_folder):
-        progress.start_stage("folding new views")
-        source_store = DuckStore(data_folder / DUCKDB_FILE)
-        source_store.fold()
-        source_store.close()
         target_store = ClickHouseStore(url, database, cluster)
+        target_store.fold()  # creates the tables
+        if not _read_marks(database) or is_target_empty(cluster):
+            _prepare_source(data_folder, progress)
         source_file = EmbeddedDatabase(data_folder / DUCKDB_FILE)
         try:
-            target_store.fold()  # creates the tables
+            merge_missing_referrers(source_file)  # ClickHouse merges such rows, too, so the copies would differ
             with source_file.write() as source:  # writes only a temporary table
+                _require_visits_in_table(source)
                 _copy_tables(source, cluster, database, progress)
                 _copy_ai_classes(source, database)
                 progress.start_stage("building the visitor index")
@@ -66,9 +67,30 @@ def check_views(data_folder: Path, url: str) -> dict[str, int]:
         with exclusive_analytics_access(data_folder):
             require_empty_target(cluster)
             _, counts = inspect_duckdb_file(data_folder / DUCKDB_FILE)
-            return {table.name: counts[table.name] for table in MOVED_TABLES}
+            return {table.name: counts.get(table.name, 0) for table in MOVED_TABLES}
     finally:
         cluster.close()
+
+
+def _prepare_source(data_folder: Path, progress: Progress) -> None:
+    """Folds new views, and moves all visits into the table.
+
+    Not repeated when a move is resumed, because its parts are ranges of row numbers.
+    """
+    progress.start_stage("folding new views")
+    store = DuckStore(data_folder / DUCKDB_FILE)
+    try:
+        store.fold()
+        store.move_visits_into_table()
+    finally:
+        store.close()
+
+
+def _require_visits_in_table(source: DuckConnection) -> None:
+    if source.execute("select 1 from visit_runs limit 1").fetchall():
+        raise MigrationFailed(
+            "Views were counted since the move began. Empty the database in ClickHouse, then start again."
+        )
 
 
 def _require_views(data_folder: Path) -> None:

@@ -101,8 +101,16 @@ MOVED_TABLES = (
         "views",
         {**PROJECT_COLUMN, "at": "Int64", "path": "String", **KIND_COLUMN, **AGENT_COLUMNS, **RULE_COLUMNS,
          "visitor": "UInt64", "host": "String",
-         "referrer": "String", "event": "Nullable(UInt64)"},
+         "referrer": "String", "event": "Nullable(UInt64)", "missing": "UInt8"},
         shard_column="visitor",
         aggregate="count",
+    ),
+    MovedTable(
+        "missing_referrers",
+        {**PROJECT_COLUMN, **SCOPE_COLUMN, **DAY_COLUMN, **KIND_COLUMN, "referrer": "String", "n": "Int64",
+         "last": "Int64"},
+        shard_column="scope",
+        aggregate="sum",
+        aggregated_column="n",
     ),
 )  # fmt: skip

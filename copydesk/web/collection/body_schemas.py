@@ -9,10 +9,10 @@ import msgspec
 
 from copydesk.analytics.ingest.event_schema import Event
 from copydesk.analytics.ingest.interaction_events import AssistantEvent, FeedbackEvent, SearchEvent
-from copydesk.web.collection.payloads import FeedbackBeacon, SearchBeacon, ViewBeacon
+from copydesk.web.collection.payloads import FeedbackBeacon, MissingBeacon, SearchBeacon, ViewBeacon
 
 REF_TEMPLATE = "#/components/schemas/{name}"
-BEACONS = (ViewBeacon, FeedbackBeacon, SearchBeacon)
+BEACONS = (ViewBeacon, MissingBeacon, FeedbackBeacon, SearchBeacon)
 
 
 def _build_schemas() -> dict[str, dict[str, Any]]:
@@ -49,6 +49,7 @@ BEACON_BODY = {
         "schema": _refer_to(*(model.__name__ for model in BEACONS)),
         "examples": {
             "view": {"value": {"u": "https://docs.example.com/guide", "r": "https://www.example.org/"}},
+            "missing": {"value": {"k": "missing", "u": "https://docs.example.com/old-guide"}},
             "search": {"value": {"k": "search", "u": "https://docs.example.com/guide", "q": "install", "n": 3}},
             "feedback": {"value": {"k": "feedback", "u": "https://docs.example.com/guide", "h": True, "c": "Clear."}},
         },

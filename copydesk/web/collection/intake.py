@@ -41,7 +41,14 @@ from copydesk.core.runtime.thread_pool import run_in_pool, run_in_thread
 from copydesk.core.telemetry import instruments
 from copydesk.desk import Desk
 from copydesk.web.collection import cors
-from copydesk.web.collection.payloads import FeedbackBeacon, SearchBeacon, ViewBeacon, parse_beacon, parse_events
+from copydesk.web.collection.payloads import (
+    FeedbackBeacon,
+    MissingBeacon,
+    SearchBeacon,
+    ViewBeacon,
+    parse_beacon,
+    parse_events,
+)
 
 if TYPE_CHECKING:
     from copydesk.analytics.classification.bot_signatures import KeyDirectory
@@ -180,9 +187,10 @@ class ViewIntake:
     async def _build_view(
         self, project: Project, site: SiteConfig, request: CollectRequest, payload: ViewBeacon
     ) -> PageView | Dropped:
-        """Builds the view. The visitor is identified from the headers of this request.
+        """Builds the view, or the request for a missing page.
 
-        Ignores its Accept header, which is about our response and not about the page.
+        The visitor is identified from the headers of this request. Ignores its Accept header, which is about our
+        response and not about the page.
         """
         headers = request.headers
         if _refuses_tracking(project, request):
@@ -194,6 +202,7 @@ class ViewIntake:
             user_agent=headers.get("user-agent", "")[:MAX_AGENT_CHARS],
             address=parse_ip(request.address) if request.address else None,
             referrer=payload.r,
+            status=404 if isinstance(payload, MissingBeacon) else 200,
             purpose=headers.get("sec-purpose") or headers.get("purpose") or headers.get("x-moz"),
             signer=await self._find_signer(request) if "signature-input" in headers else None,
             visitor_id=None if payload.v in (None, "") else str(payload.v),

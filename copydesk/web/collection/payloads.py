@@ -175,6 +175,11 @@ class ViewBeacon(LenientRequestModel):
     """The ID of the event. An event with a known ID is not counted again."""
 
 
+class MissingBeacon(ViewBeacon):
+    k: Literal["missing"]
+    """The page says that there is no such page."""
+
+
 class FeedbackBeacon(LenientRequestModel):
     k: Literal["feedback"]
     u: str = Field(min_length=1)
@@ -209,11 +214,13 @@ class SearchBeacon(LenientRequestModel):
     e: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
 
 
-Beacon = ViewBeacon | FeedbackBeacon | SearchBeacon
+Beacon = ViewBeacon | MissingBeacon | FeedbackBeacon | SearchBeacon
+MODEL_BY_KIND: dict[object, type[Beacon]] = {"search": SearchBeacon, "missing": MissingBeacon}
+"""All other kinds are feedback, whose model names the right kinds in its error."""
 
 
 def parse_beacon(headers: Headers, body: bytes) -> Beacon:
-    """Parses a view, feedback or a search.
+    """Parses a view, a missing page, feedback or a search.
 
     Also accepts text/plain, which browsers send to other sites without a preflight.
     """
@@ -230,4 +237,5 @@ def parse_beacon(headers: Headers, body: bytes) -> Beacon:
 def _choose_model(payload: object) -> type[Beacon]:
     if not isinstance(payload, dict) or "k" not in payload:
         return ViewBeacon
-    return SearchBeacon if payload["k"] == "search" else FeedbackBeacon
+    kind = payload["k"]
+    return MODEL_BY_KIND.get(kind, FeedbackBeacon) if isinstance(kind, str) else FeedbackBeacon

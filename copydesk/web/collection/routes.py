@@ -69,6 +69,7 @@ async def send_events(
     to 1,000 events, or up to 10,000 lines with one event each (`application/x-ndjson`). It can be compressed with
     `Content-Encoding: gzip`. The response comes once everything is durable.
 
+    A view with the status 404 or 410 is counted as a request for a missing page, apart from views.
     An event that is not a page view, or has an invalid field, is dropped with a reason. All other events are counted.
     Unknown fields are ignored."""
     return await intake.receive_events(project, request.headers, await request.body())
@@ -83,8 +84,9 @@ async def send_events(
     operation_id="sendBeacon",
 )
 async def send_beacon(site_id: SiteId, intake: CurrentIntake, request: Request) -> Response:
-    """Receives a view, a search or feedback from the beacon on a page. Public, for the origins that the project allows.
-    Also accepts the JSON as `text/plain`, which browsers send to other sites without a preflight request."""
+    """Receives a view, a missing page, a search or feedback from the beacon on a page. Public, for the origins that the
+    project allows. Also accepts the JSON as `text/plain`, which browsers send to other sites without a preflight
+    request."""
     return await intake.receive_beacon(
         site_id, collect_request_from_scope(request.scope, request.headers), await request.body()
     )

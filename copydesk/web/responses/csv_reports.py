@@ -21,6 +21,7 @@ LIST_COLUMNS = {
     ),
     "feedback-by-page": ("path", "thumbsUp", "thumbsDown", "code", "total"),
     "searches": ("searchQuery", "hits", "ctr", "topClickedPage", "lastSearchedAt"),
+    "missing": ("path", "human", "ai", "total", "requests", "lastSeenAt", "referrers"),
     "assistant": (
         *("id", "timestamp", "query", "response", "responseType", "resolutionStatus", "queryCategory", "pageUrl"),
         "sources",
@@ -46,9 +47,20 @@ def render_report_csv(name: str, report: BaseModel) -> str:
 
 def render_list_csv(name: str, rows: Iterable[BaseModel]) -> str:
     """Renders rows of a list as CSV. A cell with a list has one line for each of its objects."""
-    columns = LIST_COLUMNS[name]
     dicts = (row.model_dump(mode="json", by_alias=True) for row in rows)
-    return render_csv(columns, ([_to_cell(values.get(column)) for column in columns] for values in dicts))
+    return render_csv(LIST_COLUMNS[name], (to_cells(name, values) for values in dicts))
+
+
+def get_columns(name: str) -> Sequence[str]:
+    """Returns the columns of a report or a list."""
+    return REPORT_COLUMNS[name] if name in REPORT_COLUMNS else LIST_COLUMNS[name]
+
+
+def to_cells(name: str, row: dict[str, Any]) -> list[Any]:
+    """Returns the cells of a row of a report or a list, as the API returns it."""
+    if name in REPORT_COLUMNS:
+        return flatten_row(row)
+    return [_to_cell(row.get(column)) for column in LIST_COLUMNS[name]]
 
 
 def _to_cell(value: Any) -> Any:

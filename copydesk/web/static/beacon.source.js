@@ -1,9 +1,8 @@
 // Counts the views of the page that loads it. No cookies, no storage, no retries. Options: docs/collect/beacon.md.
 // Browsers load beacon.js, which scripts/beacon builds from this file. It uses old syntax for old browsers.
-(function (window, document, navigator, location) {
-  var script = document.currentScript;
+(function (window, document, navigator, location, script, options, collector, referrer, counted, waiting, pending, timer) {
+  script = document.currentScript;
   if (!script || !script.dataset.site || (window.copydesk || 0).view) return;
-  var options, collector, referrer, counted, waiting;
   options = script.dataset;
   collector = new URL("v1/collect/" + options.site, script.src);
   referrer = document.referrer;
@@ -30,7 +29,7 @@
 
   function send(event) {
     if (/^$|localhost$|^127\.|^\[::1/.test(location.hostname) && !("local" in options)) return;
-    event.u = url();
+    event.u = event.u || url();
     event.v = options.visitor;
     event.e = "" + Math.random() + Date.now();
     event = JSON.stringify(event);
@@ -41,18 +40,29 @@
     } catch (fault) {}
   }
 
-  // A page that is not visible yet (prerendered, or in a background tab) counts when it is shown.
-  function view() {
-    waiting = document.hidden || document.prerendering;
-    if (waiting) return;
+  function flush() {
+    clearTimeout(timer);
+    if (pending) send(pending);
+    pending = 0;
+  }
+
+  // A page that is not visible yet (prerendered, or in a background tab) counts when it is shown. A view is sent half a
+  // second later, or when the reader leaves: if the page calls missing() meanwhile, it is a missing page and not a view.
+  function view(missing) {
+    missing = missing === true;
+    if (!missing || counted != page()) flush();
+    if ((waiting = (document.hidden || document.prerendering) && (missing || 1))) return;
     counted = page();
-    var refused = "doNotTrack" in options && (navigator.doNotTrack == 1 || navigator.globalPrivacyControl);
-    if (!refused && matches(options.include || "*") && !matches(options.exclude || "")) send({r: referrer});
+    if (!("doNotTrack" in options && (navigator.doNotTrack == 1 || navigator.globalPrivacyControl)) && matches(options.include || "*") && !matches(options.exclude || "")) {
+      pending = pending || {r: referrer, u: url()};
+      if (missing) pending.k = "missing";
+      timer = setTimeout(flush, 500);
+    }
     referrer = url();
   }
 
   function shown() {
-    if (waiting) view();
+    if (waiting) view(waiting);
   }
 
   function moved() {
@@ -61,9 +71,13 @@
 
   window.copydesk = {
     view: view,
+    // For a page that says that there is no such page, if the server does not say so with 404 or 410.
+    missing: function () {
+      view(true);
+    },
     // copydesk.feedback(true, "Clear.") or copydesk.feedback({helpful: true, comment: "Clear.", contact: "…"})
-    feedback: function (helpful, comment) {
-      var entry = helpful && helpful.constructor == Object ? helpful : {helpful: helpful, comment: comment};
+    feedback: function (helpful, comment, entry) {
+      entry = helpful && helpful.constructor == Object ? helpful : {helpful: helpful, comment: comment};
       send({
         k: "feedback",
         h: entry.helpful == null ? null : !!entry.helpful,
@@ -77,14 +91,15 @@
     },
     // copydesk.search("install", {results: 3}), and again with {clicked: "/install"} when the reader opens a result
     search: function (query, found) {
-      found = found || {};
+      found = found || 0;
       send({k: "search", q: query, n: found.results, t: found.clicked});
     },
   };
   on(document, "visibilitychange", shown);
   on(document, "prerenderingchange", shown);
+  on(window, "pagehide", flush);
   if ("manual" in options) return;
-  view();
+  view(/404|410/.test((performance.getEntriesByType("navigation")[0] || 0).responseStatus));
 
   // Back and forward can restore a page from the cache without a request. That counts as another view.
   on(window, "pageshow", function (event) {

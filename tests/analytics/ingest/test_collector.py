@@ -193,7 +193,7 @@ def test_dropped_events_do_not_change_the_numbers_of_others(site: SiteConfig) ->
         (3, Event(path="/a")),
         (5, Dropped(DropReason.NOT_JSON)),
         (8, validate_event(None)),
-        (9, Event(path="/b", status=404)),
+        (9, Event(path="/b", status=403)),
     ]
     views, dropped = views_from_events(sent, site, NOW)
     assert [view.path for view in views] == ["/a"]

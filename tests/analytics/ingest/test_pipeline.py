@@ -54,6 +54,59 @@ def test_a_successful_get_of_a_page_counts(status: int, site: SiteConfig) -> Non
     assert isinstance(run_on_event(site, status=status, accept=HTML), PageView)
 
 
+@pytest.mark.parametrize("status", [404, 410])
+def test_request_for_a_missing_page_is_kept_with_its_status(status: int, site: SiteConfig) -> None:
+    view = run_on_event(site, path="/old/guide.html?x=1", status=status, accept=HTML)
+    assert isinstance(view, PageView)
+    assert (view.path, view.status, view.is_missing, view.kind) == ("/old/guide.html", status, True, "human")
+
+
+@pytest.mark.parametrize(
+    ("url", "referrer", "stored"),
+    [
+        ("https://docs.example.com/gone", "https://docs.example.com/guide/?q=secret", "/guide"),
+        ("https://docs.example.com/gone", "https://docs.example.com/gone", ""),
+        ("https://docs.example.com/gone", "https://example.org/private?q=1", "example.org"),
+        ("https://docs.example.com/gone", "https://docs.example.com/logo.svg", "docs.example.com"),
+        ("/gone", "https://docs.example.com/guide", "docs.example.com"),
+        ("/gone", None, ""),
+    ],
+)
+def test_missing_page_stores_the_page_with_the_broken_link(
+    url: str, referrer: str | None, stored: str, site: SiteConfig
+) -> None:
+    view = run_on_event(site, url=url, referrer=referrer, status=404)
+    assert isinstance(view, PageView)
+    assert view.referrer == stored
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/wp-login.php", "/blog/wp-admin/setup", "/.git/config", "/a/.env.local/x", "/xmlrpc.php", "/cgi-bin/luci",
+     "/PhpMyAdmin/", "/vendor/phpunit/x.php"],
+)  # fmt: skip
+def test_missing_path_of_scanners_is_dropped_and_a_page_of_that_name_counts(path: str, site: SiteConfig) -> None:
+    dropped = run_on_event(site, path=path, status=404)
+    assert isinstance(dropped, Dropped)
+    assert dropped.reason in (DropReason.SCAN, DropReason.NOT_A_PAGE)
+    assert run_on_event(site, path="/wp-login.php", status=404) == Dropped(DropReason.SCAN)
+    assert isinstance(run_on_event(site, path="/wp-login.php"), PageView)
+    assert isinstance(run_on_event(site, path="/guides/phpmyadmin", status=404), PageView)
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        ({"method": "HEAD"}, DropReason.NOT_GET),
+        ({"path": "/logo.svg"}, DropReason.NOT_A_PAGE),
+        ({"accept": "image/avif,image/*"}, DropReason.NOT_A_PAGE),
+        ({"purpose": "prefetch"}, DropReason.PREFETCH),
+    ],
+)
+def test_missing_pages_follow_the_rules_of_views(event: dict[str, Any], reason: DropReason, site: SiteConfig) -> None:
+    assert run_on_event(site, **event, status=404) == Dropped(reason)
+
+
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
@@ -61,7 +114,7 @@ def test_a_successful_get_of_a_page_counts(status: int, site: SiteConfig) -> Non
         ({"method": "POST"}, DropReason.NOT_GET),
         ({"status": 301}, DropReason.NOT_SUCCESSFUL),
         ({"status": 302}, DropReason.NOT_SUCCESSFUL),
-        ({"status": 404}, DropReason.NOT_SUCCESSFUL),
+        ({"status": 403}, DropReason.NOT_SUCCESSFUL),
         ({"status": 500}, DropReason.NOT_SUCCESSFUL),
         ({"status": 101}, DropReason.NOT_SUCCESSFUL),
         ({"purpose": "prefetch"}, DropReason.PREFETCH),

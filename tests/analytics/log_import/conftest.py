@@ -44,7 +44,7 @@ def run_import(job: Callable[..., ImportRequest], store: Store) -> Imported:
     ) -> ImportTotals:
         tally = ImportTotals()
         store_batches(read(job(*files, **options)), store, tally, lambda: None)
-        assert tally.lines == tally.views + tally.duplicates + sum(tally.dropped.values())
+        assert tally.lines == tally.views + tally.missing + tally.duplicates + sum(tally.dropped.values())
         return tally
 
     return run

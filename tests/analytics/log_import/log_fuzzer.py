@@ -57,8 +57,8 @@ class Person(NamedTuple):
         return ip_address(self.address).packed
 
 
-Sighting = tuple[Person, str]
-"""A person and the page that they read."""
+Sighting = tuple[Person, str, bool]
+"""A person, the page that they requested, and whether it was missing."""
 
 
 @dataclass
@@ -143,11 +143,11 @@ def _create_request(chooser: random.Random, people: list[Person], *, is_get: boo
 
 
 def find_sighting(request: Request) -> Sighting | None:
-    """Returns the view of a request, or None if it is not a view."""
+    """Returns the view or the request for a missing page, or None if the request is neither."""
     path = request.path.partition("?")[0].rstrip("/")
-    if request.method != "GET" or request.status not in (200, 304) or path not in PAGES:
+    if request.method != "GET" or request.status not in (200, 304, 404) or path not in PAGES:
         return None
-    return Person(request.address, request.agent), path
+    return Person(request.address, request.agent), path, request.status == 404
 
 
 def _add_line(log: DamagedLog, chooser: random.Random, line: Line, damage: float, is_glued: bool) -> bool:

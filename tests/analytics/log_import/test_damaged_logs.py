@@ -36,13 +36,13 @@ def find_error(
         except UserFacingError:
             return "refused"
         views = [view for batch in read_batches(job(path)) for view in batch.views]
-        people = {person for person, _ in log.possible}
+        people = {person for person, _, _ in log.possible}
         person_by_visitor = {hash_person(site, person): person for person in people}
         if strangers := [view for view in views if view.visitor and view.visitor not in person_by_visitor]:
             return f"a visitor who did not come: {strangers[0]}"
         if any(view.at // DAY_MS != DAY for view in views):
             return "another day"
-        seen = Counter((person_by_visitor[view.visitor], view.path) for view in views if view.visitor)
+        seen = Counter((person_by_visitor[view.visitor], view.path, view.is_missing) for view in views if view.visitor)
         if lost := log.certain - seen:
             return f"views are missing: {lost}"
         if extra := seen - log.possible:

@@ -105,7 +105,7 @@ def test_dropped_lines_are_counted_by_reason_with_an_example(run_import: Importe
         "\n",
         "garbage\n",
         make_line(2).replace("GET", "POST"),
-        make_line(3).replace(" 200 ", " 404 "),
+        make_line(3).replace(" 200 ", " 403 "),
         make_line(4).replace("/4", "/a.css"),
         make_line(5).replace("2026", "2036"),
         make_line(6).replace("2026", "1996"),

@@ -37,7 +37,7 @@ def read_views(job: Callable[..., ImportRequest], tmp_path: Path) -> Callable[..
         log.write_text(text)
         request = job(log, **options)
         check_files(request)
-        return [view for batch in read_batches(request) for view in batch.views]
+        return [view for batch in read_batches(request) for view in batch.views if not view.is_missing]
 
     return read
 
@@ -55,6 +55,8 @@ def test_sample_gives_two_people_and_one_assistant(
     assert report.totals == Counts(human=2, ai=1, total=3)
     assert {row.path: row.count for row in report.rows} == PAGES
     assert store.count_views_by_page("prj_1").totals == Counts(human=3, ai=1, total=4)
+    missing = store.list_missing_pages("prj_1", DayRange(DAY, DAY + 1)).rows
+    assert [(row.path, row.count, row.views) for row in missing] == [("/gone", Counts(human=1, ai=0, total=1), 1)]
 
 
 def test_every_format_has_a_sample() -> None:

@@ -100,8 +100,27 @@ def test_output_says_when_there_are_more_rows_and_all_prints_every_row(site: Ser
     assert whole["totals"]["total"] == 3
 
 
+def log_missing(site: Service) -> None:
+    views = [make_view(site, "/gone", visitor)._replace(status=404, referrer="/a") for visitor in (1, 2)]
+    site.desk.store.log_views([*views, make_view(site, "/=1", 1)._replace(status=410)])
+
+
+def test_missing_pages_are_printed_with_where_they_came_from(site: Service, run: Run) -> None:
+    log_missing(site)
+    assert (
+        output_lines(run("missing"))
+        == [
+            "/=1\t1\t0\t1\t1\t2026-03-01T00:00:00.000Z\t",
+            "/gone\t2\t0\t2\t2\t2026-03-01T00:00:00.000Z\t/a 2",
+        ][::-1]
+    )
+    assert output_lines(run("missing", "--from", "2026-03-02")) == []
+    assert output_lines(run("visitors", "--limit", "1")) == ["/a\t3\t0\t3"]
+
+
 def test_json_and_csv_match_the_api(site: Service, run: Run) -> None:
-    for report in ("visitors", "views", "agents", "timeseries"):
+    log_missing(site)
+    for report in ("visitors", "views", "agents", "missing", "timeseries"):
         address = f"/v1/analytics/{site.project.id}/{report}"
         assert parse_output(run(report, "--json")) == site.http.get(address).json()
         csv = site.http.get(address, headers={"Accept": "text/csv"}).text

@@ -216,6 +216,7 @@ def assert_same_reports(data: Path, url: str, database: Database, project: str) 
         lambda store: store.count_visitors_by_page(project),
         lambda store: store.count_visitors_by_page(project, DayRange(20_769, 20_771)),
         lambda store: store.count_views_by_page(project),
+        lambda store: store.list_missing_pages(project),
         lambda store: store.list_agents(project),
         lambda store: store.list_rules(project),
         lambda store: store.load_timeseries(project, "day"),
@@ -236,6 +237,9 @@ def test_views_migrate_to_clickhouse_with_identical_reports(tmp_path: Path, monk
     embedded = DuckStore(data / "analytics.duckdb")
     embedded.set_ai_classes(project, ["assistant", "training"])
     embedded.log_views([make_view(project, 5, 1 << 100)])
+    for visitor in (5, 7):
+        embedded.log_views([make_view(project, visitor, path="/gone")._replace(status=404, referrer="example.org")])
+        embedded.fold()
     embedded.close()
     monkeypatch.setenv("COPYDESK_DATA", str(data))
     looked = CliRunner().invoke(app, ["migrate-stores", "--to-analytics", url, "--check"])

@@ -12,6 +12,7 @@ import pytest
 
 from copydesk.analytics.date_ranges import parse_day
 from copydesk.analytics.page_view import PageView, VisitorClass
+from copydesk.analytics.stores import missing_paths
 from copydesk.core.clock import DAY
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -435,3 +436,54 @@ def test_paginated_rows_equal_the_whole_report(site: Service) -> None:
     assert (
         len({row["path"] for row in whole}) == len(whole) == len({view.path for view in views if view.at > FIRST * DAY})
     )
+
+
+def test_missing_pages_have_visitors_the_last_request_and_referrers(site: Service) -> None:
+    gone = [
+        make_view(site, "/gone", 1)._replace(status=404, referrer="/guide"),
+        make_view(site, "/gone", 1, FIRST + 1)._replace(status=404, referrer="example.org"),
+        make_view(site, "/gone", 2, FIRST + 1, ASSISTANT, "Reader")._replace(status=410, referrer="example.org"),
+        make_view(site, "/a", None)._replace(status=404),
+        make_view(site, "/crawled", 9, kind=SEARCH)._replace(status=404),
+    ]
+    log_views(site, make_view(site, "/", 1), *gone)
+    report = get_report_data(site, "missing")
+    assert report == {
+        "missing": [
+            {
+                "path": "/gone",
+                **expected_counts(1, 1, 2),
+                "requests": 3,
+                "lastSeenAt": "2026-03-02T00:00:00.000Z",
+                "referrers": [{"referrer": "example.org", "requests": 2}, {"referrer": "/guide", "requests": 1}],
+            },
+            {
+                "path": "/a",
+                **expected_counts(0, 0, 0),
+                "requests": 1,
+                "lastSeenAt": "2026-03-01T00:00:00.000Z",
+                "referrers": [],
+            },
+        ],
+        "hasMore": False,
+        "other": None,
+    }
+    assert get_report_data(site, "views")["totals"] == expected_counts(1, 0, 1)
+    first_day = get_report_data(site, "missing", "dateFrom=2026-03-01&dateTo=2026-03-02&limit=1")
+    assert (first_day["missing"][0]["total"], first_day["hasMore"]) == (1, True)
+    assert get_report(site, "missing", "limit=1").headers["Link"] == '<?limit=1&offset=1>; rel="next"'
+    assert get_report(site, "missing", "limit=251").status_code == 400
+    assert get_report(site, "missing", Accept="text/csv").text.splitlines() == [
+        "path,human,ai,total,requests,lastSeenAt,referrers",
+        '/gone,1,1,2,3,2026-03-02T00:00:00.000Z,"example.org 2',
+        '/guide 1"',
+        "/a,0,0,0,1,2026-03-01T00:00:00.000Z,",
+    ]
+
+
+def test_missing_paths_beyond_the_limit_are_told(site: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing_paths, "MAX_NEW_MISSING_PATHS_PER_DAY", 1)
+    log_views(site, *(make_view(site, f"/{n}", n)._replace(status=404) for n in (1, 2, 3)))
+    report = get_report_data(site, "missing")
+    assert [row["path"] for row in report["missing"]] == ["/1"]
+    assert report["other"] == {**expected_counts(2, 0, 2), "requests": 2}

@@ -55,6 +55,19 @@ def send_beacon(service: Service, body: Any, kind: str = TEXT, **headers: str) -
     return BROWSER.post(collect_url(service), content=content, headers=sent)
 
 
+def test_missing_beacon_is_counted_apart_from_views(fresh: Service) -> None:
+    sent = {"k": "missing", "u": f"{DOCS}/gone", "r": f"{DOCS}/guide", "e": "1"}
+    assert send_beacon(fresh, sent).json() == {"accepted": 1, "duplicates": 0, "dropped": []}
+    assert send_beacon(fresh, sent).json()["duplicates"] == 1
+    assert send_beacon(fresh, {**sent, "u": f"{DOCS}/a.css", "e": "2"}).json()["dropped"][0]["reason"] == "not_a_page"
+    fresh.desk.store.fold()
+    [row] = fresh.desk.store.list_missing_pages(fresh.project.id).rows
+    assert (row.path, row.count.human, row.views, row.referrers[0].referrer) == ("/gone", 1, 1, "/guide")
+    assert fresh.desk.store.count_views_by_page(fresh.project.id).totals.total == 0
+    for wrong in ("missed", ["missing"], 1, None):
+        assert send_beacon(fresh, {**sent, "k": wrong}).status_code == 400
+
+
 def request_pixel(service: Service, u: str | None = None, **headers: str) -> httpx.Response:
     sent = {"User-Agent": FIREFOX} | {name.replace("_", "-"): value for name, value in headers.items()}
     return BROWSER.get(f"{collect_url(service)}/pixel.gif", params={} if u is None else {"u": u}, headers=sent)

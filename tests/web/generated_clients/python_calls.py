@@ -102,6 +102,7 @@ def call_reports():
     views = read("export_views", **days)
     assert views.totals.total == sum(row.total for row in views.views) == 2, views
     assert "ChatGPT-User" in [row.agent for row in read("export_agents", **days).agents]
+    assert read("export_missing", **days).missing == []
     series = read("export_timeseries", interval=models.ExportTimeseriesInterval.DAY, **days)
     assert [date.fromisoformat(str(point.date)) for point in series.timeseries] == [TODAY]
     assert read("export_visitors", date_to=date(2000, 1, 1)).visitors == []

@@ -85,6 +85,8 @@ async function callReports() {
   assert.equal(views.totals.total, views.views.reduce((sum, row) => sum + row.total, 0));
   const agents = await read("exportAgents", sdk.exportAgents({ path, query }));
   assert.ok(agents.agents.some((row) => row.agent === "ChatGPT-User" && row.class === "assistant"));
+  const missing = await read("exportMissing", sdk.exportMissing({ path, query }));
+  assert.deepEqual([missing.missing, missing.hasMore], [[], false]);
   const series = await read("exportTimeseries", sdk.exportTimeseries({ path, query: { ...query, interval: "day" } }));
   assert.deepEqual(series.timeseries.map((point) => point.date), [day(0)]);
 

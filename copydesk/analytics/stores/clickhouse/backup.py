@@ -21,7 +21,7 @@ from copydesk.analytics.stores.clickhouse.schema import CLICKHOUSE_SCHEMA_VERSIO
 from copydesk.analytics.tables import view_batches, view_classes
 from copydesk.core.errors import UserFacingError
 
-BACKUP_TABLES = ("views", "events", "scopes", "visits", "firsts", "counts")
+BACKUP_TABLES = ("views", "events", "scopes", "visits", "firsts", "counts", "missing_referrers")
 METADATA_FILE = "agreed.json"
 SELECT_PENDING_VIEWS = "select * from inbox where batch in {batches:Array(UInt128)}"
 RESTORE_SETTINGS = {"distributed_foreground_insert": 1, "insert_quorum": "auto"}
@@ -70,7 +70,7 @@ def restore(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, s
             if cluster.reader.query(f"select 1 from {table} limit 1"):  # noqa: S608 - ours
                 raise StoreNotEmpty
         for table in (*BACKUP_TABLES, "inbox"):
-            if not archive.getinfo(table).file_size:
+            if table not in archive.namelist() or not archive.getinfo(table).file_size:  # older backups lack some
                 continue
             with archive.open(table) as entry:
                 client.raw_insert(

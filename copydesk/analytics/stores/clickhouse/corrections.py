@@ -27,7 +27,9 @@ SELECT_DAYS = """
     select toUInt16(intDiv(at, 86400000)) as day, count() from views
     where project = {project:String} and $condition group by day
 """
-SELECT_COUNTED_DAYS = "select day, sum(n) from counts where project = {project:String} and sort = 1 group by day"
+SELECT_COUNTED_DAYS = """
+    select day, sum(n) from counts where project = {project:String} and sort in (1, 3) group by day
+"""
 SELECT_FOUND_EVENTS = f"""
     select distinct assumeNotNull(event) from views where project = {{project:String}} and {WITHDRAWN_CONDITION}
 """  # noqa: S608 - ours
@@ -57,7 +59,7 @@ class Corrections:
                 raise RawViewsDeleted.for_days(incomplete_days)
             if days:
                 _stage_found_events(leased_shards, project)
-                self._correct(leased_shards, project, "correct_withdraw", {}, withdraws=True)
+                self._correct(leased_shards, project, "correct_withdraw", {}, sorted(days), withdraws=True)
             return sum(days.values())
 
     def reclassify_views(self, project: str, changes: Sequence[Reclassification], version: str) -> Correction:
@@ -78,6 +80,7 @@ class Corrections:
                     project,
                     "correct_reclassify",
                     {"days": chosen_days},
+                    chosen_days,
                     withdraws=False,
                     class_numbers=class_numbers,
                 )
@@ -90,6 +93,7 @@ class Corrections:
         project: str,
         select_views: str,
         params: dict[str, object],
+        days: list[int],
         *,
         withdraws: bool,
         class_numbers: Sequence[int] = (),
@@ -102,7 +106,7 @@ class Corrections:
                 lease.renew()
                 shard.execute(load_sql(statement), shard_params, dedup_token=f"{lease.number}-{statement}")
             stage_changes(shard, lease, load_sql("correct_links"), masks, params=shard_params)
-        self._maintenance.commit_and_apply(leased_shards, {"corrected": project, "withdraws": withdraws})
+        self._maintenance.commit_and_apply(leased_shards, {"corrected": project, "withdraws": withdraws, "days": days})
 
 
 def _stage_events(leased_shards: LeasedShards, event_ids: Sequence[int], *, is_found: bool) -> None:

@@ -12,6 +12,7 @@ from copydesk.analytics.stores.base import (
     Counts,
     DayRange,
     Interval,
+    MissingReport,
     PageCounts,
     PageQuery,
     ReportPage,
@@ -22,6 +23,11 @@ from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.analytics.stores.clickhouse.connection.node import Rows
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
+from copydesk.analytics.stores.missing_paths import (
+    MAX_REFERRERS_PER_PATH,
+    build_missing_report,
+    split_missing_results,
+)
 from copydesk.core.clock import DAY
 
 KIND_BY_BIT = {bit: kind for kind, bit in CLASS_BITS.items()}
@@ -49,8 +55,18 @@ class Reports:
         ]
         return rows[:limit], len(rows) > limit
 
-    def list_rules(self, project: str, days: DayRange, limit: int) -> Sequence[RuleRow]:
-        results = self._query("rules", project, DayRange(days.first * DAY, days.end * DAY), limit=limit)
+    def list_missing_pages(self, project: str, days: DayRange, limit: int, offset: int) -> MissingReport:
+        ai_mask = self._batches.read_ai_mask(project)
+        results = self._query("missing", project, days, limit=limit, offset=offset, ai=ai_mask)
+        other, results, has_more = split_missing_results(results, limit, offset)
+        scopes = [scope for scope, *_ in results]
+        params = {"scopes": scopes, "referrers": MAX_REFERRERS_PER_PATH, "ai": ai_mask}
+        details = self._query("missing_details", project, days, **params) if scopes else []
+        return build_missing_report(other, results, details, has_more)
+
+    def list_rules(self, project: str, days: DayRange, limit: int, with_missing: bool) -> Sequence[RuleRow]:
+        time_range = DayRange(days.first * DAY, days.end * DAY)
+        results = self._query("rules", project, time_range, limit=limit, missing=with_missing)
         return [
             RuleRow(agent or None, operator or None, KIND_BY_BIT[kind], rule, view_count)
             for agent, operator, kind, rule, view_count in results

@@ -7,9 +7,16 @@ from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.core.db.advisory_locks import AdvisoryLock, acquire_lock
 from copydesk.core.db.database import Database
 
-CLICKHOUSE_SCHEMA_VERSION = 3
+CLICKHOUSE_SCHEMA_VERSION = 4
 FIRST_VERSION_WITH_EVENTS = 3
 """From this version on, raw views have their event."""
+FIRST_VERSION_WITH_MISSING = 4
+"""From this version on, views may be requests for missing pages."""
+MISSING_COLUMNS = {
+    "inbox": ("missing UInt8", "lost UInt64 materialized sipHash64(project, 'missing', path)"),
+    "views": ("missing UInt8",),
+    "corrected_views": ("missing UInt8", "lost UInt64 materialized sipHash64(project, 'missing', path)"),
+}
 SELECT_SCHEMA_TABLE = "select 1 from system.tables where database = {database:String} and name = 'schema'"
 SELECT_STAGED_TTL = """
     select 1 from system.tables
@@ -34,6 +41,10 @@ def upgrade_schema(cluster: Cluster, database: Database) -> None:
             cluster.create_tables()
             if 0 < version < FIRST_VERSION_WITH_EVENTS:
                 cluster.add_column("views", "event Nullable(UInt64)")
+            if 0 < version < FIRST_VERSION_WITH_MISSING:
+                for table, columns in MISSING_COLUMNS.items():
+                    for column in columns:
+                        cluster.add_column(table, column)
             for shard in cluster.shards:
                 if shard.query(SELECT_STAGED_TTL):
                     shard.execute("alter table staged remove ttl")

@@ -13,6 +13,7 @@ from copydesk.analytics.stores.base import (
     DayRange,
     Interval,
     LogResult,
+    MissingReport,
     PageQuery,
     Reclassification,
     ReportPage,
@@ -93,9 +94,17 @@ class ClickHouseStore:
         self._ensure_schema()
         return self._reports.list_agents(project_id, days, limit, offset)
 
-    def list_rules(self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000) -> Sequence[RuleRow]:
+    def list_missing_pages(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> MissingReport:
         self._ensure_schema()
-        return self._reports.list_rules(project_id, days, limit)
+        return self._reports.list_missing_pages(project_id, days, limit, offset)
+
+    def list_rules(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False
+    ) -> Sequence[RuleRow]:
+        self._ensure_schema()
+        return self._reports.list_rules(project_id, days, limit, with_missing)
 
     def load_timeseries(
         self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS

@@ -5,25 +5,29 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from copydesk.analytics.page_view import PageView
+from copydesk.analytics.page_view import MISSING_STATUSES, PageView
 from copydesk.analytics.stores.base import CLASS_BITS, LogResult, day_from_milliseconds, shorten_event_hash
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.analytics.stores.clickhouse.connection.node import MAX_EVENTS_PER_STATEMENT, split_into_chunks
 from copydesk.analytics.stores.clickhouse.folding.batches import BatchSnapshot, ViewBatches
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
+from copydesk.analytics.stores.missing_paths import MissingPathLimit
 
 INBOX_COLUMNS = {
     "batch": "UInt128", "project": "String", "path": "String", "at": "Int64", "kind": "UInt8", "agent": "String",
     "operator": "String", "rule": "String", "version": "String", "visitor": "UInt64", "host": "String",
-    "referrer": "String", "event": "Nullable(UInt64)",
+    "referrer": "String", "event": "Nullable(UInt64)", "missing": "UInt8",
 }  # fmt: skip
 EventKey = tuple[str, int]
+MISSING_PATHS_MAX_AGE_SECONDS = 60.0
+SELECT_MISSING_PATHS = "select distinct path from scopes where project = {project:String} and sort = 3"
 
 
 class ViewLog:
     def __init__(self, cluster: Cluster, batches: ViewBatches) -> None:
         self._cluster = cluster
         self._batches = batches
+        self._missing_path_limit = MissingPathLimit(MISSING_PATHS_MAX_AGE_SECONDS)
 
     def write(self, views: Sequence[PageView]) -> LogResult:
         times = [view.at for view in views]
@@ -39,8 +43,11 @@ class ViewLog:
             new_positions, duplicates = _split_duplicates(event_keys, known_events)
             if not new_positions:
                 return LogResult(0, duplicates)
+            new_views = self._missing_path_limit.apply(
+                [views[position] for position in new_positions], self._load_missing_paths
+            )
             row_counts = self._insert_rows(
-                batch_id, [(views[position], event_keys[position]) for position in new_positions]
+                batch_id, list(zip(new_views, [event_keys[position] for position in new_positions], strict=True))
             )
             conflicts = self._commit(
                 batch_id, row_counts, [event_keys[position] for position in new_positions], snapshot
@@ -80,6 +87,9 @@ class ViewLog:
                 "inbox", _to_columns(batch_id, shard_views), list(INBOX_COLUMNS.values()), f"{batch_id:032x}"
             )
         return {shard: len(some) for shard, some in shards.items()}
+
+    def _load_missing_paths(self, project: str) -> list[str]:
+        return [path for (path,) in self._cluster.reader.query(SELECT_MISSING_PATHS, {"project": project})]
 
     def _find_known_events(self, event_keys: Sequence[EventKey | None], batch_ids: frozenset[int]) -> set[EventKey]:
         sent_keys = {event for event in event_keys if event is not None}
@@ -121,7 +131,7 @@ def _split_duplicates(
 def _to_columns(batch_id: int, rows: Sequence[tuple[PageView, EventKey | None]]) -> dict[str, Sequence[Any]]:
     views = [view for view, _ in rows]
     columns = zip(*views, strict=True)
-    project, path, at, kind, agent, operator, rule, version, visitor, host, referrer, _, _ = columns
+    project, path, at, kind, agent, operator, rule, version, visitor, host, referrer, status, _ = columns
     return {
         "batch": [batch_id] * len(rows),
         "project": project,
@@ -136,4 +146,5 @@ def _to_columns(batch_id: int, rows: Sequence[tuple[PageView, EventKey | None]])
         "host": host,
         "referrer": referrer,
         "event": [event_key and event_key[1] for _, event_key in rows],
+        "missing": [int(number in MISSING_STATUSES) for number in status],
     }

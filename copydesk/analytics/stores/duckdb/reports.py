@@ -9,6 +9,7 @@ from copydesk.analytics.stores.base import (
     Counts,
     DayRange,
     Interval,
+    MissingReport,
     PageCounts,
     PageQuery,
     ReportPage,
@@ -18,6 +19,11 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.analytics.stores.missing_paths import (
+    MAX_REFERRERS_PER_PATH,
+    build_missing_report,
+    split_missing_results,
+)
 from copydesk.core.clock import DAY
 
 KIND_BY_BIT = {bit: kind for kind, bit in CLASS_BITS.items()}
@@ -68,10 +74,25 @@ def list_agents(
     return rows[:limit], len(rows) > limit
 
 
-def list_rules(database: DuckDatabase, project_id: str, days: DayRange, limit: int) -> Sequence[RuleRow]:
+def list_missing_pages(
+    database: DuckDatabase, project_id: str, days: DayRange, limit: int, offset: int
+) -> MissingReport:
+    with database.read() as connection:
+        params = {"project": _find_project(connection, project_id), "first": days.first, "end": days.end}
+        results = connection.execute(load_sql("missing"), {**params, "limit": limit, "offset": offset}).fetchall()
+        other, page_results, has_more = split_missing_results(results, limit, offset)
+        scopes = [scope for scope, *_ in page_results]
+        detail_params = {**params, "scopes": scopes, "referrers": MAX_REFERRERS_PER_PATH}
+        details = connection.execute(load_sql("missing_details"), detail_params).fetchall() if scopes else []
+    return build_missing_report(other, page_results, details, has_more)
+
+
+def list_rules(
+    database: DuckDatabase, project_id: str, days: DayRange, limit: int, with_missing: bool
+) -> Sequence[RuleRow]:
     with database.read() as connection:
         params = {"project": _find_project(connection, project_id), "first": days.first * DAY, "end": days.end * DAY}
-        results = connection.execute(load_sql("rules"), {**params, "limit": limit}).fetchall()
+        results = connection.execute(load_sql("rules"), {**params, "limit": limit, "missing": with_missing}).fetchall()
     return [
         RuleRow(agent or None, operator or None, KIND_BY_BIT[kind], rule, view_count)
         for agent, operator, kind, rule, view_count in results

@@ -23,10 +23,13 @@ from copydesk.analytics.stores.base import (
     DayOutOfRange,
     DayRange,
     LogResult,
+    MissingReport,
+    MissingRow,
     PageCounts,
     PageQuery,
     RawViewsDeleted,
     Reclassification,
+    ReferrerCount,
     ReportPage,
     RuleRow,
     Store,
@@ -37,7 +40,7 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.core.errors import RequestError, StoreUnavailable
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Increase it when messages change. They contain the names of classes and methods."""
 GREETING = f"copydesk {__version__} {PROTOCOL_VERSION}".encode()
 """The server sends this first. A client that receives it is connected to a server of the same version."""
@@ -55,7 +58,7 @@ DECODERS: dict[str, Callable[..., Any]] = {
         known.__name__: known
         for known in (
             *(AgentRow, PageQuery, TimeseriesPoint, ReportPage, Path, DayRange, PageCounts, RuleRow, Counts),
-            Reclassification,
+            *(Reclassification, MissingReport, MissingRow, ReferrerCount),
         )
     },
     Correction.__name__: lambda views, skipped_days: Correction(views, tuple(skipped_days)),

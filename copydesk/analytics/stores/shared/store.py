@@ -15,6 +15,7 @@ from copydesk.analytics.stores.base import (
     DayRange,
     Interval,
     LogResult,
+    MissingReport,
     PageQuery,
     Reclassification,
     ReportPage,
@@ -83,8 +84,15 @@ class SharedStore:
         rows, has_more = self._call_with_retry(Store.list_agents, project_id, days, limit, offset)
         return rows, has_more
 
-    def list_rules(self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000) -> Sequence[RuleRow]:
-        return self._call_with_retry(Store.list_rules, project_id, days, limit)
+    def list_missing_pages(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> MissingReport:
+        return self._call_with_retry(Store.list_missing_pages, project_id, days, limit, offset)
+
+    def list_rules(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False
+    ) -> Sequence[RuleRow]:
+        return self._call_with_retry(Store.list_rules, project_id, days, limit, with_missing)
 
     def load_timeseries(
         self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS

@@ -206,6 +206,7 @@ def _build_summary(
         "files": len(files),
         "lines": tally.lines,
         "views": tally.views,
+        "missing": tally.missing,
         "duplicates": tally.duplicates,
         "replaced": tally.replaced,
         "dropped": [
@@ -223,8 +224,9 @@ def _print_summary(facts: dict[str, Any]) -> None:
     dropped = sum(reason["lines"] for reason in facts["dropped"])
     outcome = "would be counted" if facts["dryRun"] else "counted"
     typer.echo(
-        f"{facts['lines']:,} lines: {facts['views']:,} views {outcome}, {facts['duplicates']:,} duplicates, "
-        f"{dropped:,} dropped."
+        f"{facts['lines']:,} lines: {facts['views']:,} views {outcome}, "
+        + (f"{facts['missing']:,} requests for missing pages, " if facts["missing"] else "")
+        + f"{facts['duplicates']:,} duplicates, {dropped:,} dropped."
     )
     if facts["replaced"]:
         typer.echo(f"{facts['replaced']:,} views of an earlier import were replaced.")

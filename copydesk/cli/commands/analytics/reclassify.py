@@ -24,7 +24,7 @@ def reclassify(
         loaded_project = find_project(desk, project)
         classifier = desk.sites.classifier
         desk.store.fold()
-        rules = desk.store.list_rules(loaded_project.id, limit=MAX_RULES)
+        rules = desk.store.list_rules(loaded_project.id, limit=MAX_RULES, with_missing=True)
         changes = find_reclassifications(rules, classifier)
         correction = Correction(0)
         if changes and not dry_run:

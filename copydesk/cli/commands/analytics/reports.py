@@ -1,4 +1,4 @@
-"""The commands `copydesk analytics visitors|views|agents|timeseries|feedback|searches`, which call the API.
+"""The commands `copydesk analytics visitors|views|agents|missing|timeseries|feedback|searches`, which call the API.
 
 Also registers the other analytics commands, which work on the store itself.
 """
@@ -71,6 +71,7 @@ for report_name, report_help in {
     "visitors": "Prints unique visitors per page, highest first. Prints the totals to standard error.",
     "views": "Prints views per page, highest first. Prints the totals to standard error.",
     "agents": "Prints visitors and views by agent, of every class.",
+    "missing": "Prints paths that were answered with 404 or 410, most visitors first, and where readers came from.",
 }.items():
     app.command(report_name, help=report_help)(_create_report_command(report_name))
 
@@ -151,18 +152,25 @@ app.command("reclassify")(reclassify.reclassify)
 
 
 def _print_report(name: str, report: dict[str, Any], json: bool, csv: bool) -> None:
-    from copydesk.web.responses.csv_reports import REPORT_COLUMNS, flatten_row, render_csv
+    from copydesk.web.responses.csv_reports import get_columns, render_csv, to_cells
 
-    rows = [flatten_row(row) for row in report[name]]
+    columns = get_columns(name)
+    rows = [to_cells(name, row) for row in report[name]]
     if json:
         print_json(report)
     elif csv:
-        typer.echo(render_csv(REPORT_COLUMNS[name], rows), nl=False)
+        typer.echo(render_csv(columns, rows), nl=False)
     else:
-        print_table(REPORT_COLUMNS[name], rows, EMPTY_MESSAGE)
+        print_table(columns, [[_to_table_cell(cell) for cell in row] for row in rows], EMPTY_MESSAGE)
+        if other := report.get("other"):
+            typer.echo(f"Other missing paths, counted together: {other['requests']:,} requests", err=True)
         if totals := report.get("totals"):
             counts = ", ".join(f"{label} {number:,}" for label, number in totals.items())
             typer.echo(f"Whole site: {counts}", err=True)
+
+
+def _to_table_cell(cell: Any) -> Any:
+    return cell.replace("\n", ", ") if isinstance(cell, str) else cell
 
 
 def _format_rating(row: dict[str, Any]) -> str | None:

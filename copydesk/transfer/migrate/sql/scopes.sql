@@ -2,4 +2,4 @@ select projects.name as project, moved.sort, hash as scope, moved.path, moved.ag
 from scopes as moved
 join hashes using (id)
 join projects on projects.id = moved.project
-where moved.sort <> 1
+where moved.sort not in (1, 4)

@@ -1,6 +1,7 @@
 select
     projects.name as project, moved.time as "at", pages.path, moved.kind, agents.agent, agents.operator, rules.rule,
-    version, coalesce(visitor, 0) as visitor, host, referrer, event
+    version, coalesce(visitor, 0) as visitor, host, referrer, event,
+    (pages.sort = 3)::utinyint as missing
 from views as moved
 join projects on projects.id = moved.project
 join scopes as pages on pages.id = moved.page

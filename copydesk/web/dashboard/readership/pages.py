@@ -29,6 +29,7 @@ from copydesk.web.dashboard.readership.figures import (
     parse_page_number,
 )
 from copydesk.web.dashboard.readership.interactions import INTERACTION_LISTS, render_interactions_csv
+from copydesk.web.dashboard.readership.missing_pages import render_missing_csv
 from copydesk.web.dashboard.readership.selection import parse_selection, render_readership, render_selection_error
 from copydesk.web.responses.csv_reports import REPORT_COLUMNS, render_report_csv
 from copydesk.web.responses.html import PAGE_HEADERS
@@ -99,7 +100,7 @@ async def agents_page(project_id: str, request: Request, signed_in: ViewerReques
 @router.get("/{report}.csv")
 async def download_csv(project_id: str, report: str, request: Request, signed_in: ViewerRequest) -> Response:
     project = await signed_in.get_project(project_id)
-    if report not in REPORT_COLUMNS and report not in INTERACTION_LISTS:
+    if report not in (*REPORT_COLUMNS, *INTERACTION_LISTS, "missing"):
         raise NotFound
     selection = parse_selection(project, request.query_params)
     text = await run_in_thread(_render_csv, signed_in.desk, project, selection.chosen.days, report)
@@ -162,6 +163,10 @@ def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> st
     """Returns the same CSV as the API, with every row of the range."""
     if report in INTERACTION_LISTS:
         return render_interactions_csv(desk, project, days, report, MAX_CSV_ROWS)
+    if report == "missing":
+        text, has_more = render_missing_csv(desk, project, days, MAX_CSV_ROWS)
+        _require_all_rows(has_more)
+        return text
     store = desk.get_folded_store(project)
     response: ApiModel
     if report == "timeseries":
@@ -179,6 +184,10 @@ def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> st
         views = store.count_views_by_page(project.id, days, MAX_CSV_ROWS)
         response = ViewsResponse.from_page(views)
         has_more = views.has_more
+    _require_all_rows(has_more)
+    return render_report_csv(report, response)
+
+
+def _require_all_rows(has_more: bool) -> None:
     if has_more:
         raise InvalidRequest(f"This range has more than {MAX_CSV_ROWS:,} rows. Choose a shorter range, or use the API.")
-    return render_report_csv(report, response)

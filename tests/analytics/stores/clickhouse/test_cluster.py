@@ -80,7 +80,7 @@ def test_two_shards_answer_as_one_and_their_backup_restores_into_one(store: TwoS
     change = Reclassification("rule", "", "", "human", "rule", "Reader", "Example", "assistant")
     for corrected in (store, model):
         assert corrected.withdraw_views("docs", [2, 3]) == 2
-        assert corrected.reclassify_views("docs", [change], "2") == Correction(3)
+        assert corrected.reclassify_views("docs", [change], "2") == Correction(4)
     assert_same_reports(store, model)
     store.back_up(tmp_path / "copy")
     (folder := tmp_path / "loaded").mkdir()

@@ -1,11 +1,12 @@
 """A process may die at any statement of a change: a decided change is completed, an undecided one has no effect."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 
 import pytest
 
+from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS, Reclassification, ReportPage, Store
 from copydesk.analytics.stores.clickhouse.folding.apply_correction import CORRECTION_TABLES
 from tests.analytics.stores.clickhouse.faults import kill_at_statement
@@ -18,15 +19,17 @@ FIRST = [
     make_view(event=1),
     make_view("/a", visitor=2, event=2),
     make_view("/a", MONDAY + 3, kind="search", agent="Finder"),
+    make_view("/gone")._replace(status=404, referrer="example.org"),
 ]
 SECOND = [
     make_view("/a", MONDAY + 1, event=3),
     make_view(visitor=3, event=4),
     make_view(visitor=None),
     make_view(project="other"),
+    make_view("/gone", MONDAY + 1, visitor=2, kind="assistant")._replace(status=410, referrer="example.org"),
 ]
-STATEMENTS = 12
-"""Statements of a fold: staging, six tables to add to, three marks, the final mark, and dropping the staged rows."""
+STATEMENTS = 14
+"""Statements of a fold: staging, seven tables to add to, four marks, the final mark, and dropping the staged rows."""
 POINTS = list(product(range(STATEMENTS), (False, True)))
 
 
@@ -38,6 +41,7 @@ def assert_same_reports(store: Store, model: ReferenceStore) -> None:
         assert with_row_list(store.count_views_by_page(project)) == with_row_list(
             model.count_views_by_page(project, ALL_DAYS, 50, 0)
         )
+        assert store.list_missing_pages(project) == model.list_missing_pages(project, ALL_DAYS, 50, 0)
         assert store.list_agents(project) == model.list_agents(project, ALL_DAYS, 50, 0)
         assert list(store.load_timeseries(project, "day")) == model.load_timeseries(project, "day", ALL_DAYS)
 
@@ -48,11 +52,14 @@ def with_row_list(page: ReportPage) -> ReportPage:
 
 def fill_store(store: Store) -> ReferenceStore:
     """Fills a store with folded and with logged views."""
+    return fill_store_with(store, FIRST, SECOND)
+
+
+def fill_store_with(store: Store, first: Sequence[PageView], second: Sequence[PageView]) -> ReferenceStore:
     model = ReferenceStore()
-    for views in (FIRST, SECOND):
-        assert store.log_views(views) == model.log_views(views)
-        if views is FIRST:
-            assert store.fold() == model.fold()
+    assert store.log_views(first) == model.log_views(first)
+    assert store.fold() == model.fold()
+    assert store.log_views(second) == model.log_views(second)
     return model
 
 
@@ -69,7 +76,7 @@ def test_a_fold_killed_at_any_statement_counts_everything_once(
     assert_same_reports(store, model)
     assert store.backlog() == 0
     assert sum(row.views for row in store.list_rules("docs")) == 6
-    assert store.log_views([*FIRST, *SECOND]).duplicates == (0, 1, 3, 4)
+    assert store.log_views([*FIRST, *SECOND]).duplicates == (0, 1, 4, 5)
     store.rebuild_index()
     assert_same_reports(store, model)
 

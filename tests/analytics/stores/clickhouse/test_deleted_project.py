@@ -25,6 +25,8 @@ def count_rows(folder: Path, project: str) -> dict[str, int]:
 
 def test_deleted_project_leaves_no_row_in_any_table(store: FolderClickHouseStore, tmp_path: Path) -> None:
     log_and_fold(store, make_view("/a", event=1, agent="Browser"), make_view("/b", project="other", event=2))
+    missing = make_view("/gone", event=4)._replace(status=404)
+    log_and_fold(store, missing, missing._replace(project="other", event=5))
     store.log_views([make_view("/late", event=3)])
     filled = count_rows(tmp_path, "docs")
     assert len(filled) >= 6

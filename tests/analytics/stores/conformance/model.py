@@ -16,9 +16,12 @@ from copydesk.analytics.stores.base import (
     DayRange,
     Interval,
     LogResult,
+    MissingReport,
+    MissingRow,
     PageCounts,
     PageQuery,
     Reclassification,
+    ReferrerCount,
     ReportPage,
     RuleRow,
     TimeseriesPoint,
@@ -107,8 +110,22 @@ class ReferenceStore:
         ]
         return Correction(len(affected), tuple(sorted(skipped_days)))
 
-    def list_rules(self, project: str) -> set[RuleRow]:
-        groups = _group_views(self._raw_views(project), lambda v: (v.agent, v.operator, v.kind.value, v.rule))
+    def list_missing_pages(self, project: str, days: DayRange, limit: int, offset: int) -> MissingReport:
+        counted = {"human", *self.ai.get(project, DEFAULT_AI_CLASSES)}
+        requests = [v for v in self._views_in_range(project, days, missing=True) if v.kind.value in counted]
+        rows = []
+        for path, group in _group_views(requests, lambda v: v.path).items():
+            referrers = Counter(v.referrer for v in group if v.referrer)
+            ordered = sorted(referrers.items(), key=lambda item: (-item[1], item[0]))[:10]
+            last_at = max(v.at for v in group)
+            visitors = self._visitors(project, group)
+            rows.append(MissingRow(path, visitors, len(group), last_at, [ReferrerCount(*item) for item in ordered]))
+        rows.sort(key=lambda row: (-row.count.total, row.path))
+        return MissingReport(rows[offset : offset + limit], len(rows) > offset + limit)
+
+    def list_rules(self, project: str, with_missing: bool = False) -> set[RuleRow]:
+        raw_views = [v for v in self._raw_views(project) if with_missing or v.status not in (404, 410)]
+        groups = _group_views(raw_views, lambda v: (v.agent, v.operator, v.kind.value, v.rule))
         return {
             RuleRow(agent or None, operator or None, kind, rule, len(group))
             for (agent, operator, kind, rule), group in groups.items()
@@ -147,8 +164,12 @@ class ReferenceStore:
         ]
         return sorted((moment for moment in points if moment.views.total), key=lambda moment: moment.day)
 
-    def _views_in_range(self, project: str, days: DayRange) -> list[PageView]:
-        return [v for v in self.folded if v.project == project and days.first <= v.at // DAY < days.end]
+    def _views_in_range(self, project: str, days: DayRange, missing: bool = False) -> list[PageView]:
+        return [
+            v
+            for v in self.folded
+            if v.project == project and days.first <= v.at // DAY < days.end and (v.status in (404, 410)) == missing
+        ]
 
     def _page(
         self,

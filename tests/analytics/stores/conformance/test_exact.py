@@ -48,8 +48,8 @@ VIEWS = st.builds(
     agent_table_version=st.sampled_from(("1", "2")),
     visitor=st.sampled_from((None, 1, 2, 3, (1 << 63) - 1)),
     host=st.sampled_from(("", "docs.example.com")),
-    referrer=st.sampled_from(("", "example.org")),
-    status=st.just(200),
+    referrer=st.sampled_from(("", "example.org", "/a")),
+    status=st.sampled_from((200, 200, 304, 404, 410)),
     event=st.none() | st.integers(0, 40),
 )
 RANGES = st.builds(DayRange, st.integers(FIRST - 1, FIRST + 41), st.integers(FIRST - 1, FIRST + 42)) | st.just(
@@ -115,6 +115,8 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
             assert _with_row_list(self.store.count_views_by_page(*asked)) == _with_row_list(
                 self.model.count_views_by_page(*asked)
             )
+            missing = self.store.list_missing_pages(*asked)
+            assert replace(missing, rows=list(missing.rows)) == self.model.list_missing_pages(*asked)
             rows, more = self.store.list_agents(*asked)
             assert (list(rows), more) == self.model.list_agents(*asked)
             for interval in INTERVALS:
@@ -160,7 +162,9 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
         @rule()
         def list_rules(self) -> None:
             self.fold()
-            assert set(self.store.list_rules("docs")) == self.model.list_rules("docs")
+            for with_missing in (False, True):
+                found = self.store.list_rules("docs", with_missing=with_missing)
+                assert set(found) == self.model.list_rules("docs", with_missing)
 
         @rule(visitor=st.sampled_from((1, 2, 3, (1 << 63) - 1)))
         def forget_visitor(self, visitor: int) -> None:

@@ -16,7 +16,7 @@ SELECT_REPLICA_HOSTS = """
 """
 SHARDING_COLUMNS = {
     "inbox": "visitor", "views": "visitor", "visits": "visitor", "events": "id", "scopes": "scope", "firsts": "scope",
-    "counts": "scope", "schema": "number",
+    "counts": "scope", "missing_referrers": "scope", "schema": "number",
 }  # fmt: skip
 """The tables that are read across all shards, and their sharding columns. All visits of a visitor are on one shard, so
 the shards' counts add up."""
@@ -95,7 +95,10 @@ class ShardedCluster(Cluster):
 
     def column_statements(self, table: str, column: str) -> Iterator[str]:
         on_cluster = f"on cluster '{self.address.cluster}'"
-        for database in (self._shard_database, self.address.database):
+        databases = (
+            (self._shard_database, self.address.database) if table in SHARDING_COLUMNS else (self._shard_database,)
+        )
+        for database in databases:
             yield f"alter table {database}.{table} {on_cluster} add column if not exists {column}"
 
     def pin_synced_replica(self, shard: Node) -> Node:

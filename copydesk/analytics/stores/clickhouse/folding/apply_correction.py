@@ -1,11 +1,14 @@
 """Applies a committed correction to the tables of a shard. Idempotent, as every plan is."""
 
+from collections.abc import Mapping
+
 from copydesk.analytics.stores.clickhouse.connection.node import Node
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardPlan
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
 
 MARK_TABLE_APPLIED = "insert into carried select {number:UInt64}, {what:String}"
 SELECT_MARK = "select max(number) from carried where what = {what:String}"
+ROWS_OF_DAYS = "project = {project:String} and day in {days:Array(UInt16)}"
 CORRECTION_TABLES = ("withdrawn_events", "new_classes", "corrected_views", "corrected_visits")
 """The tables that hold a correction until it is applied, partitioned by its number."""
 OF_FOLD = "fold = {fold:UInt64}"
@@ -39,10 +42,15 @@ def apply_correction(shard: Node, lease: ShardLease, plan: ShardPlan) -> None:
     _delete_once(shard, lease, "views", WITHDRAWN_VIEWS if is_withdrawal else RECLASSIFIED_VIEWS, params)
     if is_withdrawal:
         shard.execute(f"alter table events delete where {WITHDRAWN_EVENTS}", params)
-        return
-    _insert(shard, lease, "scopes")
-    _insert(shard, lease, "views")
-    shard.execute(MARK_TABLE_APPLIED, {"number": lease.number, "what": "views"})
+    else:
+        _insert(shard, lease, "scopes")
+        _insert(shard, lease, "views")
+        shard.execute(MARK_TABLE_APPLIED, {"number": lease.number, "what": "views"})
+    if days := plan.get("days", []):
+        day_params = {**params, "days": days}
+        _delete_once(shard, lease, "missing_referrers", ROWS_OF_DAYS, day_params)
+        _insert(shard, lease, "missing_referrers", day_params)
+        shard.execute(MARK_TABLE_APPLIED, {"number": lease.number, "what": "missing_referrers"})
 
 
 def drop_correction(shard: Node, number: int) -> None:
@@ -60,10 +68,10 @@ def drop_stale_corrections(shard: Node, lease: ShardLease) -> None:
             shard.execute(f"alter table {table} drop partition {number}")
 
 
-def _insert(shard: Node, lease: ShardLease, table: str) -> None:
+def _insert(shard: Node, lease: ShardLease, table: str, params: Mapping[str, object] | None = None) -> None:
     lease.renew()
     statement = load_sql(f"apply_corrected_{table}")
-    shard.execute(statement, {"fold": lease.number}, dedup_token=f"{lease.number}-corrected-{table}")
+    shard.execute(statement, {**(params or {}), "fold": lease.number}, dedup_token=f"{lease.number}-corrected-{table}")
 
 
 def _delete_once(shard: Node, lease: ShardLease, table: str, condition: str, params: dict[str, object]) -> None:

@@ -13,8 +13,8 @@ from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches, up
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease, ShardPlan
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
 
-FOLDED_TABLES = ("visits", "counts", "events", "scopes", "views")
-SUMMED_TABLES = ("firsts", "counts", "views")
+FOLDED_TABLES = ("visits", "counts", "events", "scopes", "views", "missing_referrers")
+SUMMED_TABLES = ("firsts", "counts", "views", "missing_referrers")
 """Tables where inserting twice would count twice; in the others, equal rows replace each other. Each is marked as
 applied in `carried`: after a power failure, a server may have the inserted rows and not their deduplication token."""
 SELECT_LAST_NUMBER = "select greatest({})".format(
@@ -23,7 +23,7 @@ SELECT_LAST_NUMBER = "select greatest({})".format(
         + [f"(select max(fold) from {table})" for table in ("staged", *CORRECTION_TABLES)]  # noqa: S608 - ours
     )
 )
-PROJECT_TABLES = ("views", "visits", "firsts", "counts", "events", "scopes")
+PROJECT_TABLES = ("views", "visits", "firsts", "counts", "events", "scopes", "missing_referrers")
 COUNT_INBOX_ROWS = "select batch, count() from inbox where batch in {batches:Array(UInt128)} group by batch"
 VISITOR_CONDITION = "project = {project:String} and visitor = {visitor:UInt64}"
 BATCH_CONDITION = "batch in {batches:Array(UInt128)}"

@@ -64,6 +64,8 @@ class ShardPlan(TypedDict, total=False):
     """The project whose views are corrected."""
     withdraws: bool
     """Whether the correction withdraws views; otherwise it gives them another class."""
+    days: list[int]
+    """The days of the corrected views, on all shards."""
 
 
 class ShardLease:

@@ -1,5 +1,5 @@
-insert into views (project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event)
-select project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event
+insert into views (project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event, missing)
+select project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event, missing
 from corrected_views
 where fold = {fold:UInt64} and sign > 0
     and {fold:UInt64} > (select max(number) from applied)

@@ -1,4 +1,7 @@
-insert into corrected_views (fold, sign, project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event)
-select {fold:UInt64}, -1, project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event
+insert into corrected_views (
+    fold, sign, project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event, missing
+)
+select
+    {fold:UInt64}, -1, project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event, missing
 from views
 where project = {project:String} and event in (select id from withdrawn_events where fold = {fold:UInt64});

@@ -1,5 +1,5 @@
 -- The changes of the index when the classes of these visits change from before to after. Each day of a visitor as human
--- (1), AI (2) or either (4) has a link to the previous such day. A visit to a page counts for the page. A visit as an
+-- (1), AI (2) or either (4) has a link to the previous such day. A visit to a page, or a missing page, counts for it. A visit as an
 -- agent counts for the agent, in any class, and for the site.
 select
     {fold:UInt64} as fold, owner as project, to_sort as sort, to_scope as scope, day, link.1 as prev,
@@ -33,8 +33,8 @@ from (
             where CRC32(project) % {groups:UInt64} = {group:UInt64}
         )
         array join if(
-            sort = 0,
-            [(0, scope, 1, mask_was, mask_now)],
+            sort in (0, 3),
+            [(sort, scope, 1, mask_was, mask_now)],
             [(2, scope, 0, 31, 31), (1, sipHash64(project, 'site'), 1, mask_was, mask_now)]
         ) as target
         group by to_sort, to_scope, visitor, day

@@ -3,9 +3,10 @@
 create table if not exists inbox (
     batch UInt128, project LowCardinality(String), path String, at Int64, kind UInt8,
     agent String, operator String, rule String, version String,
-    visitor UInt64, host String, referrer String, event Nullable(UInt64),
+    visitor UInt64, host String, referrer String, event Nullable(UInt64), missing UInt8,
     day UInt16 materialized intDiv(at, 86400000),
     page UInt64 materialized sipHash64(project, 'page', path),
+    lost UInt64 materialized sipHash64(project, 'missing', path),
     site UInt64 materialized sipHash64(project, 'site'),
     told UInt64 materialized sipHash64(project, 'agent', agent, operator, kind)
 )
@@ -14,12 +15,13 @@ partition by toUInt64(intDiv(bitShiftRight(batch, 80), 600000))
 order by batch
 settings non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1;
 
--- Folded raw views. visitor = 0 means that the view has no visitor. Views of schema version 2 have no event.
+-- Folded raw views. visitor = 0 means that the view has no visitor. Views of schema version 2 have no event. missing = 1
+-- means that the page did not exist: such requests count for the missing page only.
 create table if not exists views (
     project LowCardinality(String), at Int64, path String, kind UInt8,
     agent LowCardinality(String), operator LowCardinality(String), rule LowCardinality(String),
     version LowCardinality(String), visitor UInt64, host LowCardinality(String), referrer LowCardinality(String),
-    event Nullable(UInt64)
+    event Nullable(UInt64), missing UInt8
 )
 engine = MergeTree
 partition by toYYYYMM(fromUnixTimestamp64Milli(at, 'UTC'))
@@ -33,8 +35,8 @@ order by (project, id)
 settings index_granularity = 256, non_replicated_deduplication_window = 1000, fsync_after_insert = 1,
     fsync_part_directory = 1;
 
--- Names of scopes, by a hash of project and name: pages (sort = 0) and agents with their class (2). Sites (1) have no
--- name.
+-- Names of scopes, by a hash of project and name: pages (sort = 0), agents with their class (2) and missing
+-- pages (3). Sites (1) have no name. The missing page '' stands for all beyond the limit of missing pages.
 create table if not exists scopes (
     project LowCardinality(String), sort UInt8, scope UInt64, path String, agent String, operator String, kind UInt8
 )
@@ -70,6 +72,15 @@ engine = SummingMergeTree
 order by (project, sort, day, scope, kind)
 settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
 
+-- Where requests for missing pages came from, and when the last one was.
+create table if not exists missing_referrers (
+    project LowCardinality(String), scope UInt64, day UInt16, kind UInt8, referrer String,
+    n SimpleAggregateFunction(sum, Int64), last SimpleAggregateFunction(max, Int64)
+)
+engine = AggregatingMergeTree
+order by (project, day, scope, kind, referrer)
+settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
 -- The changes that a fold will add to firsts, until its plan is applied.
 create table if not exists staged (
     fold UInt64, made DateTime default now(), project LowCardinality(String), sort UInt8, scope UInt64,
@@ -102,9 +113,10 @@ create table if not exists corrected_views (
     fold UInt64, sign Int8, project LowCardinality(String), at Int64, path String, kind UInt8,
     agent LowCardinality(String), operator LowCardinality(String), rule LowCardinality(String),
     version LowCardinality(String), visitor UInt64, host LowCardinality(String), referrer LowCardinality(String),
-    event Nullable(UInt64),
+    event Nullable(UInt64), missing UInt8,
     day UInt16 materialized intDiv(at, 86400000),
     page UInt64 materialized sipHash64(project, 'page', path),
+    lost UInt64 materialized sipHash64(project, 'missing', path),
     site UInt64 materialized sipHash64(project, 'site'),
     told UInt64 materialized sipHash64(project, 'agent', agent, operator, kind)
 )
