@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
+from copydesk.core.clock import format_iso
 from copydesk.core.text.truncation import truncate
 from copydesk.jobs.agent.evidence import Evidence
 from copydesk.jobs.job import Job, JobSecondLook, Usage
@@ -25,6 +26,8 @@ MAX_ROUNDS_LISTED = 20
 MAX_EVIDENCE_LISTED = 30
 MAX_STATEMENT_CHARS = 500
 MAX_ROUND_CHARS = 700
+MAX_ORIGINS_LISTED = 3
+MAX_ORIGIN_CHARS = 300
 MAX_ROUND_QUOTE_CHARS = 300
 MAX_NEWEST_ROUND_CHARS = 6000
 EXECUTED_FILES_WARNING = (
@@ -40,6 +43,10 @@ class Round(BaseModel):
     prompts: list[str] = []
     base_note: str | None = None
     """How the change was applied when the base branch moved during the run; None when it did not move."""
+    requested_at: int | None = None
+    """When the run was requested, in milliseconds; None in journals of earlier versions."""
+    origins: list[str] = []
+    """Sentences that say what started the run, if an automation did: one for each trigger."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +156,20 @@ def _render_rounds(rounds: Sequence[Round], job_url: str) -> str:
 def _render_round(number: int, each: Round, max_chars: int) -> str:
     shortened = each.model_copy(update={"summary": truncate(each.summary.strip(), max_chars)})
     request = _render_request(each.prompts, MAX_ROUND_QUOTE_CHARS)
-    return "\n\n".join(part for part in (f"**Round {number}**", _render_summary(shortened), request) if part)
+    day = format_day(each.requested_at) if each.requested_at is not None else ""
+    heading = " · ".join(part for part in (f"**Round {number}**", day, render_origins(each.origins)) if part)
+    return "\n\n".join(part for part in (heading, _render_summary(shortened), request) if part)
+
+
+def format_day(at: int) -> str:
+    """Returns the day of a time in UTC, such as `2026-11-16`."""
+    return format_iso(at)[:10]
+
+
+def render_origins(origins: Sequence[str]) -> str:
+    """Returns the sentences about what started a run in one line. Names of tags and repositories may be markup."""
+    lines = [neutralize_markup(to_one_line(origin, MAX_ORIGIN_CHARS)) for origin in origins[:MAX_ORIGINS_LISTED]]
+    return " ".join([*lines, "…"] if len(origins) > MAX_ORIGINS_LISTED else lines)
 
 
 def _render_summary(each: Round) -> str:

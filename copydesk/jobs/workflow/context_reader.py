@@ -4,24 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from copydesk.jobs.agent.overview.context_overview import PinnedContext, PinnedContexts
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.projects.context_mirrors import ContextAccess
+from copydesk.jobs.workflow.repository_retries import RepositoryRetries
 from copydesk.jobs.workspace.context_tree import ContextTree
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
-T = TypeVar("T")
 PIN_STEP = "pin-context"
-
-
-class RunWithRetries(Protocol):
-    """Runs an action, and repeats it while the repository is unavailable."""
-
-    def __call__(self, action: "partial[T]", /) -> T: ...
 
 
 @dataclass(frozen=True)
@@ -31,7 +24,7 @@ class ContextReader:
     accesses: Sequence[ContextAccess]
     mirrors: Path
     limits: RepositoryLimits
-    with_retries: RunWithRetries
+    retries: RepositoryRetries
 
     def pin(self) -> Sequence[PinnedContext]:
         """Fetches the repositories and records their newest commits, so that a resumed run reads the same ones."""
@@ -39,12 +32,12 @@ class ContextReader:
             return []
         with self.journal.step(PIN_STEP, PinnedContexts) as step:
             if not step.is_done:
-                pinned = [self.with_retries(partial(self._pin, access)) for access in self.accesses]
+                pinned = [self.retries.run(partial(self._pin, access)) for access in self.accesses]
                 step.save(PinnedContexts(contexts=pinned))
         return step.result.contexts
 
     def open_trees(self, contexts: Sequence[PinnedContext]) -> list[ContextTree]:
-        return [self.with_retries(partial(self._open_tree, context)) for context in contexts]
+        return [self.retries.run(partial(self._open_tree, context)) for context in contexts]
 
     def _pin(self, access: ContextAccess) -> PinnedContext:
         context = access.context

@@ -22,6 +22,7 @@ from copydesk.jobs.projects.context_mirrors import ContextAccess
 from copydesk.jobs.projects.context_repositories import ContextRepositories
 from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls
+from copydesk.jobs.publish.forges.review_reminder import ReviewReminder
 from copydesk.jobs.publish.forges.webhooks.receiver import WebhookReceiver
 from copydesk.jobs.publish.repository_access import open_forge_if_remote
 from copydesk.jobs.sandbox.probe import probe
@@ -61,6 +62,7 @@ class RunExecutor:
         self.projects = Projects(database)
         self.contexts = ContextRepositories(database, secrets)
         self.receiver = WebhookReceiver(database, self.projects, pulls.jobs, secrets)
+        self.reminder = ReviewReminder(database, settings.review_reminder_days)
         self.model_factory = model_factory
         self.more_maintenance = more_maintenance
         limits = ChildLimits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)
@@ -131,7 +133,8 @@ class RunExecutor:
         detect_merges(self.database, self.settings, self.pulls, self.secrets, only_on_this_machine=not is_remote_due)
         if is_remote_due:
             self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
-            archive_closed_pulls(self.database, self.projects.all(), self.secrets, self.receiver)
+            archive_closed_pulls(self.database, self.projects.all(), self.secrets, self.receiver, self.reminder)
+            self.reminder.check_local_pulls()
             delete_orphaned_mirrors(self.database, self.settings)
             delete_unused_context_mirrors(self.database, self.settings, self.secrets)
             pack_mirrors(self.settings)
@@ -177,6 +180,7 @@ class RunExecutor:
                 sandbox=self.get_sandbox,
                 children=self.children,
                 contexts=self._load_contexts(job, project, secrets),
+                find_context=lambda name: self._find_context(project, secrets, name),
             ).execute()
 
     def _load_contexts(self, job: Job, project: Project, secrets: Mapping[str, str]) -> list[ContextAccess]:
@@ -188,6 +192,10 @@ class RunExecutor:
             for context in self.contexts.list(project.id)
             if job.context is None or context.name in job.context
         ]
+
+    def _find_context(self, project: Project, secrets: Mapping[str, str], name: str) -> ContextAccess | None:
+        found = [context for context in self.contexts.list(project.id) if context.name == name]
+        return ContextAccess.build(project, secrets, found[0]) if found else None
 
     def _create_model(self, name: str, secrets: Mapping[str, str]) -> Model:
         try:

@@ -19,7 +19,7 @@ from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import log_polling_failure
 from copydesk.jobs.publish.forges.webhooks.receiver import delete_old_comments
 from copydesk.jobs.publish.git.mirror import Mirror, delete_mirror, pack_mirror
-from copydesk.jobs.service import IDEMPOTENCY_KEY_TTL_MS
+from copydesk.jobs.storage.idempotency_keys import IDEMPOTENCY_KEY_TTL_MS
 from copydesk.jobs.storage.records import archive_job, get_job_for_update
 from copydesk.jobs.storage.tables import idempotency, jobs
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits

@@ -3,18 +3,15 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from copydesk.core.clock import HOUR
 from copydesk.jobs.agent.tools import Question
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.execution.queue import Claim
 from copydesk.jobs.job import COMPLETED, Job, JobFailed, JobOutcome, JobQuestion, Reason
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.markers import parse_pull_number
+from copydesk.jobs.publish.forges.unique_comments import add_comment_once
 from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
 from copydesk.jobs.publish.messages import neutralize_markup
-
-CLOCK_SKEW = HOUR
-"""How far the forge's clock may differ from ours."""
 
 
 def ask_question(
@@ -49,12 +46,11 @@ def comment_question(forge: Forge, pull_link: str, question: JobQuestion, claim:
 
     The job shows it too, so a failure does not matter."""
     number = parse_pull_number(pull_link)
-    marker = f"<!-- copydesk:question {claim.run_id} -->"
     if number is not None:
         with suppress(JobFailed):
-            is_new = claim.attempt == 1 or not forge.has_comment(number, marker, claim.created_at - CLOCK_SKEW)
-            if is_new:
-                forge.add_comment(number, f"{render_comment(question)}\n\n{marker}")
+            marker, since = f"question {claim.run_id}", claim.created_at
+            may_exist = claim.attempt > 1
+            add_comment_once(forge, number, render_comment(question), marker, since=since, may_exist=may_exist)
 
 
 def render_comment(question: JobQuestion) -> str:

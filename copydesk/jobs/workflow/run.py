@@ -38,10 +38,8 @@ from copydesk.jobs.publish.git.commit import CommitResult, Publisher
 from copydesk.jobs.publish.git.commit_signature import load_commit_signer
 from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.publish.guard import publish_guard
-from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
 from copydesk.jobs.publish.messages import build_commit_message
-from copydesk.jobs.publish.pull_body import PullRequestReport, Round, render_pull_body
-from copydesk.jobs.publish.reader_data import hide_reader_data
+from copydesk.jobs.publish.pull_body import PullRequestReport, render_pull_body
 from copydesk.jobs.publish.repository_access import list_known_secrets, plan_commit
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
@@ -51,6 +49,8 @@ from copydesk.jobs.workflow.folder_requests import refuse_missing_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
+from copydesk.jobs.workflow.publication.announcement import RunAnnouncement
+from copydesk.jobs.workflow.publication.author_reviews import AuthorReviews, FindContext
 from copydesk.jobs.workflow.publication.direct_merge import DirectMerge, ProposedMerge, diff_workspace
 from copydesk.jobs.workflow.publication.evidence_record import record_evidence
 from copydesk.jobs.workflow.publication.open_pull_request import (
@@ -63,6 +63,7 @@ from copydesk.jobs.workflow.publication.open_pull_request import (
     merge_unsure_points,
 )
 from copydesk.jobs.workflow.publication.publish_span import start_publish_span
+from copydesk.jobs.workflow.publication.rounds import build_round
 from copydesk.jobs.workflow.publication.work_description import describe_published_work, has_unproposed_work
 from copydesk.jobs.workflow.questions import ask_question
 from copydesk.jobs.workflow.repository_retries import RepositoryRetries
@@ -92,6 +93,7 @@ class RunWorkflow:
     sandbox: Callable[[], Sandbox | SandboxUnavailable]
     children: ChildPool
     contexts: Sequence[ContextAccess] = ()
+    find_context: FindContext = lambda name: None
 
     def execute(self) -> JobOutcome:
         pinned = self._pin_commits()
@@ -141,7 +143,8 @@ class RunWorkflow:
 
         with start_publish_span():
             self.journal.enter_phase(Phase.PUBLISHING)
-            evidence = record_evidence(self.journal, self.isolated, self.project, contexts, workspace, finished)
+            job, project = self.job, self.project
+            evidence = record_evidence(self.journal, self.isolated, job, project, contexts, workspace, finished)
             reasons = (*finished.intended_reasons.values(), *read_declarations(conversation).reformats.values())
             statements = [each.statement for each in finished.evidence]
             texts = (self.job.title or "", finished.title, finished.summary, finished.unsure, *reasons, *statements)
@@ -218,7 +221,7 @@ class RunWorkflow:
     @property
     def _context_reader(self) -> ContextReader:
         folder = self.settings.mirrors_folder
-        return ContextReader(self.journal, self.attempt, self.contexts, folder, self._limits, self._retries.run)
+        return ContextReader(self.journal, self.attempt, self.contexts, folder, self._limits, self._retries)
 
     def _find_start(self) -> StartingCommits:
         """Returns the commits to start from. A follow-up continues on the branch, with the commits of other people."""
@@ -337,11 +340,7 @@ class RunWorkflow:
         second_look: JobSecondLook | None,
     ) -> OpenedPullRequest:
         secret_values = list_known_secrets(self.project, self.secrets)
-        latest = Round(
-            summary=finished.summary,
-            prompts=[hide_reader_data(redact_secrets(prompt, secret_values)) for prompt in self._read_prompts()],
-            base_note=committed.note,
-        )
+        latest = build_round(self.journal, finished.summary, committed.note, secret_values)
         openings = list_earlier_openings(self.journal)
         unsure = merge_unsure_points(openings, latest, finished.unsure_points)
         report = PullRequestReport(
@@ -378,10 +377,14 @@ class RunWorkflow:
         if self.forge is None:
             return opener.open_locally(self.journal, self.settings.base_url)
         asked_at = self.attempt.claim.created_at
-        deadline = self.attempt.deadline
-        return opener.open_on_forge(
-            self.journal, self.forge, asked_at, self._check_still_active, self._retries.pause, deadline
+        active, pause, deadline = self._check_still_active, self._retries.pause, self.attempt.deadline
+        opened = opener.open_on_forge(self.journal, self.forge, asked_at, active, pause, deadline)
+        reviews = AuthorReviews(self.project, self.forge, self.find_context, deadline)
+        announcement = RunAnnouncement(
+            self.journal, self.job, self.forge, reviews, self.settings.base_url, active, pause, deadline
         )
+        announcement.announce(opened.link, latest, committed.commit, is_appended=bool(openings))
+        return opened
 
     def _list_instruction_files(self, pinned: StartingCommits) -> list[str]:
         """Returns the instruction files that the model read; none for the mechanic, which reads none."""

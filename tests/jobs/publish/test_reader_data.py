@@ -1,4 +1,4 @@
-"""What readers wrote reaches the model as data, and no pull request."""
+"""Text of readers reaches the model as data, and no pull request."""
 
 import pytest
 

@@ -37,6 +37,8 @@ class PullRequest:
     """When it was closed or merged, in milliseconds; None while it is open."""
     updated_at: int | None = None
     """When something about it last changed, in milliseconds. A comment changes it too."""
+    author: str = ""
+    """The account that opened it, which is the token's unless the token was replaced."""
 
     def closed_before(self, at: int) -> bool:
         """Returns whether it was certainly closed before this time. Forges round times to the second."""
@@ -130,6 +132,9 @@ class Forge(Protocol):
 
     def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
         """Requests reviews, and returns a note for each person or team that could not be added."""
+
+    def find_authors(self, commits: Sequence[str]) -> list[str]:
+        """Returns the people on this forge who wrote these commits of the repository, which are the newest first."""
 
     def find_access_problems(self, branch: str, planned: PlannedCommit = ...) -> list[str]:
         """Returns the known reasons why such a branch could not be pushed or a pull request not be opened."""

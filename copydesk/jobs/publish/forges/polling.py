@@ -17,6 +17,7 @@ from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Forge, PullRequest
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, SecretsReader, open_forge
+from copydesk.jobs.publish.forges.review_reminder import ReviewReminder
 from copydesk.jobs.publish.forges.webhooks.receiver import WebhookReceiver
 from copydesk.jobs.storage.records import archive_job, get_job_for_update
 from copydesk.jobs.storage.tables import comment_marks, jobs
@@ -40,11 +41,16 @@ class FinishedJob(NamedTuple):
 
 
 def archive_closed_pulls(
-    database: Database, projects: Sequence[Project], secrets: SecretsReader, receiver: WebhookReceiver | None = None
+    database: Database,
+    projects: Sequence[Project],
+    secrets: SecretsReader,
+    receiver: WebhookReceiver | None = None,
+    reminder: ReviewReminder | None = None,
 ) -> None:
     """Archives finished jobs whose pull requests were merged or closed. Retries failed projects in the next round.
 
-    With a receiver, also reads new comments on the others, because a webhook may have been missed.
+    With a receiver, also reads new comments on the others, because a webhook may have been missed. With a reminder,
+    mentions those that wait for a review for long.
     """
     for project in projects:
         candidates = _list_finished_jobs(database, project) if project.forge in REMOTE_FORGES else []
@@ -52,8 +58,12 @@ def archive_closed_pulls(
             continue
         try:
             with open_forge(project, secrets.all(project.id)) as forge:
-                read_comments = partial(_read_new_comments, database, receiver, project, forge) if receiver else None
-                archive_if_closed(database, forge, candidates, read_comments)
+                checks: list[Callable[[str, PullRequest], None]] = []
+                if receiver is not None:
+                    checks.append(partial(_read_new_comments, database, receiver, project, forge))
+                if reminder is not None:
+                    checks.append(partial(reminder.check_pull, forge))
+                archive_if_closed(database, forge, candidates, checks)
         except Exception as failure:  # an error of one forge must not stop the others
             log_polling_failure(project.id, failure)
 
@@ -67,9 +77,12 @@ def archive_if_closed(
     database: Database,
     forge: Forge,
     candidates: Sequence[FinishedJob],
-    read_comments: Callable[[str, PullRequest], None] | None = None,
+    open_checks: Sequence[Callable[[str, PullRequest], None]] = (),
 ) -> None:
-    """Archives the jobs whose pull requests are closed. Checks at most MAX_CALLS_PER_ROUND of them."""
+    """Archives the jobs whose pull requests are closed. Checks at most MAX_CALLS_PER_ROUND of them.
+
+    `open_checks` are called with each job and its open pull request.
+    """
     for job in next_batch(candidates, clock.now()):
         try:
             pull = forge.get_pull(job.number)
@@ -81,9 +94,10 @@ def archive_if_closed(
             continue  # the repository was recreated, and the number belongs to another pull request now
         if pull.state != "open":
             _archive_if_finished(database, job.id, pull.state)
-        elif read_comments is not None:
+            continue
+        for check in open_checks:
             try:
-                read_comments(job.id, pull)
+                check(job.id, pull)
             except ForgeRefused as refusal:  # a token that cannot read comments can still see what was closed
                 log.warning("cannot read the comments on pull request %d of job %s: %s", job.number, job.id, refusal)
 

@@ -13,6 +13,7 @@ from typing import Any
 from copydesk.jobs.pages.page_types import extension
 from copydesk.jobs.publish.guard.embeds.data_files import UnreadableData, parse_data
 from copydesk.jobs.publish.guard.embeds.site_settings import find_harmless_keys
+from copydesk.jobs.publish.guard.publish_guard import fold_name
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Changes
@@ -26,6 +27,8 @@ BUILD_EXTENSIONS = {
     ".liquid", ".njk", ".ejs", ".hbs", ".mustache", ".jinja", ".jinja2", ".j2", ".tmpl", ".tpl", ".erb", ".haml",
     ".pug", ".php", ".ipynb", ".qmd", ".rmd",
 }  # fmt: skip
+AUTOMATIONS_FOLDER = ".copydesk/automations"
+"""The files in it define automations, which Copydesk runs. Deleting one ends its automation."""
 MENU_SCRIPT_GLOB = "sidebars.*"
 MAX_MENU_CHARS = 50_000
 STRING_OR_COMMENT_PATTERN = re.compile(
@@ -44,9 +47,15 @@ class ExecutedFile:
 
 
 def find_executed_files(tree: Tree, changes: Changes) -> list[ExecutedFile]:
-    """Returns the changed files that are executed. Ignores deletions, and changes that affect only menus and titles."""
+    """Returns the changed files that are executed. Ignores changes that affect only menus and titles.
+
+    Ignores deletions, except of files that define automations.
+    """
     executed_files = []
     for path, data in sorted(changes.items()):
+        if _defines_automation(path):
+            executed_files.append(ExecutedFile(path, "defines an automation that Copydesk runs"))
+            continue
         if data is None:
             continue
         entry = tree.find_entry(path)
@@ -54,6 +63,11 @@ def find_executed_files(tree: Tree, changes: Changes) -> list[ExecutedFile]:
         if reason := _explain_execution(path, before, data):
             executed_files.append(ExecutedFile(path, reason))
     return executed_files
+
+
+def _defines_automation(path: str) -> bool:
+    """Returns whether the path is in the folder of automations, in any spelling that a file system takes for it."""
+    return "/".join(fold_name(part) for part in path.split("/")).startswith(f"{AUTOMATIONS_FOLDER}/")
 
 
 def _explain_execution(path: str, before: bytes | None, after: bytes) -> str:

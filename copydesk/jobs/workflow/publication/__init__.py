@@ -1,1 +1,1 @@
-"""What a run publishes: its evidence, its description and its pull request."""
+"""Publishes the work of a run: its evidence, its description and its pull request."""

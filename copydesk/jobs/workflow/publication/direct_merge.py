@@ -31,7 +31,7 @@ class MergeResult(BaseModel):
 
 
 class ProposedMerge(NamedTuple):
-    """What is known about a change before it is merged without a review."""
+    """A change that may be merged without a review, with all results of the checks."""
 
     files: Sequence[FilePatch]
     review: ReviewResult

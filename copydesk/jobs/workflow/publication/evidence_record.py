@@ -8,6 +8,7 @@ from copydesk.jobs.agent.evidence import Evidence, build_permalink, merge_eviden
 from copydesk.jobs.agent.overview.context_overview import PinnedContext
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.execution.journal import Journal
+from copydesk.jobs.job import Job
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedWork
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -22,6 +23,7 @@ class RepositoryAddress(NamedTuple):
 def record_evidence(
     journal: Journal,
     isolated: IsolatedWork,
+    job: Job,
     project: Project,
     contexts: Sequence[PinnedContext],
     workspace: Workspace,
@@ -32,14 +34,14 @@ def record_evidence(
     The result is journaled, so that a resumed run publishes the same.
     """
     if not finished.evidence and not journal.has_result(EVIDENCE_STEP):
-        return [Evidence.model_validate(each) for each in journal.load_job().evidence]
+        return [Evidence.model_validate(each) for each in job.evidence]
     addresses = {each.name: RepositoryAddress(each.forge, each.repository) for each in contexts}
     addresses[""] = RepositoryAddress(project.forge, project.repository)
     with journal.step(EVIDENCE_STEP, list[Evidence]) as step:
         if not step.is_done:
             verified = isolated.verify_citations(workspace, finished.evidence)
             evidence = [_add_permalink(each, addresses) for each in verified]
-            merged = merge_evidence(journal.load_job().evidence, evidence)
+            merged = merge_evidence(job.evidence, evidence)
             step.save([Evidence.model_validate(each) for each in merged], job={"evidence": merged})
     return step.result
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from copydesk.core.projects.projects import Project
-from copydesk.jobs.execution.journal import Journal, Step
+from copydesk.jobs.execution.journal import EarlierRun, Journal, Step
 from copydesk.jobs.job import Job, JobSecondLook
 from copydesk.jobs.publish.forge_retry import Pause
 from copydesk.jobs.publish.forges import local
@@ -164,14 +164,19 @@ def describe_outcome(
 
 def list_earlier_openings(journal: Journal) -> list[OpenedPullRequest]:
     """Returns how the earlier runs of the job opened or updated the pull request, oldest first."""
-    results = [run.results["open"] for run in journal.list_earlier_runs() if "open" in run.results]
-    return [OpenedPullRequest.model_validate_json(result) for result in results]
+    return [_read_opening(run) for run in journal.list_earlier_runs() if "open" in run.results]
+
+
+def _read_opening(run: EarlierRun) -> OpenedPullRequest:
+    """Returns the opening of an earlier run, with a dated round also if an earlier version stored it."""
+    opened = OpenedPullRequest.model_validate_json(run.results["open"])
+    told = opened.round or Round(summary=opened.text.partition("\n\n**")[0])
+    return opened.model_copy(update={"round": told.model_copy(update={"requested_at": run.created_at})})
 
 
 def list_rounds(openings: Sequence[OpenedPullRequest], latest: Round) -> list[Round]:
     """Returns the rounds that the description tells of, newest last."""
-    rounds = [opened.round or Round(summary=opened.text.partition("\n\n**")[0]) for opened in openings]
-    return [*rounds, latest]
+    return [*(opened.round for opened in openings if opened.round is not None), latest]
 
 
 def merge_unsure_points(openings: Sequence[OpenedPullRequest], latest: Round, points: Sequence[str]) -> list[str]:

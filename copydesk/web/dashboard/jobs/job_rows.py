@@ -1,12 +1,13 @@
 """A job with everything that the pages show of it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from copydesk.core.projects.projects import Project
 from copydesk.desk import Desk
 from copydesk.jobs.job import CreatorKind, Job, Reason, Status
+from copydesk.jobs.publish.forges.review_reminder import ReviewReminder
 from copydesk.jobs.service import ChangedFile
 from copydesk.web.dashboard.jobs.timeline import describe_outcome
 
@@ -23,6 +24,8 @@ class JobRow:
     """The URL of its pull request: a page of the dashboard, or a page of the forge."""
     has_automation: bool
     """Whether the automation that created the job still exists."""
+    waiting_days: int | None = None
+    """For how many days the pull request of an automation waits for a review; None unless that is too long."""
 
     @property
     def heading(self) -> str:
@@ -79,10 +82,15 @@ class JobRow:
         return format_duration(self.worked)
 
 
+def list_waiting_days(desk: Desk, job_ids: Collection[str]) -> dict[str, int]:
+    return ReviewReminder(desk.database, desk.settings.review_reminder_days).list_waiting_days(job_ids)
+
+
 def build_job_rows(desk: Desk, project: Project, jobs: Sequence[Job]) -> list[JobRow]:
     ids = [job.id for job in jobs]
     files_by_job = desk.jobs.changed_files(ids)
     time_by_job = desk.jobs.working_times(ids)
+    waits = list_waiting_days(desk, ids)
     existing_ids = desk.automations.find_existing_ids({job.automation_id for job in jobs if job.automation_id})
     return [
         JobRow(
@@ -91,6 +99,7 @@ def build_job_rows(desk: Desk, project: Project, jobs: Sequence[Job]) -> list[Jo
             time_by_job[job.id],
             safe_pull_url(project, job.pr_link),
             has_automation=job.automation_id in existing_ids,
+            waiting_days=waits.get(job.id),
         )
         for job in jobs
     ]

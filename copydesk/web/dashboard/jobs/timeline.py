@@ -10,7 +10,7 @@ from copydesk.jobs.storage.records import JobEvent
 MAX_THOUGHT_CHARS = 1_000
 PROMPT_EVENT_KINDS = ("queued", "message")
 EVENT_KINDS = (*PROMPT_EVENT_KINDS, "phase", "resumed", "thought", "tool", "checked", "waiting", "pushed",
-               "pull_request", "finished",
+               "pull_request", "reviewers", "finished",
          "archived", "unarchived")  # fmt: skip
 PHASE_LABELS = {
     Phase.QUEUED: "Waiting for a worker",
@@ -127,6 +127,10 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
             return TimelineStep(f"Pushed commit {data['commit'][:10]} to {data['branch']}")
         case "pull_request":
             return TimelineStep("Opened or updated the pull request")
+        case "reviewers" if data["requested"]:
+            return TimelineStep(f"Asked {', '.join(data['requested'])} to review", more=list(data["notes"]))
+        case "reviewers":
+            return TimelineStep("Asked no author to review", "quiet", list(data["notes"]))
         case "finished" if data.get("reason") == Reason.NOT_UNDERSTOOD:
             return TimelineStep(f"{REASON_LABELS[Reason.NOT_UNDERSTOOD]}: {data['message']}", "warn")
         case "finished" if data.get("reason") == Reason.QUESTION:

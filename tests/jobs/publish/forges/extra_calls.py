@@ -6,6 +6,12 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
+from tests.jobs.publish.forges.commit_authors import (
+    GITLAB_AUTHOR_OPERATIONS,
+    GiteaAuthors,
+    GitHubAuthors,
+    GitLabAuthors,
+)
 from tests.jobs.publish.forges.pull_commits import GITLAB_COMMITS, GITLAB_OPERATION, GitHubCommits, GitLabCommits
 from tests.support import forges
 from tests.support.forges.calls import Call, Reply, route
@@ -17,7 +23,7 @@ from tests.support.forges.state import Comment, Pull
 REPO = "/repos/{owner}/{repo}"
 
 
-class GitHub(GitHubCommits, forges.github):
+class GitHub(GitHubAuthors, GitHubCommits, forges.github):
     @route("GET", REPO + "/labels/{name}", "issues.get_label", needs=("issues=read", "pull_requests=read"))
     def get_label(self, call: Call) -> Reply:
         if call.params["name"] not in call.repository.labels:
@@ -74,7 +80,7 @@ def _line_comment(own: Any, pull: Pull, comment: Comment) -> dict[str, Any]:
             "resolver": None}  # fmt: skip
 
 
-class _Gitea:
+class _Gitea(GiteaAuthors):
     checks_requests: ClassVar[bool] = True
 
     @route("GET", REPO + "/assignees", "repository.repo_get_assignees", needs=("read:repository", "write:repository"))
@@ -178,10 +184,11 @@ OPERATIONS = {
     GITLAB_COMMITS: GITLAB_OPERATION,
     PUSH_RULE: describe_operation(f"GET {PUSH_RULE}", PushRule),
     PROTECTED: describe_operation(f"GET {PROTECTED}", list[ProtectedBranch]),
+    **GITLAB_AUTHOR_OPERATIONS,
 }
 
 
-class GitLab(GitLabCommits, forges.gitlab):
+class GitLab(GitLabAuthors, GitLabCommits, forges.gitlab):
     def operation(self, name: str, call: Call) -> Operation:
         return OPERATIONS.get(name) or super().operation(name, call)
 

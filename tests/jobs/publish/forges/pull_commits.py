@@ -27,12 +27,12 @@ class GitHubCommits:
         if pull is None:
             raise own.refusal(404)
         pull.update_heads()
-        commits = [_build_github_commit(own.api, commit) for commit in reversed(list_pull_commits(pull))]
+        commits = [build_github_commit(own.api, commit) for commit in reversed(list_pull_commits(pull))]
         reply: Reply = own.paginate_reply(call, commits)
         return reply
 
 
-def _build_github_commit(api: str, commit: pygit2.Commit) -> dict[str, Any]:
+def build_github_commit(api: str, commit: pygit2.Commit) -> dict[str, Any]:
     url = f"{api}/commits/{commit.id}"
     person = {"name": commit.author.name, "email": commit.author.email, "date": WHEN}
     return {
@@ -76,11 +76,11 @@ class GitLabCommits:
         own: Any = self
         pull = own.find_requested_pull(call)
         pull.update_heads()
-        reply: Reply = own.paginate_reply(call, [_build_gitlab_commit(one) for one in list_pull_commits(pull)])
+        reply: Reply = own.paginate_reply(call, [build_gitlab_commit(one) for one in list_pull_commits(pull)])
         return reply
 
 
-def _build_gitlab_commit(commit: pygit2.Commit) -> dict[str, Any]:
+def build_gitlab_commit(commit: pygit2.Commit) -> dict[str, Any]:
     return {
         "id": str(commit.id),
         "short_id": str(commit.id)[:8],

@@ -10,6 +10,7 @@ import pytest
 
 from copydesk.jobs.publish.forges.forge import Forge, PlannedCommit, Proposal
 from tests.jobs.publish.forges.conftest import BRANCH, ForgeBench
+from tests.support.repositories import list_branches
 
 
 def call_everything(desk: ForgeBench) -> set[str]:
@@ -29,6 +30,7 @@ def call_everything(desk: ForgeBench) -> set[str]:
         "has_comment": lambda: forge.has_comment(1, "A comment", 0),
         "add_labels": lambda: forge.add_labels(1, ["docs", "a/b c", "missing"]),
         "request_reviewers": lambda: forge.request_reviewers(1, ["rosa", "acme/writers", "nobody-here"]),
+        "find_authors": lambda: forge.find_authors([list_branches(desk.fake.repository.folder)["main"]]),
         "can_write": lambda: forge.can_write("rosa"),
         "requires_review": lambda: forge.requires_review("main"),
         "is_token_new": lambda: forge.is_token_new(),

@@ -137,6 +137,7 @@ def test_every_request_is_in_the_published_description(desk: ForgeBench) -> None
     desk.fake.comment(1, "Shorter, please.", file="docs/index.md", line=3)
     desk.forge.list_comments(1, 0)
     desk.forge.can_write("rosa")
+    desk.forge.find_authors([str(head)])
     desk.forge.find_access_problems(BRANCH)
     desk.fake.close(1)
     desk.publish("Again", "More.", known=1, asked_at=int(time.time() * 1000) + 10_000)

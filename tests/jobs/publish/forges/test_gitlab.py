@@ -26,10 +26,14 @@ from tests.support.forges.gitlab_openapi import (
 PULLS = "/projects/{id}/merge_requests"
 CALLS: Mapping[str, tuple[str, ...]] = {
     "_check_rules": ("GET /projects/{id}/push_rule",),
+    "_find_merge_request_author": ("GET /projects/{id}/repository/commits/{sha}/merge_requests",),
+    "_find_user_by_address": ("GET /users",),
     "_find_user_id": ("GET /users",),
     "_has_label": ("GET /projects/{id}/labels/{name}",),
     "_is_protected": ("GET /projects/{id}/protected_branches",),
     "_lacks_scope": ("GET /personal_access_tokens/self",),
+    "_list_commits": ("GET /projects/{id}/repository/commits",),
+    "_list_reviewer_ids": (f"GET {REQUEST}",),
     "_list_texts": (f"GET {NOTES}",),
     "_list_own_pulls": (f"GET {PULLS}",),
     "_request_pull": (f"POST {PULLS}", f"GET {REQUEST}", f"PUT {REQUEST}"),
@@ -59,6 +63,7 @@ def test_every_request_is_in_the_published_description(desk: ForgeBench) -> None
     desk.fake.comment(1, "Shorter, please.", file="docs/index.md", line=3)
     desk.forge.list_comments(1, 0)
     desk.forge.can_write("rosa")
+    desk.forge.find_authors([str(head)])
     desk.forge.find_access_problems(BRANCH)
     desk.fake.close(1)
     desk.publish("Again", "More.", known=1, asked_at=int(time.time() * 1000) + 10_000)

@@ -45,6 +45,18 @@ def test_executed_file_is_found(workspace: MakeWorkspace, name: str) -> None:
     assert find_executed_files(workspace({f"docs/{name}": b"x"}).tree, {f"docs/{name}": None}) == []
 
 
+@pytest.mark.parametrize(
+    "path", [".copydesk/automations/x.md", ".copydesk/automations/sub/x.txt", ".Copydesk/AUTOMATIONS/x.md"]
+)
+def test_file_that_defines_an_automation_counts_as_executed_also_when_it_is_deleted(
+    workspace: MakeWorkspace, path: str
+) -> None:
+    tree = workspace({path: b"---\nkind: typos\n---\n", "docs/page.md": b"# Page\n"}).tree
+    for data in (b"---\nkind: typos\nmode: merge\n---\n", None):
+        found = find_executed_files(tree, {path: data, "docs/page.md": b"# New\n", ".copydesk/AGENTS.md": b"x\n"})
+        assert [(one.path, one.reason) for one in found] == [(path, "defines an automation that Copydesk runs")]
+
+
 MKDOCS = b"""site_name: Docs
 theme: {name: material}
 markdown_extensions:

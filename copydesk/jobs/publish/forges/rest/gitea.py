@@ -17,6 +17,7 @@ from copydesk.jobs.publish.forges.forge import Proposal, PullComment, PullReques
 from copydesk.jobs.publish.forges.markers import strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
 from copydesk.jobs.publish.forges.rest.comments import (
+    CommentAuthor,
     CommentText,
     ListedComment,
     format_since,
@@ -69,6 +70,7 @@ class GiteaPull(BaseModel):
     merged_at: datetime | None = None
     updated_at: datetime | None = None
     head: GiteaHead
+    user: CommentAuthor | None = None
 
     def to_pull_request(self) -> PullRequest:
         state: PullState = "merged" if self.merged else "open" if self.state == "open" else "closed"
@@ -84,6 +86,7 @@ class GiteaPull(BaseModel):
             head=self.head.sha or None,
             closed_at=to_milliseconds_or_none(self.merged_at or self.closed_at),
             updated_at=to_milliseconds_or_none(self.updated_at),
+            author=self.user.login if self.user else "",
         )
 
 

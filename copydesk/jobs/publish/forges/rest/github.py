@@ -14,6 +14,7 @@ from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, Pull
 from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
 from copydesk.jobs.publish.forges.rest.comments import (
+    CommentAuthor,
     CommentText,
     ListedComment,
     format_since,
@@ -51,13 +52,14 @@ class GitHubPull(BaseModel):
     closed_at: datetime | None = None
     updated_at: datetime | None = None
     head: GitHubHead
+    user: CommentAuthor | None = None
 
     def to_pull_request(self) -> PullRequest:
         state: PullState = "merged" if self.merged_at else "open" if self.state == "open" else "closed"
         closed_at = to_milliseconds_or_none(self.closed_at)
         updated_at = to_milliseconds_or_none(self.updated_at)
         return PullRequest(self.number, self.html_url, state, self.title, self.body or "", self.draft, self.head.ref,
-                           self.head.sha, closed_at, updated_at)  # fmt: skip
+                           self.head.sha, closed_at, updated_at, self.user.login if self.user else "")  # fmt: skip
 
 
 class Ruleset(BaseModel):

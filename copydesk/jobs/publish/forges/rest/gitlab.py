@@ -16,6 +16,7 @@ from copydesk.jobs.publish.errors import BranchNotVisibleYet, ForgeRefused, Pull
 from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest
 from copydesk.jobs.publish.forges.markers import GITLAB_BOT_PATTERN, strip_draft_marks
 from copydesk.jobs.publish.forges.rest.api_client import QueryParams
+from copydesk.jobs.publish.forges.rest.authors import select_commits, select_people
 from copydesk.jobs.publish.forges.rest.comments import sort_comments, to_milliseconds, to_milliseconds_or_none
 from copydesk.jobs.publish.forges.rest.push_rules import GitLabPushRules, find_broken_gitlab_rules
 from copydesk.jobs.publish.forges.rest.rest_forge import AccessCheck, RestForge
@@ -25,6 +26,7 @@ DRAFT_MARK_PATTERN = r"(?:\[draft\]|\(draft\)|draft:|draft - )"
 DEVELOPER_LEVEL, OWNER_LEVEL = 30, 50
 NO_SUCH_USER = "there is no such user."
 REVIEWER_DROPPED = "GitLab added no such reviewer. The free tier allows one, who must be able to read the project."
+MAX_AUTHOR_LOOKUPS = 20
 USABLE_SCOPES = {"api", "granular"}
 """`granular` is the only scope of a fine-grained token, whose permissions GitLab checks with each request."""
 MISSING_SOURCE_PATTERN = re.compile(r"source[_ ]branch\W.*does not exist", re.IGNORECASE | re.DOTALL)
@@ -51,6 +53,11 @@ class GitLabProject(BaseModel):
     permissions: ProjectPermissions | None = None
 
 
+class GitLabUser(BaseModel):
+    id: int
+    username: str
+
+
 class GitLabMergeRequest(BaseModel):
     iid: int
     web_url: str
@@ -65,6 +72,7 @@ class GitLabMergeRequest(BaseModel):
     closed_at: datetime | None = None
     merged_at: datetime | None = None
     updated_at: datetime | None = None
+    author: GitLabUser | None = None
 
     def to_pull_request(self) -> PullRequest:
         states: dict[str, PullState] = {"merged": "merged", "closed": "closed"}
@@ -80,12 +88,8 @@ class GitLabMergeRequest(BaseModel):
             head=self.sha,
             closed_at=to_milliseconds_or_none(ended_at),
             updated_at=to_milliseconds_or_none(self.updated_at),
+            author=self.author.username if self.author else "",
         )
-
-
-class GitLabUser(BaseModel):
-    id: int
-    username: str
 
 
 class NotePosition(BaseModel):
@@ -145,6 +149,8 @@ class GitLab(RestForge):
     pull_model = GitLabMergeRequest
     pulls_path = "/merge_requests"
     comments_path = "/merge_requests/{number}/notes"
+    commits_path = "/repository/commits"
+    commits_start_name = "ref_name"
     update_method = "PUT"
     body_field = "description"
     close_fields: ClassVar = {"state_event": "close"}
@@ -153,18 +159,48 @@ class GitLab(RestForge):
     draft_mark_pattern = DRAFT_MARK_PATTERN
 
     def request_reviewers(self, number: int, names: Sequence[str]) -> list[str]:
-        """Requests reviewers, and reads from the response who was added: GitLab drops others without an error."""
+        """Requests reviewers, and reads from the response who was added: GitLab drops others without an error.
+
+        The request replaces the list of reviewers, so those that are there come first.
+        """
         user_ids = {name: self._find_user_id(name) for name in names}
         added: list[int] = []
         if ids := [user for user in user_ids.values() if user is not None]:
-            path = f"{self._path}{self.pulls_path}/{number}"
-            response = self.http.request(ReviewerList, self.update_method, path, body={"reviewer_ids": ids})
+            body = {"reviewer_ids": list(dict.fromkeys([*self._list_reviewer_ids(number), *ids]))}
+            response = self.http.request(ReviewerList, self.update_method, self._pull_path(number), body=body)
             added = [user.id for user in response.reviewers]
         return [
             f"{name} could not be added as a reviewer: {NO_SUCH_USER if user_ids[name] is None else REVIEWER_DROPPED}"
             for name in names
             if user_ids[name] not in added
         ]
+
+    def find_authors(self, commits: Sequence[str]) -> list[str]:
+        """Returns the people with the addresses of the commits, or else those who opened their merge requests.
+
+        Only administrators can look up addresses that people do not publish.
+        """
+        names: dict[str, str] = {}
+        for commit in select_commits(commits, self._list_commits):
+            if commit.author_email not in names and len(names) < MAX_AUTHOR_LOOKUPS:
+                address = commit.author_email
+                names[address] = self._find_user_by_address(address) or self._find_merge_request_author(commit.sha)
+        return select_people(list(names.values()))
+
+    def _list_reviewer_ids(self, number: int) -> list[int]:
+        return [user.id for user in self.http.request(ReviewerList, "GET", self._pull_path(number)).reviewers]
+
+    def _find_user_by_address(self, address: str) -> str:
+        """Returns the only user that a search for the address finds. It may also find names that contain the text."""
+        query: QueryParams = {"search": address, "humans": "true", "per_page": 2}
+        users = self.http.request(list[GitLabUser], "GET", "/users", query=query) if "@" in address else []
+        return users[0].username if len(users) == 1 else ""
+
+    def _find_merge_request_author(self, commit: str) -> str:
+        path = f"{self._path}{self.commits_path}/{commit}/merge_requests"
+        requests = self.http.request(list[GitLabMergeRequest], "GET", path, query={"per_page": 20})
+        authors = [request.author for request in requests if request.state == "merged"]
+        return next((author.username for author in authors if author is not None), "")
 
     def list_comments(self, number: int, since: int) -> list[PullComment]:
         """Returns the comments. Reads the newest first, because GitLab cannot filter them by time."""

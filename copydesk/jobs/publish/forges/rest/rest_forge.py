@@ -11,6 +11,7 @@ from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import PlannedCommit, Proposal, PullComment, PullRequest
 from copydesk.jobs.publish.forges.markers import mark_comment, set_draft_mark
 from copydesk.jobs.publish.forges.rest.api_client import ApiClient, QueryParams
+from copydesk.jobs.publish.forges.rest.authors import ListedCommit, select_commits, select_people
 from copydesk.jobs.publish.forges.rest.comments import CommentText
 
 
@@ -64,6 +65,9 @@ class RestForge(ABC):
     """The class of the API's pull requests, a PullModel."""
     pulls_path: ClassVar[str] = "/pulls"
     comments_path: ClassVar[str] = "/issues/{number}/comments"
+    commits_path: ClassVar[str] = "/commits"
+    commits_start_name: ClassVar[str] = "sha"
+    """The parameter of a list of commits that names the commit to begin with."""
     update_method: ClassVar[str] = "PATCH"
     body_field: ClassVar[str] = "body"
     close_fields: ClassVar[Mapping[str, str]] = {"state": "closed"}
@@ -147,6 +151,9 @@ class RestForge(ABC):
                 notes.append(f"{name} could not be added as a reviewer: {problem}")
         return notes
 
+    def find_authors(self, commits: Sequence[str]) -> list[str]:
+        return select_people([commit.login for commit in select_commits(commits, self._list_commits)])
+
     def find_access_problems(self, branch: str, planned: PlannedCommit = PlannedCommit()) -> list[str]:  # noqa: B008
         try:
             checks = [*self._run_access_checks(branch), *self._check_rules(branch, planned)]
@@ -184,6 +191,12 @@ class RestForge(ABC):
     @abstractmethod
     def _classify_refusal(self, refusal: ForgeRefused) -> ForgeRefused:
         """Returns PullAlreadyOpen or BranchNotVisibleYet if that is why nothing was opened, else the refusal."""
+
+    def _list_commits(self, start: str, count: int) -> list[ListedCommit]:
+        """Returns about this many commits, beginning with this one, in one request."""
+        [(size_name, max_size)] = self.page_query.items()
+        query: QueryParams = {self.commits_start_name: start, size_name: min(count, int(max_size))}
+        return self.http.request(list[ListedCommit], "GET", f"{self._path}{self.commits_path}", query=query)
 
     @abstractmethod
     def _run_access_checks(self, branch: str) -> Sequence[AccessCheck]:

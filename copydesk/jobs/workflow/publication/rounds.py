@@ -1,0 +1,28 @@
+"""The rounds of a pull request, from stored data: a resumed run tells the same of itself."""
+
+from collections.abc import Sequence
+
+from copydesk.jobs.execution.journal import Journal
+from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
+from copydesk.jobs.publish.pull_body import Round
+from copydesk.jobs.publish.reader_data import hide_reader_data
+from copydesk.jobs.storage.message_origins import MessageOrigin, load_origins
+
+
+def build_round(journal: Journal, summary: str, base_note: str | None, known_secrets: Sequence[str]) -> Round:
+    """Returns the round of the journal's run."""
+    with journal.database.read() as tx:
+        prompts = journal.read_prompts(tx)
+    return Round(
+        summary=summary,
+        prompts=[hide_reader_data(redact_secrets(prompt, known_secrets)) for prompt in prompts],
+        base_note=base_note,
+        requested_at=journal.claim.created_at,
+        origins=[redact_secrets(origin.text, known_secrets) for origin in read_origins(journal)],
+    )
+
+
+def read_origins(journal: Journal) -> list[MessageOrigin]:
+    """Returns what started the journal's run; nothing unless an automation did."""
+    with journal.database.read() as tx:
+        return load_origins(tx, journal.claim.run_id)
