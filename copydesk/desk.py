@@ -1,7 +1,7 @@
 """The parts of the service, created from the settings for the server, the worker and the command line."""
 
 import logging
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from copydesk.core.accounts.api_keys import ApiKeys
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from copydesk.analytics.interactions.searches import Searches
     from copydesk.analytics.stores.base import Store
     from copydesk.analytics.stores.fold_scheduler import FoldScheduler
+    from copydesk.automations.files.sync import AutomationFiles
     from copydesk.automations.service import Automations
-    from copydesk.automations.triggers.watch import RepositoryWatch, WatchedRepository
+    from copydesk.automations.triggers.look_requests import LookRequests
+    from copydesk.automations.triggers.looks import WatchedRepository
+    from copydesk.automations.triggers.watch import RepositoryWatch
     from copydesk.jobs.execution.worker import Worker
     from copydesk.jobs.projects.context_repositories import ContextRepositories
     from copydesk.jobs.publish.forges.local import LocalPulls
@@ -87,8 +90,25 @@ class Desk:
     @cached_property
     def automations(self) -> "Automations":
         from copydesk.automations.service import Automations
+        from copydesk.automations.triggers.starting_points import StartingPoints
 
-        return Automations(self.database, self.jobs, self.reader_signals)
+        points = StartingPoints(self.list_watched_repositories, self.look_requests)
+        return Automations(self.database, self.jobs, self.reader_signals, points)
+
+    @cached_property
+    def look_requests(self) -> "LookRequests":
+        from copydesk.automations.triggers.look_requests import LookRequests
+
+        return LookRequests(self.database, self.contexts)
+
+    @cached_property
+    def automation_files(self) -> "AutomationFiles":
+        from copydesk.automations.files.sync import AutomationFiles
+
+        def list_contexts(project_id: str) -> list[str]:
+            return [context.name for context in self.contexts.list(project_id)]
+
+        return AutomationFiles(self.database, self.automations, list_contexts)
 
     @cached_property
     def pulls(self) -> "LocalPulls":
@@ -195,6 +215,7 @@ class Desk:
         return sum(store.delete_entries(project_id) for store in stores)
 
     def create_worker(self, model: "ModelFactory | None" = None) -> "Worker":
+        from copydesk.automations.triggers.look_requests import LOOK_TICK_SECONDS, RequestedLooks
         from copydesk.automations.triggers.scheduler import TICK_SECONDS, Scheduler
         from copydesk.core.clock import SECOND
         from copydesk.jobs.execution.queue import Queue, QueueLimits
@@ -205,6 +226,7 @@ class Desk:
         bounds = QueueLimits(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
         executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model, self.purge_deleted_projects)
         scheduler = Scheduler(self.database, self.automations.firing)
+        watch = self.create_repository_watch()
         return Worker(
             Queue(self.database, bounds),
             executor,
@@ -212,7 +234,8 @@ class Desk:
             job_seconds=settings.job_minutes * 60,
             more_tasks=[
                 PeriodicTask("schedules", TICK_SECONDS, scheduler.tick),
-                PeriodicTask("watch", settings.watch_minutes * 60, self.create_repository_watch().tick),
+                PeriodicTask("watch", settings.watch_minutes * 60, watch.tick),
+                PeriodicTask("requested looks", LOOK_TICK_SECONDS, RequestedLooks(self.look_requests, watch).tick),
             ],
         )
 
@@ -227,38 +250,15 @@ class Desk:
             self.list_watched_repositories,
             quiet_ms=int(settings.quiet_minutes * 60 * SECOND),
             lease_ms=int((settings.watch_minutes + 1) * 60 * SECOND),
+            sync_files=self.automation_files.sync_all,
         )
 
     def list_watched_repositories(self, project: Project) -> "list[WatchedRepository]":
         """Returns the repositories that automations of the project can watch: its own and its context repositories."""
-        from copydesk.automations.triggers.watch import WatchedRepository
-        from copydesk.jobs.projects.context_mirrors import ContextAccess
-        from copydesk.jobs.publish.git.mirror import Mirror, create_git
-        from copydesk.jobs.publish.repository_access import create_token_source
-        from copydesk.jobs.workspace.repository_limits import RepositoryLimits
+        from copydesk.automations.triggers.project_repositories import list_project_repositories
 
-        secrets = self.secrets.all(project.id)
-        limits = RepositoryLimits.from_settings(self.settings)
-        mirrors = self.settings.mirrors_folder
-        token = create_token_source(project, secrets)
-        own = WatchedRepository(
-            name="",
-            address=project.repository,
-            branch=project.ref,
-            open_git=lambda: create_git(project, token, limits=limits),
-            open_mirror=lambda: Mirror.for_project(mirrors, project, token, limits=limits),
-        )
-        accesses = [ContextAccess.build(project, secrets, context) for context in self.contexts.list(project.id)]
-        return [own] + [
-            WatchedRepository(
-                name=access.context.name,
-                address=access.context.repository,
-                branch=access.context.ref,
-                open_git=partial(access.open_git, limits),
-                open_mirror=partial(access.open_mirror, mirrors, limits),
-            )
-            for access in accesses
-        ]
+        contexts = self.contexts.list(project.id)
+        return list_project_repositories(project, self.secrets.all(project.id), contexts, self.settings)
 
     def open_mirror(self, project: Project) -> "Mirror":
         """Returns the mirror of the project's repository, with the project's forge token."""

@@ -17,6 +17,7 @@ from copydesk.core import clock
 MIN_COMPLAINTS = 2
 """How many readers must find a page not helpful. One reader alone may be mistaken."""
 MIN_SEARCHES = 3
+MIN_MISSING_REQUESTS = 3
 MAX_ROWS = 50
 MAX_ENTRIES_READ = 2000
 ENTRIES_PER_QUERY = 100
@@ -49,14 +50,18 @@ class AnalyticsSignals:
         return [UnansweredSearch(row.query, row.hits) for row in report.rows if row.hits >= MIN_SEARCHES]
 
     def list_missing_pages(self, project_id: str, since: int) -> Sequence[MissingPage]:
-        """Returns none: views of missing pages are not collected yet."""
-        return []
+        """Returns missing pages that people or AI requested several times, most visitors first."""
+        report = self._get_store(project_id).list_missing_pages(project_id, _list_days(since), limit=MAX_ROWS)
+        return [
+            MissingPage(row.path, row.count.total, [each.referrer for each in row.referrers])
+            for row in report.rows
+            if row.views >= MIN_MISSING_REQUESTS
+        ]
 
     def list_popular_pages(self, project_id: str, since: int) -> Sequence[PopularPage]:
         """Returns the pages with the most human visitors."""
-        days = DayRange(max(since // clock.DAY, FIRST_DAY), clock.now() // clock.DAY + 1)
         report = self._get_store(project_id).count_visitors_by_page(
-            project_id, days, limit=MAX_ROWS, query=PageQuery(by="human")
+            project_id, _list_days(since), limit=MAX_ROWS, query=PageQuery(by="human")
         )
         return [PopularPage(row.path, row.count.human) for row in report.rows if row.count.human]
 
@@ -70,3 +75,7 @@ class AnalyticsSignals:
             if cursor is None:
                 break
         return entries
+
+
+def _list_days(since: int) -> DayRange:
+    return DayRange(max(since // clock.DAY, FIRST_DAY), clock.now() // clock.DAY + 1)

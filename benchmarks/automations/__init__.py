@@ -1,1 +1,1 @@
-"""What automations cost while nothing happens, and when a run has nothing to do."""
+"""Measures the cost of automations while nothing happens, and of runs that have nothing to do."""

@@ -16,6 +16,8 @@ import pygit2
 from sqlalchemy import event
 
 from copydesk.automations.automation import TriggerEvent
+from copydesk.automations.service import Automations
+from copydesk.automations.triggers.look_requests import RequestedLooks
 from copydesk.automations.triggers.scheduler import Scheduler
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
@@ -92,8 +94,9 @@ def measure(name: str, count: int, act: Callable[[], object], rounds: int, count
 
 
 def create_automations(desk: Desk, projects: Sequence[Project], count: int, trigger: dict[str, Any]) -> list[str]:
+    automations = Automations(desk.database, desk.jobs)  # without a request for each repository
     return [
-        desk.automations.create(
+        automations.create(
             projects[number % PROJECTS],
             {"name": f"{number}", "prompt": "Replace colour with color.", "trigger": trigger},
             actor="benchmark",
@@ -116,6 +119,8 @@ def measure_all(count: int, url: str) -> None:
         watching = create_automations(desk, projects, count, CODE_CHANGE)
         watch = desk.create_repository_watch()
         measure("look at 50 repositories", count, watch.tick, ROUNDS, counter)
+        requested = RequestedLooks(desk.look_requests, watch)
+        measure("idle tick for requested looks", count, requested.tick, ROUNDS * 10, counter)
         keys = iter(range(RUNS + 1))
 
         def fire_without_a_model() -> None:

@@ -1,6 +1,6 @@
 """Automations and their runs as values. This module does no input or output."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -31,6 +31,17 @@ class Notice:
 
 
 @dataclass(frozen=True)
+class FileSource:
+    """The file of the project's repository that defines an automation."""
+
+    file: str
+    commit: str
+    """The commit at which Copydesk first read the current definition."""
+    problem: str | None = None
+    """Why the automation is paused: the file is not valid, or the project does not read files. None otherwise."""
+
+
+@dataclass(frozen=True)
 class Automation:
     id: str
     project_id: str
@@ -39,17 +50,21 @@ class Automation:
     notice: Notice | None
     created_at: int
     updated_at: int
+    source: FileSource | None = None
+    """None for an automation that is not defined by a file."""
 
 
 class TriggerEvent(NamedTuple):
-    """What starts a run. Only one run exists for each key of an automation."""
+    """The event that starts a run. Only one run exists for each key of an automation."""
 
     key: str
     text: str
     """One sentence for people and for the agent."""
     data: Mapping[str, Any] = MappingProxyType({})
     details: str = ""
-    """What changed, for the agent: data that Copydesk computed."""
+    """Data for the agent that Copydesk computed, such as the commits since the last run."""
+    commits: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """The newest commits of the change by the name of their repository, which is empty for the project's own."""
 
 
 class Outcome(StrEnum):

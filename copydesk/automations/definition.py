@@ -1,4 +1,4 @@
-"""What a person defines of an automation. This module does no input or output."""
+"""The fields of an automation that a person defines. This module does no input or output."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -17,6 +17,8 @@ MAX_REPOSITORIES = 10
 MAX_REVIEWERS = 15
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 TAG_PATTERN_CHARS = 100
+FILES_FOLDER = ".copydesk/automations"
+"""The folder of the repository whose files define automations."""
 STORED = "stored"
 """The validation context of definitions from the database. Their schedules were checked when they were stored."""
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, or_, select, update
 
 from copydesk.automations.automation import Automation, Notice, NoticeCode, Outcome, TriggerEvent
 from copydesk.automations.definition import AutomationDefinition
+from copydesk.automations.kinds import Kind
 from copydesk.automations.limits import Hold, find_attention_hold, find_spending_hold
 from copydesk.automations.reader_signals import SIGNAL_KINDS, ReaderSignals, render_signals
 from copydesk.automations.records import (
@@ -26,6 +27,7 @@ from copydesk.core.errors import InvalidRequest, NotFound
 from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.rate_limits.limits import TooManyRequests
+from copydesk.core.text.reader_data import quote_reader_data, split_reader_data
 from copydesk.jobs.execution.journal import finish_job
 from copydesk.jobs.job import (
     ACTIVE,
@@ -39,12 +41,14 @@ from copydesk.jobs.job import (
     Reason,
 )
 from copydesk.jobs.service import AddedMessage, Jobs, NewJob
+from copydesk.jobs.storage.message_origins import MessageOrigin, save_origin
 from copydesk.jobs.storage.records import get_job_for_update
 from copydesk.jobs.storage.tables import jobs, messages, runs
 
 MECHANIC = "mechanic"
 AUTHORS = "authors"
-"""Stands for the authors of the triggering change. Forges cannot be asked for them yet, so nobody is requested."""
+"""Stands for the authors of the triggering change in a list of reviewers."""
+SHOWN_HASH_CHARS = 12
 FIRST_SIGNALS_MS = 30 * clock.DAY
 """How far back the first run reads what readers told."""
 MAX_RUNS_SEARCHED = 50
@@ -163,7 +167,7 @@ class AutomationFiring:
             raise AutomationNotFound
         if fired := find_fired(tx, automation.id, event.key):
             return fired
-        if not automation.definition.enabled and not on_request:
+        if not is_enabled(project, automation) and not on_request:
             return None
         if nothing_to_do is not None:
             return self._end_at_once(tx, project, automation, event, nothing_to_do)
@@ -198,6 +202,7 @@ class AutomationFiring:
             message = self.jobs.insert_job(tx, job)
         else:
             message = self.jobs.insert_message(tx, job, build_prompt(automation, event, job.model), creator)
+        save_origin(tx, job.id, message.id, build_origin(definition, event))
         return self._record_run(tx, automation, event, job, message)
 
     def _end_at_once(
@@ -255,6 +260,11 @@ class AutomationFiring:
         return Held(notice)
 
 
+def is_enabled(project: Project, automation: Automation) -> bool:
+    """Returns whether triggers start runs. One of a file stops as soon as the project does not read files any more."""
+    return automation.definition.enabled and (automation.source is None or project.policy.automation_files)
+
+
 def build_prompt(automation: Automation, event: TriggerEvent, model: str) -> str:
     """Returns the prompt of a run. The mechanic gets only an instruction that it understands.
 
@@ -264,12 +274,39 @@ def build_prompt(automation: Automation, event: TriggerEvent, model: str) -> str
     defaults = definition.defaults
     if model == MECHANIC:
         prompt = "\n".join(part for part in (defaults.mechanic_prompt, definition.prompt) if part)
+        if prompt and definition.kind is Kind.MISSING_PAGES:
+            _, lines = split_reader_data(event.details)
+            return f"{prompt}\n\n{quote_reader_data(lines)}"
         if prompt:
             return prompt
         raise InvalidRequest(
             f"The mechanic cannot do '{definition.kind}'. Choose a language model for the automation or the project."
         )
     return "\n\n".join(part for part in (defaults.prompt, definition.prompt, event.text, event.details) if part)
+
+
+def build_origin(definition: AutomationDefinition, event: TriggerEvent) -> MessageOrigin:
+    """Describes what started a run, for the texts of its pull request."""
+    ranges = ", ".join(_list_ranges(event))
+    return MessageOrigin(
+        automation=definition.name,
+        text=f"{event.text.removesuffix('.')} ({ranges})." if ranges else event.text,
+        commits={name: list(commits) for name, commits in event.commits.items() if commits},
+        asks_authors=AUTHORS in definition.reviewers,
+    )
+
+
+def _list_ranges(event: TriggerEvent) -> list[str]:
+    """Returns the range of commits in each changed repository; nothing for a trigger without commits."""
+    ranges = []
+    for name in event.commits:
+        before, after = event.data.get("before", {}).get(name, {}), event.data.get("after", {}).get(name, {})
+        ranges += [
+            f"{name} {before[ref][:SHOWN_HASH_CHARS]}..{commit[:SHOWN_HASH_CHARS]}".strip()
+            for ref, commit in after.items()
+            if ref in before
+        ]
+    return ranges
 
 
 def _read_merge_limits(definition: AutomationDefinition) -> MergeLimits | None:

@@ -27,14 +27,14 @@ def find_spending_hold(tx: Connection, automation: Automation) -> Hold | None:
     runs_today = runs_today.where(automation_runs.c.ended_at_once.is_(False))
     if tx.execute(runs_today).scalar_one() >= definition.daily_limit:
         return NoticeCode.DAILY_LIMIT, (
-            f"The limit of {definition.daily_limit} runs per day is reached. The next run starts after midnight UTC, "
-            "or when you raise dailyLimit."
+            f"The limit of {_count(definition.daily_limit, 'run')} per day is reached. The next run starts after "
+            "midnight UTC, or when you raise the limit of runs per day."
         )
     limit_usd = definition.monthly_cost_usd
     if limit_usd is not None and measure_cost(tx, automation.id, start_of_month(now)) >= limit_usd:
         return NoticeCode.MONTHLY_COST, (
-            f"The limit of ${limit_usd:.2f} per month is reached. The next run starts next month, or when you raise "
-            "monthlyCostUsd."
+            f"The limit of ${limit_usd:.2f} per month is reached. The next run starts next month (UTC), or when you "
+            "raise the limit of cost per month."
         )
     return None
 
@@ -54,9 +54,13 @@ def find_attention_hold(database: Database, tx: Connection, project: Project) ->
     if tx.execute(query).scalar_one() < limit:
         return None
     return NoticeCode.OPEN_PULL_REQUESTS, (
-        f"The project has {limit} open pull requests, its limit (max_open_pull_requests). The next run starts when one "
-        "is merged or closed."
+        f"The project has reached its limit of {_count(limit, 'open pull request')}. The next run starts when one is "
+        "merged or closed, or when an administrator raises the limit in the project's settings."
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def measure_cost(tx: Connection, automation_id: str, since: int) -> float:

@@ -1,11 +1,12 @@
-"""What readers tell about the documentation, as data for a run: feedback, searches, missing and popular pages."""
+"""Signals of readers as data for a run: feedback, searches, missing and popular pages."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from copydesk.automations.kinds import Kind
+from copydesk.core.text.reader_data import quote_reader_data
 from copydesk.core.text.truncation import to_single_line, truncate
-from copydesk.jobs.publish.reader_data import quote_reader_data
+from copydesk.jobs.pages.missing_addresses import is_safe_address
 
 MAX_PAGES = 10
 MAX_COMMENTS_PER_PAGE = 5
@@ -76,7 +77,8 @@ def _list_lines(signals: ReaderSignals, kind: Kind, project_id: str, since: int)
         searches = signals.list_unanswered_searches(project_id, since)[:MAX_SEARCHES]
         return [f"{_shorten(each.query)} ({each.searches} searches)" for each in searches]
     if kind is Kind.MISSING_PAGES:
-        return [_describe_missing(page) for page in signals.list_missing_pages(project_id, since)[:MAX_SEARCHES]]
+        missing = [page for page in signals.list_missing_pages(project_id, since) if is_safe_address(page.path)]
+        return [_describe_missing(page) for page in missing[:MAX_SEARCHES]]
     if kind is Kind.STALE_PAGES:
         pages = signals.list_popular_pages(project_id, since)[:MAX_PAGES]
         return [f"{_shorten(page.path, MAX_PATH_CHARS)} ({page.visitors} readers)" for page in pages]
@@ -90,7 +92,7 @@ def _describe_complaints(page: PageComplaints) -> list[str]:
 
 def _describe_missing(page: MissingPage) -> str:
     origins = ", ".join(_shorten(referrer, MAX_PATH_CHARS) for referrer in page.referrers[:3])
-    return f"{_shorten(page.path, MAX_PATH_CHARS)} ({page.visitors} readers{f', from {origins}' if origins else ''})"
+    return f"{page.path} ({page.visitors} readers{f', from {origins}' if origins else ''})"
 
 
 def _shorten(text: str, max_chars: int = MAX_COMMENT_CHARS) -> str:

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select, update
 
 from copydesk.automations.automation import (
     Automation,
     AutomationRun,
+    FileSource,
     Notice,
     NoticeCode,
     Outcome,
@@ -37,6 +38,7 @@ def automation_from_row(row: Row[Any]) -> Automation:
         notice=notice,
         created_at=row.created_at,
         updated_at=row.updated_at,
+        source=FileSource(**row.source) if row.source else None,
     )
 
 
@@ -57,8 +59,10 @@ def lock_automations_of_project(database: Database, tx: Connection, project_id: 
         tx.execute(same_project.order_by(automations.c.id).with_for_update())
 
 
-def insert_automation(tx: Connection, automation: Automation) -> None:
-    tx.execute(insert(automations).values(id=automation.id, created_at=automation.created_at, **_to_values(automation)))
+def insert_automation(tx: Connection, automation: Automation) -> bool:
+    """Stores a new automation. Returns False if there is one with its ID."""
+    row = {"id": automation.id, "created_at": automation.created_at, **_to_values(automation)}
+    return insert_if_absent(tx, automations, row)
 
 
 def save_automation(tx: Connection, automation: Automation) -> None:
@@ -74,6 +78,7 @@ def _to_values(automation: Automation) -> dict[str, Any]:
         "next_slot_at": automation.next_slot_at,
         "notice": vars(automation.notice) if automation.notice else None,
         "updated_at": automation.updated_at,
+        "source": vars(automation.source) if automation.source else None,
     }
 
 

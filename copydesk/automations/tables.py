@@ -1,4 +1,4 @@
-"""Tables for automations, their runs, the repositories that they watch, and leases of background tasks."""
+"""Tables for automations, their runs and files, watched repositories, requested looks, and leases of tasks."""
 
 from sqlalchemy import (
     JSON,
@@ -27,6 +27,7 @@ automations = Table(
     Column("trigger_type", String(20), nullable=False),
     Column("next_slot_at", BigInteger),  # null without a schedule; a slot in the past waits for a limit
     Column("notice", JSON(none_as_null=True)),
+    Column("source", JSON(none_as_null=True)),  # the file that defines it; null for others
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Index(None, "project_id", "id"),
@@ -64,11 +65,36 @@ automation_sources = Table(
     sqlite_with_rowid=False,
 )
 
+automation_files = Table(
+    "automation_files",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("key", String(64), nullable=False),  # a digest of all that the last reading depended on; empty before it
+    Column("branch", Text),
+    Column("commit_id", String(64)),
+    Column("files", JSON, nullable=False),  # the path, automation and problems of each file
+    Column("problem", Text),  # why the repository could not be read since then
+    Column("read_at", BigInteger),
+    sqlite_with_rowid=False,
+)
+
 leases = Table(
     "leases",
     metadata,
     Column("name", String(60), primary_key=True),
     Column("holder", String(120), nullable=False),
     Column("until", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+look_requests = Table(
+    "look_requests",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("name", String(200), primary_key=True),  # of the context repository; empty for the project's own
+    Column("request_id", String(40), nullable=False),  # of the newest request
+    Column("due_at", BigInteger),  # when to look; null means that nothing is requested
+    Column("looked_at", BigInteger),  # when a server last began a requested look
+    Index(None, "due_at"),
     sqlite_with_rowid=False,
 )

@@ -56,6 +56,11 @@ def format_event(event: Event) -> str:
             text = f"pushed {data['commit'][:12]} to {data['branch']}"
         case "pull_request":
             text = f"pull request {data['url']}"
+        case "reviewers":
+            asked = (
+                f"asked {', '.join(data['requested'])} to review" if data["requested"] else "asked no author to review"
+            )
+            text = "\n          ".join([asked, *data["notes"]])
         case "finished" if data.get("reason") == "not_understood":
             text = f"not understood: {data['message']}"
         case "finished" if data.get("reason") == "question":

@@ -15,6 +15,8 @@ BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 CROCKFORD_PAIRS = [first + second for first in CROCKFORD for second in CROCKFORD]
 PAIR_SHIFTS = range(120, -1, -10)
+DERIVED_CHARS = 16
+"""The characters at the end of an id that encode only random bits."""
 KEY_PREFIX = "desk_"
 KEY_RANDOM_CHARS, KEY_CHECKSUM_CHARS = 32, 6
 IMPORTED_KEY_BODY = re.compile(r"[A-Za-z0-9_-]{20,200}")
@@ -35,6 +37,22 @@ def new_id(prefix: str) -> str:
         _last_value = value = max(value, _last_value + 1)
     value <<= 2  # pads the 128 bits to 26 digits of 5 bits
     return f"{prefix}_{''.join([CROCKFORD_PAIRS[value >> shift & 1023] for shift in PAIR_SHIFTS])}"
+
+
+def derive_id(prefix: str, *parts: str) -> str:
+    """Returns an id that is always the same for the same parts, and differs for others. It does not sort by time."""
+    digest = hashlib.sha256("\0".join(parts).encode()).digest()
+    value = int.from_bytes(digest, "big") >> 126
+    return f"{prefix}_{''.join([CROCKFORD_PAIRS[value >> shift & 1023] for shift in PAIR_SHIFTS])}"
+
+
+def derive_from_id(base_id: str, content: str) -> str:
+    """Returns an id with the time of another one, and a hash of it and the content in place of the random part.
+
+    The same content always gives the same id, so that a form which is sent twice creates one thing.
+    """
+    digest = int.from_bytes(hashlib.sha256(f"{base_id} {content}".encode()).digest())
+    return base_id[:-DERIVED_CHARS] + _encode_number(digest % 32**DERIVED_CHARS, CROCKFORD, DERIVED_CHARS)
 
 
 def id_pattern(prefix: str) -> str:

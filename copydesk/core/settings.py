@@ -181,6 +181,8 @@ class Settings(BaseSettings):
     quiet_minutes: float = Field(10, ge=0, le=1440)
     """Minutes without a new commit after which a change of a watched repository starts a run, so that a burst of
     commits starts one."""
+    review_reminder_days: int = Field(14, ge=0, le=3650)
+    """Days after which an automation's pull request that nobody touched is mentioned, once; 0 for never."""
 
     @field_validator(
         "trusted_proxies",

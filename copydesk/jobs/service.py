@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, insert, or_, select
+from sqlalchemy import Connection, bindparam, insert, or_, select
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database, batch_ids
-from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.errors import Conflict, InvalidRequest, NotFound
 from copydesk.core.ids import is_id, new_id
 from copydesk.core.projects.missing_projects import refuse_missing_project
@@ -35,6 +34,7 @@ from copydesk.jobs.job import (
     check_transition,
 )
 from copydesk.jobs.storage.context_names import validate_context_names
+from copydesk.jobs.storage.idempotency_keys import claim_idempotency_key
 from copydesk.jobs.storage.records import (
     SELECT_JOB,
     EventKind,
@@ -49,9 +49,8 @@ from copydesk.jobs.storage.records import (
     job_from_row,
     update_job,
 )
-from copydesk.jobs.storage.tables import events, idempotency, job_files, jobs, messages, runs
+from copydesk.jobs.storage.tables import events, job_files, jobs, messages, runs
 
-IDEMPOTENCY_KEY_TTL_MS = clock.DAY
 INSERT_JOB = insert(jobs)
 SELECT_CHANGED_FILES = (
     select(*(job_files.c[name] for name in ("job_id", "path", "change", "previous", "additions", "deletions")))
@@ -75,11 +74,6 @@ class JobNotFound(NotFound):
 class WrongState(Conflict):
     code = "wrong_state"
     message = "The job's status does not allow this."
-
-
-class IdempotencyKeyReused(Conflict):
-    code = "idempotency_key_reused"
-    message = "This Idempotency-Key was already used with a different body."
 
 
 @dataclass(frozen=True)
@@ -143,7 +137,7 @@ class Jobs:
         headers = {}
         with refuse_missing_project(self.database, project.id), self.database.write() as tx:
             if idempotency_key is not None:
-                existing_job_id = self._claim_idempotency_key(tx, project.id, idempotency_key, new.digest(), job.id)
+                existing_job_id = claim_idempotency_key(tx, project.id, idempotency_key, new.digest(), job.id)
             if existing_job_id is None:
                 headers = self.insert_job(tx, job).headers
         if existing_job_id is not None:
@@ -381,20 +375,3 @@ class Jobs:
         """Cancels the job's runs and ends the job at once. A worker that still runs the job finds its lease lost."""
         cancel_runs(self.database, tx, job_id)
         finish_job(self.database, tx, job_id, CANCELLED)
-
-    def _claim_idempotency_key(self, tx: Connection, project_id: str, key: str, digest: str, job_id: str) -> str | None:
-        """Stores the key for this job and returns None, or returns the id of the job that used the key before.
-
-        Raises IdempotencyKeyReused when the earlier request had a different body.
-        """
-        now = clock.now()
-        same_key = (idempotency.c.project_id == project_id) & (idempotency.c.key == key)
-        tx.execute(delete(idempotency).where(same_key, idempotency.c.created_at < now - IDEMPOTENCY_KEY_TTL_MS))
-        row = {"project_id": project_id, "key": key, "digest": digest, "job_id": job_id, "created_at": now}
-        if insert_if_absent(tx, idempotency, row):
-            return None
-        existing = tx.execute(select(idempotency).where(same_key)).one()
-        if existing.digest != digest:
-            raise IdempotencyKeyReused
-        existing_job_id: str = existing.job_id
-        return existing_job_id

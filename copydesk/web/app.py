@@ -15,7 +15,7 @@ from copydesk.core.errors import InvalidRequest, NotFound, RequestError, WrongMe
 from copydesk.desk import Desk
 from copydesk.web import dashboard, public_review
 from copydesk.web.api import analytics, automations, context_repositories, jobs, jobs_v1, reference, webhooks
-from copydesk.web.api.reports import assistant, feedback, searches
+from copydesk.web.api.reports import assistant, feedback, missing, searches
 from copydesk.web.api.streams.job_streams import StreamRegistry
 from copydesk.web.collection import routes as collection_routes
 from copydesk.web.collection.body_schemas import BODY_SCHEMAS
@@ -55,6 +55,7 @@ def create_app(desk: Desk) -> FastAPI:
         analytics,
         feedback,
         searches,
+        missing,
         assistant,
         collection_routes,
         health,

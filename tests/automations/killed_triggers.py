@@ -4,6 +4,9 @@ Moments are counted in the process: each SQL statement before it runs, the end o
 commit once it is done. So every step of a trigger has a moment before, inside and after it.
 """
 
+import hashlib
+import hmac
+import json
 import os
 import signal
 import time
@@ -15,15 +18,20 @@ from typing import Any
 
 from sqlalchemy import Connection, event
 
+from copydesk.automations.triggers.look_requests import LookRequests, RequestedLooks
+from copydesk.automations.triggers.looks import WatchedRepository
 from copydesk.automations.triggers.scheduler import Scheduler
-from copydesk.automations.triggers.watch import RepositoryWatch, WatchedRepository
+from copydesk.automations.triggers.watch import RepositoryWatch
 from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk_lazily
+from copydesk.jobs.publish.forges.webhooks.receiver import DeliveryResult, WebhookReceiver
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror
+
+WEBHOOK_SECRET = "the-webhook-secret"
 
 
 @dataclass(frozen=True)
@@ -34,8 +42,9 @@ class TriggerOrders:
     folder: Path
     project_id: str
     action: str
-    """`schedules`, `watch` or `request`."""
+    """`schedules`, `watch`, `files`, `deliver`, `requested looks`, `request` or `keyed request`."""
     automation_id: str = ""
+    """The automation that a request runs, or the id of a delivery."""
     kill_at: int | None = None
     """The moment at which the process kills itself."""
     start_at: float = 0
@@ -49,7 +58,7 @@ def run_trigger_process(orders: TriggerOrders) -> None:
         tx.exec_driver_sql("select 1")
     time.sleep(max(0.0, orders.start_at - time.time()))
     if orders.kill_at is not None:
-        _kill_at(desk.database, orders.kill_at)
+        kill_at(desk.database, orders.kill_at)
     for _ in range(orders.rounds):
         act(desk, orders)
     desk.close()
@@ -61,9 +70,29 @@ def act(desk: Desk, orders: TriggerOrders) -> None:
         Scheduler(desk.database, desk.automations.firing).fire_due_schedules()
     elif orders.action == "watch":
         build_watch(desk, orders.folder).look()
+    elif orders.action == "files":
+        desk.create_repository_watch().look()
+    elif orders.action == "deliver":
+        deliver_push(desk, orders.project_id, orders.folder, orders.automation_id)
+    elif orders.action == "requested looks":
+        requests = LookRequests(desk.database, desk.contexts, claim_ms=0)
+        RequestedLooks(requests, build_watch(desk, orders.folder)).tick()
     else:
         project = desk.projects.get(orders.project_id)
-        desk.automations.run_now(project, orders.automation_id, actor="CI")
+        key = orders.automation_id if orders.action == "keyed request" else None
+        desk.automations.run_now(project, orders.automation_id, actor="CI", idempotency_key=key)
+
+
+def deliver_push(desk: Desk, project_id: str, folder: Path, delivery_id: str) -> str:
+    """Accepts a signed delivery about a push to the project's repository, as the server does. Returns its outcome."""
+    payload = {"ref": "refs/heads/main", "after": "a" * 40, "repository": {"full_name": f"{folder.name}/docs"}}
+    body = json.dumps(payload).encode()
+    signature = hmac.new(WEBHOOK_SECRET.encode(), body, hashlib.sha256).hexdigest()
+    headers = {"x-github-event": "push", "x-github-delivery": delivery_id, "x-hub-signature-256": f"sha256={signature}"}
+    receiver = WebhookReceiver(desk.database, desk.projects, desk.jobs, desk.secrets, desk.look_requests)
+    result = receiver.accept_delivery(project_id, headers, body)
+    assert isinstance(result, DeliveryResult)
+    return result.outcome
 
 
 def build_watch(desk: Desk, folder: Path) -> RepositoryWatch:
@@ -80,7 +109,7 @@ def build_watch(desk: Desk, folder: Path) -> RepositoryWatch:
     )
 
 
-def _kill_at(database: Database, moment: int) -> None:
+def kill_at(database: Database, moment: int) -> None:
     passed = 0
     really_write = Database.write
 

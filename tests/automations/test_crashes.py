@@ -12,17 +12,24 @@ from typing import Any
 
 import pygit2
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select, update
 
 from copydesk.automations.automation import Automation
-from copydesk.automations.tables import automation_runs, automation_sources
-from copydesk.automations.triggers.watch import WatchedRepository
+from copydesk.automations.tables import automation_runs, automation_sources, look_requests
+from copydesk.automations.triggers.looks import WatchedRepository
 from copydesk.core import audit_log, clock
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.publish.git.mirror import Mirror
-from copydesk.jobs.storage.tables import messages, runs
+from copydesk.jobs.storage.tables import messages, runs, webhook_deliveries
 from tests.automations.conftest import Bench
-from tests.automations.killed_triggers import TriggerOrders, build_watch, run_trigger_process
+from tests.automations.killed_triggers import (
+    WEBHOOK_SECRET,
+    TriggerOrders,
+    act,
+    build_watch,
+    deliver_push,
+    run_trigger_process,
+)
 from tests.crash.harness import wait_until
 from tests.support.processes import forkserver
 from tests.support.repositories import commit, make_repository
@@ -84,6 +91,7 @@ class Case:
 def case(bench: Bench, migrated_url: str, tmp_path: Path) -> Case:
     make_repository(tmp_path / "code.git", {"src/cli.py": b"--port\n"})
     bench.desk.projects.change(bench.project.id, {"max_open_pull_requests": "1000"}, actor="test")
+    bench.desk.secrets.set(bench.project.id, "webhook_secret", WEBHOOK_SECRET, actor="test")
     bench = replace(bench, project=bench.desk.projects.get(bench.project.id))
     return Case(bench, tmp_path, migrated_url)
 
@@ -167,6 +175,46 @@ def release(case: Case) -> Trigger:
     return Trigger(automation, "watch", check)
 
 
+def delivery(case: Case) -> Trigger:
+    """A delivery about a push, which the forge repeats until a server has answered. The look comes afterwards."""
+    automation, check_run = pushed(case)
+
+    def check() -> None:
+        make_looks_due(case)
+        act(case.bench.desk, case.orders("requested looks"))
+        check_run()
+        assert len(case.rows(webhook_deliveries, webhook_deliveries.c.project_id == case.bench.project.id)) == 1
+
+    return Trigger(automation, "deliver", check)
+
+
+def requested_look(case: Case) -> Trigger:
+    """A delivery that was answered, and whose look is due."""
+    automation, check_run = pushed(case)
+    assert deliver_push(case.bench.desk, case.bench.project.id, case.folder, automation.id) == "kept"
+    make_looks_due(case)
+    return Trigger(automation, "requested looks", check_run)
+
+
+def pushed(case: Case) -> tuple[Automation, Callable[[], None]]:
+    """Returns an automation whose repository was pushed to, and the check that one look started one run for it."""
+    with case.bench.desk.database.write() as tx:
+        tx.execute(delete(webhook_deliveries))
+    trigger = change(case, {"type": "content_update"}, "", "docs.git")
+
+    def check() -> None:
+        trigger.check()
+        with case.bench.desk.database.read() as tx:
+            assert tx.execute(select(look_requests.c.name, look_requests.c.due_at)).all() == [("", None)]
+
+    return trigger.automation, check
+
+
+def make_looks_due(case: Case) -> None:
+    with case.bench.desk.database.write() as tx:
+        tx.execute(update(look_requests).where(look_requests.c.due_at.is_not(None)).values(due_at=0))
+
+
 def request(case: Case) -> Trigger:
     """A request of a client, which nobody repeats: it starts a run with its audit entry, or nothing."""
     automation = case.bench.create()
@@ -179,6 +227,17 @@ def request(case: Case) -> Trigger:
         assert [entry["details"]["job"] for entry in entries if entry["subject"] == automation.id] == started
 
     return Trigger(automation, "request", check, repeats=False)
+
+
+def keyed_request(case: Case) -> Trigger:
+    """A request with an idempotency key, which its client repeats until it has an answer."""
+    trigger = request(case)
+
+    def check() -> None:
+        trigger.check()
+        assert len(case.runs_of(trigger.automation)) == 1
+
+    return Trigger(trigger.automation, "keyed request", check)
 
 
 def check_messages(case: Case, automation: Automation, count: int) -> None:
@@ -196,7 +255,10 @@ TRIGGERS: dict[str, Callable[[Case], Trigger]] = {
     "code change": lambda case: change(case, {"type": "code_change"}, "code", "code.git"),
     "content update": lambda case: change(case, {"type": "content_update"}, "", "docs.git"),
     "release": release,
+    "delivery": delivery,
+    "requested look": requested_look,
     "request": request,
+    "keyed request": keyed_request,
 }
 
 

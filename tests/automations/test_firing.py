@@ -132,6 +132,7 @@ def test_daily_limit_makes_runs_wait_until_the_next_day(bench: Bench) -> None:
     assert stored == held.notice
     assert stored is not None
     assert (stored.code, "2 runs per day" in stored.text) == (NoticeCode.DAILY_LIMIT, True)
+    assert "dailyLimit" not in stored.text, "people know the words of the form"
     assert fire(bench, automation.id, "3") == Held(stored)  # stored once, with its first time
     with pytest.raises(LimitReached, match="2 runs per day"):
         bench.run(automation)
@@ -152,6 +153,7 @@ def test_monthly_cost_makes_runs_wait(bench: Bench) -> None:
     held = fire(bench, automation.id, "3")
     assert isinstance(held, Held)
     assert (held.notice.code, "$2.00 per month" in held.notice.text) == (NoticeCode.MONTHLY_COST, True)
+    assert "monthlyCostUsd" not in held.notice.text
     age_runs(bench, 32 * clock.DAY)
     assert isinstance(fire(bench, automation.id, "3"), Fired)  # what the job cost last month does not count
     bench.finish(first.job_id, "open")

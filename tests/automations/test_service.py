@@ -9,6 +9,7 @@ from copydesk.automations.firing import AutomationNotFound
 from copydesk.automations.service import AutomationDisabled, TooManyAutomations
 from copydesk.core import audit_log, clock
 from copydesk.core.errors import InvalidRequest
+from copydesk.core.ids import new_id
 from copydesk.jobs.job import ACTIVE, Creator, CreatorKind
 from tests.automations.conftest import Bench
 
@@ -182,3 +183,28 @@ def test_deleted_project_takes_its_automations_along(bench: Bench) -> None:
     bench.create(trigger=SCHEDULE)
     bench.desk.delete_project(bench.project, actor="Ada")
     assert bench.desk.projects.all() == []
+
+
+def test_context_repository_that_the_project_does_not_have_is_refused(bench: Bench) -> None:
+    automation = bench.create()
+    with pytest.raises(InvalidRequest, match="no context repository 'sdk'") as refused:
+        bench.create(context=["sdk"])
+    assert [detail.field for detail in refused.value.details] == ["context"]
+    with pytest.raises(InvalidRequest, match="no context repository 'sdk'"):
+        bench.desk.automations.change(bench.project, automation.id, {"context": ["sdk"]}, actor="Ada")
+    assert bench.create(context=[]).definition.context == []
+
+
+def test_same_nonce_and_fields_create_one_automation(bench: Bench) -> None:
+    nonce = new_id("auto")
+    fields = {"name": "Nightly", "prompt": "Go.", "trigger": {"type": "api"}}
+    created = [bench.desk.automations.create(bench.project, fields, actor="Ada", nonce=nonce) for _ in range(3)]
+    assert len({automation.id for automation in created}) == 1
+    assert created[0] == bench.load(created[0])
+    other = bench.desk.automations.create(bench.project, {**fields, "name": "B"}, actor="Ada", nonce=nonce)
+    assert other.id != created[0].id
+    assert list_actions(bench) == [("Ada", "automation.created")] * 2
+    second_project = bench.desk.projects.create("B", repository=str(bench.repository), ref="main", actor="test")
+    theirs = bench.desk.automations.create(second_project, fields, actor="Eve", nonce=nonce)
+    assert theirs.project_id == second_project.id
+    assert theirs.id != created[0].id

@@ -7,11 +7,12 @@ from typing import Any
 
 import pygit2
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import event, select, update
 
 from copydesk.automations.automation import Automation, NoticeCode, Outcome
 from copydesk.automations.tables import automation_sources
-from copydesk.automations.triggers.watch import RepositoryWatch, WatchedRepository
+from copydesk.automations.triggers.looks import WatchedRepository
+from copydesk.automations.triggers.watch import RepositoryWatch
 from copydesk.core import clock
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
@@ -261,6 +262,46 @@ def test_hostile_commit_message_cannot_add_lines_to_the_prompt(repositories: Wat
     assert "\n- touched: secret" not in job.prompt
     assert "\x1b" not in job.prompt
     assert len(job.prompt) < 10_000
+
+
+def count_statements(repositories: WatchBench) -> int:
+    """Returns how many SQL statements one look takes."""
+    engine = repositories.bench.desk.database.engine
+    statements = []
+
+    def count(*event_arguments: Any) -> None:
+        statements.append(event_arguments[2])
+
+    event.listen(engine, "before_cursor_execute", count)
+    repositories.watch.look()
+    event.remove(engine, "before_cursor_execute", count)
+    return len(statements)
+
+
+def test_cost_of_a_look_does_not_grow_with_the_number_of_automations(repositories: WatchBench) -> None:
+    bench = repositories.bench
+    follow_code(bench)
+    repositories.watch.look()
+    with_one = count_statements(repositories)
+    for _ in range(20):
+        follow_code(bench)
+        bench.create(trigger={"type": "content_update"})
+    repositories.watch.look()
+    assert count_statements(repositories) == with_one
+    repositories.push({"src/cli.py": b"1\n"})
+    assert count_statements(repositories) > with_one
+    assert count_statements(repositories) == with_one  # changes that wait for the quiet period cost nothing
+
+
+def test_unreadable_repository_is_noted_once(repositories: WatchBench) -> None:
+    automation = follow_code(repositories.bench)
+    repositories.watch.look()
+    with_sound_repository = count_statements(repositories)
+    repositories.code.rename(repositories.code.with_suffix(".gone"))
+    repositories.watch.look()
+    first = repositories.bench.load(automation).notice
+    assert count_statements(repositories) == with_sound_repository
+    assert repositories.bench.load(automation).notice == first
 
 
 def look_many_times(url: str, data: Path, code: Path, mirrors: Path, rounds: int) -> None:

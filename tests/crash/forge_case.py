@@ -21,7 +21,7 @@ from tests.support.repositories import list_branches
 
 OPENING_CALLS = {
     "github": ("look", "open", "label?", "label", "reviewer", "look again"),
-    "gitlab": ("look", "open", "label?", "label", "reviewer?", "reviewer", "look again"),
+    "gitlab": ("look", "open", "label?", "label", "reviewer?", "reviewers", "reviewer", "look again"),
     "gitea": ("look", "look by base", "open", "label?", "label", "reviewer", "look again", "look again by base"),
     "forgejo": ("look", "look by base", "open", "label?", "label", "reviewer", "look again", "look again by base"),
     "gitea-1.16": ("look", "look at closed", "open", "label?", "label", "reviewer", "look again", "and at closed"),

@@ -57,10 +57,27 @@ def fill_service(service: Service, days: int = 60) -> list[str]:
     for hours, (path, helpful, comment) in enumerate(REMARKS):
         desk.feedback.add(project.id, path, helpful, comment, now() - hours * HOUR)
     fill_interactions(service)
+    client.send_events(generate_missing_requests())
     jobs = [client.create_job(prompt)["id"] for prompt in PROMPTS]
     for job in jobs:
         client.wait(job)
     return jobs
+
+
+def generate_missing_requests() -> list[dict[str, object]]:
+    """Returns requests for pages that do not exist, one with a path that is too long for a narrow screen."""
+    paths = ("/guide/setup", f"/old/{'very-long-name-' * 20}", "/مرحبا/دليل", "/a/*")
+    return [
+        {
+            "url": f"https://docs.example.com{path}",
+            "status": 404,
+            "ip": f"192.0.2.{number}",
+            "userAgent": BROWSERS[0] if number % 3 else ASSISTANTS[0],
+            "referrer": f"https://docs.example.com/page-{number}" if number % 2 else "https://www.example.org/",
+        }
+        for path in paths
+        for number in range(5)
+    ]
 
 
 def fill_interactions(service: Service) -> None:

@@ -17,7 +17,13 @@ def make_repository(path: Path, files: Files, branch: str = "main") -> Path:
     return path
 
 
-def commit(repository: pygit2.Repository, files: Files, branch: str = "main", message: str = "Change") -> str:
+def commit(
+    repository: pygit2.Repository,
+    files: Files,
+    branch: str = "main",
+    message: str = "Change",
+    author: pygit2.Signature = AUTHOR,
+) -> str:
     """Adds or replaces these files on the branch."""
     ref = f"refs/heads/{branch}"
     parents = [repository.lookup_reference(ref).target] if ref in repository.references else []
@@ -26,7 +32,7 @@ def commit(repository: pygit2.Repository, files: Files, branch: str = "main", me
         index.read_tree(repository[parents[0]].peel(pygit2.Tree))
     for path, data in files.items():
         index.add(pygit2.IndexEntry(path, repository.create_blob(data), FileMode.BLOB))
-    return str(repository.create_commit(ref, AUTHOR, AUTHOR, message, index.write_tree(repository), parents))
+    return str(repository.create_commit(ref, author, author, message, index.write_tree(repository), parents))
 
 
 def list_branches(path: Path) -> dict[str, str]:

@@ -32,7 +32,11 @@ def test_a_body_is_posted_with_its_headers(curl: list[str], service: Service) ->
 
 
 def test_headers_are_printed_when_they_are_asked_for(curl: list[str], service: Service) -> None:
-    head, _, body = run_curl(curl, f"{service.url}/healthz", "--include").stdout.replace("\r\n", "\n").partition("\n\n")
+    head, _, body = (
+        run_curl(curl, f"{service.url}/healthz", "--include", "--retry", "5")
+        .stdout.replace("\r\n", "\n")
+        .partition("\n\n")
+    )
     assert head.startswith("HTTP/1.1 200 OK\n")
     assert "\nx-request-id: " in head.lower()
     assert '"status"' in body

@@ -1,1 +1,1 @@
-"""What starts runs: schedules, and changes of watched repositories."""
+"""The triggers of runs: schedules, and changes of watched repositories."""

@@ -1,4 +1,4 @@
-"""What changed in a watched repository between two commits: commits, authors and touched paths."""
+"""Finds the changes of a watched repository between two commits: commits, authors and touched paths."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -8,6 +8,7 @@ import pygit2
 from pygit2.enums import SortMode
 
 from copydesk.core.text.truncation import to_single_line, truncate
+from copydesk.jobs.workspace.patches import decode_text, list_touched_paths
 
 MAX_COMMITS_READ = 1000
 MAX_PATHS_READ = 5000
@@ -39,6 +40,10 @@ class RepositoryChanges:
     is_complete: bool = True
     """False if the history was rewritten or is too long, so that any path may have changed."""
 
+    def list_newest_ids(self) -> list[str]:
+        """Returns the newest commits, enough to ask their authors for a review."""
+        return [commit.id for commit in self.commits[:MAX_COMMITS_SHOWN]]
+
 
 def find_changes(
     repository: pygit2.Repository,
@@ -55,7 +60,7 @@ def find_changes(
     commits = [commit for commit in _walk(repository, base, head) if not _is_own(commit, own_job_ids, own_pulls)]
     changing = [commit for commit in commits if len(commit.parents) < 2]  # a merge brings no change of its own
     described = [_describe(commit) for commit in changing]
-    paths = sorted({path for commit in changing[:MAX_COMMITS_READ] for path in _list_paths(repository, commit)})
+    paths = sorted({path for commit in changing[:MAX_COMMITS_READ] for path in list_touched_paths(repository, commit)})
     return RepositoryChanges(
         name,
         base,
@@ -95,31 +100,19 @@ def _walk(repository: pygit2.Repository, base: str, head: str) -> Iterator[pygit
 
 def _is_own(commit: pygit2.Commit, own_job_ids: Collection[str], own_pulls: Collection[int]) -> bool:
     """Returns whether a job of the automation made the commit, or a forge squashed its pull request into it."""
-    message = _decode(commit.raw_message)
+    message = decode_text(commit.raw_message)
     if any(job_id in own_job_ids for job_id in JOB_TRAILER_PATTERN.findall(message)):
         return True
     numbers = PULL_NUMBER_PATTERN.findall(message.partition("\n")[0] + "\n" + message.rpartition("\n\n")[2])
     return any(int(number) in own_pulls for pair in numbers for number in pair if number)
 
 
-def _list_paths(repository: pygit2.Repository, commit: pygit2.Commit) -> Iterator[str]:
-    parents = commit.parents
-    diff = commit.tree.diff_to_tree(parents[0].tree) if parents else commit.tree.diff_to_tree()
-    for delta in diff.deltas:
-        yield _decode(delta.new_file.raw_path)
-        yield _decode(delta.old_file.raw_path)
-
-
 def _describe(commit: pygit2.Commit) -> ChangedCommit:
-    title = _one_line(_decode(commit.raw_message).strip().partition("\n")[0])
-    return ChangedCommit(str(commit.id), title, _one_line(_decode(commit.author.raw_name)))
+    title = _one_line(decode_text(commit.raw_message).strip().partition("\n")[0])
+    return ChangedCommit(str(commit.id), title, _one_line(decode_text(commit.author.raw_name)))
 
 
 def _one_line(text: str) -> str:
     """Returns the text as one line without control characters, which could look like other lines or hide text."""
     printable = "".join(c if c.isprintable() else " " for c in text)
     return truncate(to_single_line(printable), MAX_LINE_CHARS)
-
-
-def _decode(data: bytes | None) -> str:
-    return (data or b"").decode("utf-8", "replace")

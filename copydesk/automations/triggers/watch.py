@@ -9,28 +9,38 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from functools import cache
+from itertools import groupby
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from copydesk.automations.automation import Automation, NoticeCode, Outcome, TriggerEvent
-from copydesk.automations.definition import ApiTrigger, ContentUpdateTrigger, ReleaseTrigger, ScheduleTrigger
+from copydesk.automations.definition import (
+    FILES_FOLDER,
+    ApiTrigger,
+    ContentUpdateTrigger,
+    ReleaseTrigger,
+    ScheduleTrigger,
+)
 from copydesk.automations.firing import AutomationFiring, FiredMeanwhile
 from copydesk.automations.records import automation_from_row, load_runs, lock_automation, select_runs
 from copydesk.automations.tables import automation_runs, automation_sources, automations
 from copydesk.automations.triggers.changes import RepositoryChanges, describe_changes, find_changes
 from copydesk.automations.triggers.leases import TaskLease, read_database_clock
+from copydesk.automations.triggers.looks import (
+    FindOwnHead,
+    ListRepositories,
+    Looks,
+    Refs,
+    WatchedRepository,
+    is_watched,
+    select_refs,
+)
 from copydesk.core.db.database import Database
 from copydesk.core.errors import ProjectNotFound, StoreUnavailable, UserFacingError
 from copydesk.core.projects.projects import Project
 from copydesk.core.text.path_patterns import matches_any
-from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.forges.markers import parse_pull_number
-from copydesk.jobs.publish.git.git_command import Git
-from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.storage.tables import jobs
 
 log = logging.getLogger(__name__)
@@ -38,24 +48,8 @@ log = logging.getLogger(__name__)
 WATCHING_TYPES = ("code_change", "content_update", "release")
 LONGEST_WAIT_FACTOR = 6
 """A repository that is never quiet starts a run after this many quiet periods."""
-LOOK_TIMEOUT_SECONDS = 30.0
 MAX_FAILED_RUNS = 50
-Refs = dict[str, str]
-
-
-@dataclass(frozen=True)
-class WatchedRepository:
-    """A repository that automations can watch. `name` is empty for the project's own."""
-
-    name: str
-    address: str
-    branch: str
-    open_git: Callable[[], Git]
-    open_mirror: Callable[[], Mirror]
-
-
-ListRepositories = Callable[[Project], Sequence[WatchedRepository]]
-"""Returns the project's own repository and its context repositories."""
+SELECT_WATCHING = select(automations).where(automations.c.enabled, automations.c.trigger_type.in_(WATCHING_TYPES))
 
 
 class RepositoryWatch:
@@ -67,10 +61,13 @@ class RepositoryWatch:
         *,
         quiet_ms: int,
         lease_ms: int,
+        sync_files: Callable[[FindOwnHead, str | None], None] = lambda find_own_head, project_id: None,
     ) -> None:
+        """`sync_files` is called at each look, before the automations are looked at, for one project or all (None)."""
         self.database = database
         self.firing = firing
         self.list_repositories = list_repositories
+        self.sync_files = sync_files
         self.quiet_ms = quiet_ms
         self.lease = TaskLease(database, "watch", lease_ms)
 
@@ -81,58 +78,130 @@ class RepositoryWatch:
 
     def look(self) -> None:
         """Asks each watched repository once for its refs, and starts the runs that are due."""
-        query = select(automations).where(automations.c.enabled, automations.c.trigger_type.in_(WATCHING_TYPES))
+        looks = Looks(self._list_repositories)
+        self.sync_files(looks.find_own_head, None)
+        query = SELECT_WATCHING.order_by(automations.c.project_id, automations.c.id)
         with self.database.read() as tx:
-            rows = tx.execute(query.order_by(automations.c.project_id, automations.c.id)).all()
-        looks: dict[tuple[str, str], Refs | UserFacingError] = {}
-        list_once = cache(self._list_repositories)
-        for row in rows:
-            try:
-                self._look_for(automation_from_row(row), looks, list_once)
-            except StoreUnavailable:
-                raise
-            except ProjectNotFound:
-                continue
-            except UserFacingError as failure:
-                log.warning("automation %s cannot watch its repositories: %s", row.id, failure)
-                self.firing.hold(row.id, (NoticeCode.REPOSITORY_UNAVAILABLE, str(failure)))
-            except Exception:  # an error of one automation must not stop the others
-                log.exception("automation %s could not be run", row.id)
+            rows = tx.execute(query).all()
+        for project_id, project_rows in groupby(rows, key=lambda row: row.project_id):
+            self._look_for_project(project_id, [automation_from_row(row) for row in project_rows], looks)
+
+    def look_at(self, project_id: str, name: str) -> int | None:
+        """Looks at one repository of a project at once.
+
+        Returns when the quiet period of a change that waits for it ends, or None if no change does.
+        """
+        looks = Looks(self._list_repositories)
+        if not name:
+            self.sync_files(looks.find_own_head, project_id)
+        query = SELECT_WATCHING.where(automations.c.project_id == project_id).order_by(automations.c.id)
+        with self.database.read() as tx:
+            listed = [automation_from_row(row) for row in tx.execute(query)]
+        watching = [automation for automation in listed if is_watched(automation, name)]
+        self._look_for_project(project_id, watching, looks, only=name)
+        now, sources = self._load_sources([automation.id for automation in watching])
+        ends = [self._find_quiet_end(row) for rows in sources.values() for row in rows if row.changed_at is not None]
+        return min((end for end in ends if end > now), default=None)
 
     def _list_repositories(self, project_id: str) -> tuple[Project, Sequence[WatchedRepository]]:
         project = self.firing.projects.get(project_id)
         return project, self.list_repositories(project)
 
-    def _look_for(
+    def _look_for_project(
+        self, project_id: str, watching: Sequence[Automation], looks: "Looks", only: str | None = None
+    ) -> None:
+        """Looks at the repositories that the automations of a project watch; with `only`, at the one of this name."""
+        try:
+            project, listed = looks.list_repositories(project_id)
+        except (StoreUnavailable, ProjectNotFound) as error:
+            if isinstance(error, StoreUnavailable):
+                raise
+            return
+        except UserFacingError as failure:
+            for automation in watching:
+                self._hold(automation, failure)
+            return
+        names = {automation.id: {each.name for each in listed if is_watched(automation, each.name)}
+                 for automation in watching}  # fmt: skip
+        seen = {
+            repository.name: looks.list_refs(project_id, repository)
+            for repository in listed
+            if only in (None, repository.name) and any(repository.name in watched for watched in names.values())
+        }
+        now, sources = self._load_sources(list(names))
+        for automation in watching:
+            repositories = {each.name: each for each in listed if each.name in names[automation.id]}
+            try:
+                has_new = self._record_looks(automation, repositories, seen, sources.get(automation.id, []))
+                if has_new or self._has_due_change(repositories, sources.get(automation.id, []), now):
+                    self._fire_if_quiet(project, automation, repositories)
+            except StoreUnavailable:
+                raise
+            except ProjectNotFound:
+                return
+            except UserFacingError as failure:
+                self._hold(automation, failure)
+            except Exception:  # an error of one automation must not stop the others
+                log.exception("automation %s could not be run", automation.id)
+
+    def _hold(self, automation: Automation, failure: UserFacingError) -> None:
+        """Stores that a repository cannot be read, unless the automation says so already."""
+        code, text = NoticeCode.REPOSITORY_UNAVAILABLE, str(failure)
+        if automation.notice is None or (automation.notice.code, automation.notice.text) != (code, text):
+            log.warning("automation %s cannot watch its repositories: %s", automation.id, failure)
+            self.firing.hold(automation.id, (code, text))
+
+    def _load_sources(self, automation_ids: Sequence[str]) -> tuple[int, dict[str, list[Row[Any]]]]:
+        """Returns the time, and the last looks of all these automations: one statement for a whole project."""
+        query = (
+            select(self.database.now.label("now"), automation_sources)
+            .where(automation_sources.c.automation_id.in_(automation_ids))
+            .order_by(automation_sources.c.automation_id, automation_sources.c.name)
+        )
+        with self.database.read() as tx:
+            rows = tx.execute(query).all() if automation_ids else []
+        sources: dict[str, list[Row[Any]]] = {}
+        for row in rows:
+            sources.setdefault(row.automation_id, []).append(row)
+        return rows[0].now if rows else 0, sources
+
+    def _has_due_change(
+        self, repositories: Mapping[str, WatchedRepository], sources: Sequence[Row[Any]], now: int
+    ) -> bool:
+        pending = [row for row in sources if row.changed_at is not None and row.name in repositories]
+        return bool(pending) and all(self._is_quiet(row, now) for row in pending)
+
+    def _record_looks(
         self,
         automation: Automation,
-        looks: dict[tuple[str, str], Refs | UserFacingError],
-        list_repositories: Callable[[str], tuple[Project, Sequence[WatchedRepository]]],
-    ) -> None:
-        project, listed = list_repositories(automation.project_id)
-        repositories = {
-            repository.name: repository for repository in listed if _is_watched(automation, repository.name)
-        }
+        repositories: Mapping[str, WatchedRepository],
+        looks: Mapping[str, Refs | UserFacingError],
+        sources: Sequence[Row[Any]],
+    ) -> bool:
+        """Stores refs that differ from those that were last seen. Returns whether any did.
+
+        Raises RepositoryFailed if one of the repositories could not be read.
+        """
+        known = {row.name: (row.address, row.seen) for row in sources}
+        has_new = False
         for repository in repositories.values():
-            key = (project.id, repository.name)
-            if key not in looks:
-                looks[key] = _list_refs(repository)
-            refs = looks[key]
+            refs = looks.get(repository.name)
+            if refs is None:
+                continue
             if isinstance(refs, UserFacingError):
                 raise refs
-            self._record_look(automation, repository, _select_refs(automation, repository, refs))
-        self._fire_if_quiet(project, automation, repositories)
+            selected = select_refs(automation, repository, refs)
+            if known.get(repository.name) != (repository.address, selected):
+                self._record_look(automation, repository, selected)
+                has_new = True
+        return has_new
 
     def _record_look(self, automation: Automation, repository: WatchedRepository, refs: Refs) -> None:
-        """Stores the refs, if they differ from those that were last seen."""
+        """Stores the refs, if they still differ from those that were last seen."""
         same_source = (automation_sources.c.automation_id == automation.id) & (
             automation_sources.c.name == repository.name
         )
         query = select(automation_sources).where(same_source)
-        with self.database.read() as tx:
-            row = tx.execute(query).first()
-        if row is not None and row.address == repository.address and row.seen == refs:
-            return
         with self.database.write() as tx:
             if lock_automation(self.database, tx, automation.id) is None:
                 return
@@ -178,9 +247,12 @@ class RepositoryWatch:
             then=lambda tx: _mark_fired(tx, automation.id, pending),
         )
 
-    def _is_quiet(self, row: Row[Any], now: int) -> bool:
+    def _find_quiet_end(self, row: Row[Any]) -> int:
         longest_ms = LONGEST_WAIT_FACTOR * self.quiet_ms
-        return bool(now - row.changed_at >= self.quiet_ms or now - row.pending_since >= longest_ms)
+        return int(min(row.changed_at + self.quiet_ms, row.pending_since + longest_ms))
+
+    def _is_quiet(self, row: Row[Any], now: int) -> bool:
+        return now >= self._find_quiet_end(row)
 
     def _find_bases(self, tx: Connection, automation: Automation, pending: Sequence[Row[Any]]) -> dict[str, Refs]:
         """Returns the refs that each repository had at the last run that did not fail."""
@@ -216,38 +288,6 @@ class RepositoryWatch:
                 _mark_fired(tx, automation.id, pending)
 
 
-def _list_refs(repository: WatchedRepository) -> Refs | UserFacingError:
-    """Returns the branch and the tags of a repository, or why it cannot be read."""
-    try:
-        patterns = (f"refs/heads/{repository.branch}", "refs/tags/*")
-        return repository.open_git().list_refs(*patterns, seconds=LOOK_TIMEOUT_SECONDS)
-    except StoreUnavailable:
-        raise
-    except UserFacingError as failure:
-        return failure
-
-
-def _is_watched(automation: Automation, name: str) -> bool:
-    trigger = automation.definition.trigger
-    if isinstance(trigger, ScheduleTrigger | ApiTrigger):
-        return False
-    if isinstance(trigger, ContentUpdateTrigger):
-        return not name
-    return bool(name) and (not trigger.repositories or name in trigger.repositories)
-
-
-def _select_refs(automation: Automation, repository: WatchedRepository, refs: Refs) -> Refs:
-    """Returns the refs that the automation watches: tags for releases, or else the branch."""
-    trigger = automation.definition.trigger
-    if isinstance(trigger, ReleaseTrigger):
-        tags = {name.removeprefix("refs/tags/"): c for name, c in refs.items() if name.startswith("refs/tags/")}
-        return {tag: commit for tag, commit in tags.items() if trigger.tags is None or fnmatchcase(tag, trigger.tags)}
-    head = refs.get(f"refs/heads/{repository.branch}")
-    if head is None:
-        raise RepositoryFailed(f"{repository.name or 'The repository'} has no branch {repository.branch}.")
-    return {repository.branch: head}
-
-
 def _mark_fired(tx: Connection, automation_id: str, pending: Sequence[Row[Any]]) -> None:
     """Stores that a run covers these refs. A change that was noticed since then stays pending.
 
@@ -281,7 +321,8 @@ def _describe_event(
         "after": {row.name: row.seen for row in pending},
         "authors": sorted({author for changes in all_changes for author in changes.authors})[:20],
     }  # fmt: skip
-    return TriggerEvent(_build_key(pending), text, data, describe_changes(all_changes))
+    commits = {changes.name: changes.list_newest_ids() for changes in all_changes}
+    return TriggerEvent(_build_key(pending), text, data, describe_changes(all_changes), commits)
 
 
 def _describe_release(pending: Sequence[Row[Any]], bases: Mapping[str, Refs]) -> TriggerEvent:
@@ -296,15 +337,23 @@ def _describe_release(pending: Sequence[Row[Any]], bases: Mapping[str, Refs]) ->
         "after": {row.name: {tag: row.seen[tag] for tag in new_tags[row.name]} for row in pending},
         "tags": names[:50],
     }
-    return TriggerEvent(_build_key(pending), f"Released: {', '.join(names[:10]) or 'nothing new'}.", data)
+    commits = {row.name: [row.seen[tag] for tag in new_tags[row.name]] for row in pending}
+    text = f"Released: {', '.join(names[:10]) or 'nothing new'}."
+    return TriggerEvent(_build_key(pending), text, data, commits=commits)
 
 
 def _find_nothing_to_do(automation: Automation, all_changes: Sequence[RepositoryChanges]) -> str | None:
     """Returns why a run has nothing to do, if no touched path matches the automation's paths; None otherwise."""
     trigger = automation.definition.trigger
     patterns = [] if isinstance(trigger, ScheduleTrigger | ReleaseTrigger | ApiTrigger) else trigger.paths
-    if not patterns or any(not changes.is_complete for changes in all_changes):
+    if any(not changes.is_complete for changes in all_changes):
         return None
-    if any(matches_any(path, patterns) for changes in all_changes for path in changes.paths):
+    paths = [path for changes in all_changes for path in changes.paths]
+    is_own = isinstance(trigger, ContentUpdateTrigger)
+    if is_own and paths and all(path.startswith(f"{FILES_FOLDER}/") for path in paths):
+        return "Only automation files changed."
+    if not patterns:
+        return None
+    if any(matches_any(path, patterns) for path in paths):
         return None
     return f"No changed file matches {', '.join(patterns[:5])}."

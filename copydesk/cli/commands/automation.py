@@ -1,15 +1,18 @@
-"""The commands `copydesk automation create|list|show|set|run|runs|delete`."""
+"""The commands `copydesk automation create|list|show|set|run|runs|delete|check`."""
 
 import json as json_format
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from copydesk.cli.output import JsonOption, open_client, print_facts, print_json, print_table
+from copydesk.cli.output import JsonOption, make_printable, open_client, print_facts, print_json, print_table
 from copydesk.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from copydesk.client import Automation
+    from copydesk.client import Automation, Client
+    from copydesk_client import AutomationFiles
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -66,8 +69,9 @@ def list_automations(json: JsonOption = False) -> None:
     """Lists the automations of the project."""
     with open_client() as client:
         automations = client.list_automations()
+        files = _find_files(client)
     if json:
-        print_json({"automations": automations})
+        print_json({"automations": automations, **({"files": files} if files and files["enabled"] else {})})
         return
     rows = [
         (each["id"], each["name"], "on" if each["enabled"] else "off", _describe_trigger(each), _describe_run(each),
@@ -75,6 +79,8 @@ def list_automations(json: JsonOption = False) -> None:
         for each in automations
     ]  # fmt: skip
     print_table(("automation", "name", "enabled", "trigger", "last run", "next run"), rows, "No automations found.")
+    for problem in _describe_file_problems(files) if files else ():
+        typer.echo(make_printable(problem), err=True)
 
 
 @app.command()
@@ -134,6 +140,47 @@ def delete(automation: AutomationArgument) -> None:
     typer.echo(f"Deleted {automation}.")
 
 
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Automation files of a checkout.")],
+    json: JsonOption = False,
+) -> None:
+    """Checks automation files without a server. Fails if one of them is not valid."""
+    from copydesk.automations.files.local import check_files
+
+    checked = check_files(files)
+    problems = [problem for file in checked for problem in file.problems]
+    if json:
+        print_json({"files": [file.to_json() for file in checked]})
+    else:
+        for file in checked:
+            for line in file.describe():
+                typer.echo(make_printable(line))
+    if problems:
+        sys.exit(1)
+
+
+def _find_files(client: "Client") -> "AutomationFiles | None":
+    """Returns the automation files of the project, or None if the server is too old to read any."""
+    from copydesk.client import ApiError
+
+    try:
+        return client.list_automation_files()
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def _describe_file_problems(files: "AutomationFiles") -> list[str]:
+    repository = [f"The automation files cannot be read: {files['problem']}"] if files["problem"] else []
+    return repository + [
+        f"{file['file']}:{problem['line'] or 1}: {problem['message']}"
+        for file in files["files"]
+        for problem in file["problems"]
+    ]
+
+
 def _build_trigger(text: str | None, cron: str | None, timezone: str) -> Any:
     if cron is not None:
         return {"type": "schedule", "cron": cron, "timezone": timezone}
@@ -169,7 +216,7 @@ def _print_automation(automation: "Automation", json: bool) -> None:
     if json:
         print_json(automation)
         return
-    notice = automation["notice"]
+    notice, source = automation["notice"], automation.get("source")
     facts = {
         "automation": automation["id"],
         "name": automation["name"],
@@ -182,8 +229,11 @@ def _print_automation(automation: "Automation", json: bool) -> None:
         "last run": _describe_run(automation),
         "next run": automation["nextRun"],
         "waits": notice["text"] if notice else None,
+        "defined in": source["file"] if source else None,
+        "paused": source["problem"] if source else None,
     }
-    print_facts({name: value for name, value in facts.items() if name != "waits" or value})
+    optional = ("waits", "defined in", "paused")
+    print_facts({name: value for name, value in facts.items() if name not in optional or value})
 
 
 def _describe_trigger(automation: "Automation") -> str:

@@ -56,6 +56,9 @@ class Policy(ProjectOptions):
     max_open_pull_requests: int = Field(5, ge=1, le=1000)
     """Open pull requests of jobs above which automations open no new one. Their runs then wait, or continue an open
     one."""
+    automation_files: bool = False
+    """Read automations from the files .copydesk/automations/*.md of the branch. Whoever can push to the branch can then
+    create automations, also ones that push without a review."""
 
     @field_validator("branch_prefix")
     @classmethod

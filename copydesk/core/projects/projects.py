@@ -97,7 +97,7 @@ class Projects:
         new_values = _validate_fields(
             {
                 "repository": validate_repository,
-                "forge": lambda forge: _validate_forge(forge, moved.repository),
+                "forge": lambda forge: validate_forge(forge, moved.repository),
                 "token_env": CHANGEABLE_FIELDS["token_env"],
             },
             {"repository": moved.repository, "forge": moved.forge, "token_env": moved.token_env or ""},
@@ -166,7 +166,7 @@ def build_project(
     validators = {
         **CHANGEABLE_FIELDS,
         "repository": validate_repository,
-        "forge": lambda forge: _validate_forge(forge, repository),
+        "forge": lambda forge: validate_forge(forge, repository),
     }
     values = {"name": name, "repository": repository, "ref": ref, "root": root, "forge": forge}
     return Project(
@@ -226,7 +226,8 @@ def validate_root(folder: str) -> str:
     return folder
 
 
-def _validate_forge(forge: str, repository: str) -> str:
+def validate_forge(forge: str, repository: str) -> str:
+    """Validates the name of a forge, and that a repository on it has a URL."""
     if forge not in FORGES:
         raise InvalidRequest(f"Unknown forge '{forge[:40]}'. Use one of {', '.join(FORGES)}.")
     if forge != "local" and not repository.startswith(("https://", "http://")):

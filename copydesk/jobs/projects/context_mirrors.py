@@ -6,20 +6,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from math import inf
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from copydesk.core.projects.projects import Project
-from copydesk.jobs.execution.stoppable import Stoppable, unstoppable
+from copydesk.jobs.execution.stoppable import Stoppable
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.forges.registry import REMOTE_FORGES, load_credentials, open_forge
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import Mirror, TokenSource, create_git
 from copydesk.jobs.publish.repository_access import ACCESS_TIMEOUT_SECONDS, choose_branch, create_token_source
 from copydesk.jobs.workspace.context_tree import ContextTree
-from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS, RepositoryLimits
+from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
 MIRROR_PREFIX = "context-"
 OWN_CREDENTIAL_PREFIX = "context_token_"
@@ -93,7 +92,7 @@ class ContextAccess:
         else:
             yield load_credentials(source, self.secrets).token
 
-    def open_git(self, limits: RepositoryLimits = DEFAULT_LIMITS) -> Git:
+    def open_git(self, limits: RepositoryLimits) -> Git:
         """Returns git for this repository, for use outside of a job."""
         return create_git(self.source, create_token_source(self.source, self.secrets), limits=limits)
 
@@ -128,11 +127,7 @@ class ContextAccess:
 
     @contextmanager
     def _open_mirror(
-        self,
-        mirrors: Path,
-        stoppable: Stoppable = unstoppable,
-        limits: RepositoryLimits = DEFAULT_LIMITS,
-        deadline: float = inf,
+        self, mirrors: Path, stoppable: Stoppable, limits: RepositoryLimits, deadline: float
     ) -> Iterator[Mirror]:
         """Yields the mirror. Errors name the context repository."""
         try:

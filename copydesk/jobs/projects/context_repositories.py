@@ -12,7 +12,7 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.tables import projects
 from copydesk.core.errors import Conflict, InvalidRequest, NotFound
 from copydesk.core.projects.missing_projects import refuse_missing_project
-from copydesk.core.projects.projects import Project, validate_ref, validate_repository
+from copydesk.core.projects.projects import Project, validate_forge, validate_ref, validate_repository
 from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.projects.context_mirrors import (
@@ -29,7 +29,6 @@ MAX_CONTEXT_REPOSITORIES = 10
 REMOTE_TIMEOUT_SECONDS = 20.0
 """How long a request of the API waits for a repository."""
 NAME_PATTERN = r"^[a-z0-9](?:[a-z0-9._-]{0,38}[a-z0-9])?$"
-CONTEXT_FORGES = ("local", "github", "gitlab", "gitea", "forgejo")
 
 
 class ContextNotFound(NotFound):
@@ -135,17 +134,12 @@ def validate_context(project: Project, new: NewContext, *, only_remote: bool = F
     repository = validate_repository(new.repository)
     if only_remote and not repository.startswith(("https://", "http://")):
         raise InvalidRequest("Use the https:// URL of the repository. Only an administrator can add a local path.")
-    forge = new.forge or detect_forge(repository)
-    if forge not in CONTEXT_FORGES:
-        raise InvalidRequest(f"Unknown forge '{forge[:40]}'. Use one of {', '.join(CONTEXT_FORGES)}.")
-    if forge != "local" and not repository.startswith(("https://", "http://")):
-        raise InvalidRequest(f"A repository on {forge} needs its https:// URL.")
     return ContextRepository(
         project_id=project.id,
         name=new.name,
         repository=repository,
         ref=validate_ref(new.ref or "main"),
-        forge=forge,
+        forge=validate_forge(new.forge or detect_forge(repository), repository),
         has_token=bool(new.token),
         allow_private=project.allow_private and (not only_remote or is_same_host(project.repository, repository)),
         created_at=clock.now(),

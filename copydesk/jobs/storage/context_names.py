@@ -16,6 +16,10 @@ def validate_context_names(database: Database, project_id: str, names: Sequence[
         known = tx.execute(query.order_by(context_repositories.c.name)).scalars().all()
     for name in names:
         if name not in known:
-            hint = f"It has {', '.join(known)}." if known else "It has none."
+            hint = (
+                f"It has {', '.join(known)}."
+                if known
+                else "It has none: add it first, with 'copydesk context add' or on the dashboard."
+            )
             raise InvalidRequest(f"This project has no context repository '{name[:60]}'. {hint}")
     return list(dict.fromkeys(names))

@@ -75,6 +75,7 @@ class EventKind(StrEnum):
     WAITING = "waiting"
     PUSHED = "pushed"
     PULL_REQUEST = "pull_request"
+    REVIEWERS = "reviewers"
     FINISHED = "finished"
     ARCHIVED = "archived"
     UNARCHIVED = "unarchived"

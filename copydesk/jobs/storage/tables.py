@@ -92,6 +92,7 @@ messages = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("run_id", String(40)),
     Column("created_by", JSON(none_as_null=True)),
+    Column("origin", JSON(none_as_null=True)),  # what started an automation's run; null for other messages
     sqlite_with_rowid=False,
 )
 
@@ -187,6 +188,16 @@ comment_marks = Table(
     metadata,
     Column("job_id", ForeignKey("jobs.id"), primary_key=True),
     Column("seen_until", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+review_waits = Table(
+    "review_waits",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id"), primary_key=True),
+    Column("waiting_since", BigInteger, nullable=False),  # when anyone but Copydesk last touched the pull request
+    Column("claimed_at", BigInteger),  # when a server began to mention it
+    Column("mentioned_at", BigInteger),  # null until it was mentioned
     sqlite_with_rowid=False,
 )
 

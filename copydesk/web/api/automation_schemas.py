@@ -14,6 +14,7 @@ from copydesk.automations.definition import (
     Reviewer,
     Trigger,
 )
+from copydesk.automations.files.sync import FilesState
 from copydesk.automations.kinds import Kind
 from copydesk.automations.service import AutomationWithRun
 from copydesk.core.clock import format_iso, format_iso_or_none
@@ -101,6 +102,15 @@ class NoticeResponse(ApiModel):
     since: str
 
 
+class FileSourceResponse(ApiModel):
+    file: str
+    """The path in the project's repository."""
+    commit: str
+    """The commit at which Copydesk first read the current definition."""
+    problem: str | None
+    """Why the automation is paused: the file is not valid, or the project does not read files."""
+
+
 class AutomationResponse(ApiModel):
     id: str
     name: str
@@ -125,6 +135,8 @@ class AutomationResponse(ApiModel):
     """When the schedule starts the next run. Null without a schedule, and while it is not enabled."""
     notice: NoticeResponse | None
     """Why the next run waits; null if it does not."""
+    source: FileSourceResponse | None
+    """The file that defines the automation, which can then only be changed there. Null for others."""
 
     @classmethod
     def from_automation(cls, automation: Automation, last_run: AutomationRun | None = None) -> "AutomationResponse":
@@ -138,6 +150,7 @@ class AutomationResponse(ApiModel):
             last_run=AutomationRunResponse.from_run(last_run) if last_run else None,
             next_run=format_iso_or_none(automation.next_slot_at) if definition.enabled else None,
             notice=NoticeResponse(code=notice.code, text=notice.text, since=format_iso(notice.at)) if notice else None,
+            source=FileSourceResponse(**vars(automation.source)) if automation.source else None,
         )
 
 
@@ -147,6 +160,49 @@ class AutomationListResponse(ApiModel):
     @classmethod
     def from_list(cls, listed: list[AutomationWithRun]) -> "AutomationListResponse":
         return cls(automations=[AutomationResponse.from_automation(*each) for each in listed])
+
+
+class FileProblemResponse(ApiModel):
+    line: int | None
+    """The line of the file, counted from 1; null if the problem is not in one line."""
+    message: str
+
+
+class AutomationFileResponse(ApiModel):
+    file: str
+    automation_id: str | None
+    """The automation of the file; null if the file was never valid."""
+    problems: list[FileProblemResponse]
+
+
+class AutomationFilesResponse(ApiModel):
+    enabled: bool
+    """Whether the project reads automation files (its setting `automation_files`)."""
+    branch: str | None
+    commit: str | None
+    """The commit whose files were read last."""
+    read_at: str | None
+    problem: str | None
+    """Why the repository could not be read since then."""
+    files: list[AutomationFileResponse]
+
+    @classmethod
+    def from_state(cls, enabled: bool, state: FilesState) -> "AutomationFilesResponse":
+        return cls(
+            enabled=enabled,
+            branch=state.branch,
+            commit=state.commit,
+            read_at=format_iso_or_none(state.read_at),
+            problem=state.problem,
+            files=[
+                AutomationFileResponse(
+                    file=file.path,
+                    automation_id=file.automation_id,
+                    problems=[FileProblemResponse(**problem._asdict()) for problem in file.problems],
+                )
+                for file in state.files
+            ],
+        )
 
 
 class AutomationRunListResponse(ApiModel):

@@ -4,9 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
+from copydesk.automations.firing import Fired
 from copydesk.core.ids import id_pattern
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.web.api.automation_schemas import (
+    AutomationFilesResponse,
     AutomationListResponse,
     AutomationRequest,
     AutomationResponse,
@@ -17,6 +19,7 @@ from copydesk.web.api.automation_schemas import (
 from copydesk.web.api.dependencies import (
     CurrentCreator,
     CurrentProject,
+    IdempotencyKey,
     OpenDesk,
     ProjectId,
     bearer,
@@ -54,6 +57,15 @@ async def create_automation(
     return AutomationResponse.from_automation(automation)
 
 
+@router.get(f"{AUTOMATIONS_PATH}/files", responses=error_responses(), operation_id="listAutomationFiles")
+async def list_automation_files(
+    project_id: ProjectId, project: CurrentProject, desk: OpenDesk
+) -> AutomationFilesResponse:
+    """Returns what the last reading of the automation files found: each file with its automation or problems."""
+    state = await run_in_thread(desk.automation_files.get_state, project.id)
+    return AutomationFilesResponse.from_state(project.policy.automation_files, state)
+
+
 @router.get(AUTOMATION_PATH, responses=error_responses(), operation_id="getAutomation")
 async def get_automation(
     project_id: ProjectId, automation_id: AutomationId, project: CurrentProject, desk: OpenDesk
@@ -62,7 +74,7 @@ async def get_automation(
     return AutomationResponse.from_automation(*await run_in_thread(desk.automations.get, project.id, automation_id))
 
 
-@router.patch(AUTOMATION_PATH, responses=error_responses(413, 415), operation_id="changeAutomation")
+@router.patch(AUTOMATION_PATH, responses=error_responses(409, 413, 415), operation_id="changeAutomation")
 async def change_automation(
     project_id: ProjectId,
     automation_id: AutomationId,
@@ -77,7 +89,7 @@ async def change_automation(
     return AutomationResponse.from_automation(*await run_in_thread(desk.automations.get, project.id, automation_id))
 
 
-@router.delete(AUTOMATION_PATH, status_code=204, responses=error_responses(413), operation_id="deleteAutomation")
+@router.delete(AUTOMATION_PATH, status_code=204, responses=error_responses(409, 413), operation_id="deleteAutomation")
 async def delete_automation(
     project_id: ProjectId,
     automation_id: AutomationId,
@@ -91,7 +103,7 @@ async def delete_automation(
 
 
 @router.post(
-    f"{AUTOMATION_PATH}/run", status_code=201, responses=error_responses(413, 429), operation_id="runAutomation"
+    f"{AUTOMATION_PATH}/run", status_code=201, responses=error_responses(409, 413, 429), operation_id="runAutomation"
 )
 async def run_automation(
     project_id: ProjectId,
@@ -100,11 +112,14 @@ async def run_automation(
     desk: OpenDesk,
     creator: CurrentCreator,
     response: Response,
+    idempotency_key: IdempotencyKey = None,
 ) -> AutomationRunResponse:
     """Starts a run now, also of an automation that is not enabled."""
     actor = f"key {creator.name}"
-    fired = await run_in_thread(desk.automations.run_now, project, automation_id, actor=actor)
-    response.headers.update(fired.headers)
+    fired = await run_in_thread(
+        desk.automations.run_now, project, automation_id, actor=actor, idempotency_key=idempotency_key
+    )
+    response.headers.update(_describe_fired(fired))
     response.headers["Location"] = f"/v2/agent/{project.id}/job/{fired.job_id}"
     return AutomationRunResponse.from_run(await run_in_thread(desk.automations.get_run, fired.run_id))
 
@@ -130,7 +145,7 @@ async def list_automation_runs(
 @router.post(
     "/v1/workflow/{projectId}/{automationId}/trigger",
     status_code=202,
-    responses=error_responses(413, 429),
+    responses=error_responses(409, 413, 429),
     operation_id="triggerAutomation",
 )
 async def trigger_automation(
@@ -140,9 +155,22 @@ async def trigger_automation(
     desk: OpenDesk,
     creator: CurrentCreator,
     response: Response,
+    idempotency_key: IdempotencyKey = None,
 ) -> TriggeredResponse:
     """Starts a run of an enabled automation, as the hosted service that Copydesk replaces does."""
     actor = f"key {creator.name}"
-    fired = await run_in_thread(desk.automations.run_now, project, automation_id, actor=actor, require_enabled=True)
-    response.headers.update(fired.headers)
+    fired = await run_in_thread(
+        desk.automations.run_now,
+        project,
+        automation_id,
+        actor=actor,
+        require_enabled=True,
+        idempotency_key=idempotency_key,
+    )
+    response.headers.update(_describe_fired(fired))
     return TriggeredResponse(schema_id=automation_id, instance_id=fired.run_id, job_id=fired.job_id)
+
+
+def _describe_fired(fired: Fired) -> dict[str, str]:
+    """Returns the headers of the response: those of the rate limit, or that an earlier request started the run."""
+    return fired.headers if fired.is_new else {"Idempotent-Replayed": "true"}

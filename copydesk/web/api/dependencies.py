@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Header, Path, Request
 from fastapi.security import HTTPBearer
 
 from copydesk.core.accounts.api_keys import ApiKey
@@ -48,3 +48,14 @@ CurrentProject = Annotated[Project, Depends(get_current_project)]
 
 
 ProjectId = Annotated[str, Path(alias="projectId", description="The project ID, as shown on the page API keys.")]
+
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=128,
+        pattern="^[!-~]*$",
+        description="A unique key. Repeating a request with the same key creates no second job.",
+    ),
+]

@@ -12,7 +12,15 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import Job, Status
-from copydesk.web.api.dependencies import CurrentCreator, CurrentProject, OpenDesk, ProjectId, bearer, error_responses
+from copydesk.web.api.dependencies import (
+    CurrentCreator,
+    CurrentProject,
+    IdempotencyKey,
+    OpenDesk,
+    ProjectId,
+    bearer,
+    error_responses,
+)
 from copydesk.web.api.schemas import (
     TEXT_SCHEMA,
     JobEventListResponse,
@@ -47,15 +55,7 @@ async def create_job(
     desk: OpenDesk,
     creator: CurrentCreator,
     response: Response,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            min_length=1,
-            max_length=128,
-            pattern="^[!-~]*$",
-            description="A unique key. Repeating a request with the same key creates no second job.",
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> JobResponse:
     """Creates a job. The agent works on the prompt in the background."""
     created = await run_in_thread(desk.jobs.create, project, body.to_new_job(), idempotency_key, created_by=creator)

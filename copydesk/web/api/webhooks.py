@@ -47,4 +47,4 @@ def check_project(desk: Desk, project_id: str, headers: Mapping[str, str]) -> No
 
 
 def _create_receiver(desk: Desk) -> WebhookReceiver:
-    return WebhookReceiver(desk.database, desk.projects, desk.jobs, desk.secrets)
+    return WebhookReceiver(desk.database, desk.projects, desk.jobs, desk.secrets, desk.look_requests)

@@ -19,6 +19,7 @@ from copydesk.web.dashboard.projects import (
     settings,
 )
 from copydesk.web.dashboard.readership import interactions as interaction_pages
+from copydesk.web.dashboard.readership import missing_pages
 from copydesk.web.dashboard.readership import pages as readership_pages
 
 router = APIRouter(include_in_schema=False)
@@ -42,6 +43,7 @@ for module in (
     people,
     interaction_pages,
     readership_pages,
+    missing_pages,
     system,
 ):
     router.include_router(module.router)

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pygit2
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from copydesk.cli import app
+from tests.support.repositories import commit
 from tests.support.service import Service
 
 Run = Callable[..., str]
@@ -64,3 +67,54 @@ def test_invalid_field_is_reported(run: Run) -> None:
     assert create(run, "--kind", "broken_links")
     run("create", "--kind", "broken_links", "--cron", "61 * * * *", code=1)
     run("create", "--kind", "broken_links", "--set", "nonsense", code=1)
+
+
+def test_list_tells_of_files_that_are_not_valid(run: Run, service: Service) -> None:
+    bad = {".copydesk/automations/bad.md": b"---\nkind: typos\ndailyLimit: 0\n---\n"}
+    good = {".copydesk/automations/links.md": b"---\nkind: broken_links\n---\n"}
+    commit(pygit2.Repository(str(service.repository)), {**bad, **good})
+    service.desk.projects.change(service.project.id, {"automation_files": "true"}, actor="test")
+    service.desk.create_repository_watch().look()
+    listed = run("list")
+    assert "Broken links" in listed
+    assert ".copydesk/automations/bad.md:3: dailyLimit: Input should be greater than" in listed
+    body = json.loads(run("list", "--json"))
+    assert body["files"]["files"][0]["problems"][0]["line"] == 3
+    [automation] = body["automations"]
+    assert ".copydesk/automations/links.md" in run("show", automation["id"])
+    run("set", automation["id"], "enabled=true", code=1)
+
+
+def test_check_needs_no_server_and_fails_for_a_wrong_file(tmp_path: Path) -> None:
+    good, bad, link = (tmp_path / name for name in ("good.md", "bad.md", "link.md"))
+    good.write_text("---\nkind: broken_links\nenabled: true\n---\n")
+    bad.write_text("---\nkind: broken_links\nmode: force\n---\n")
+    link.symlink_to(good)
+
+    def check(*words: object) -> Result:
+        return CliRunner().invoke(app, ["automation", "check", *map(str, words)])
+
+    passed = check(good)
+    assert (passed.exit_code, passed.stdout) == (0, f"{good}: ok: Broken links (schedule, enabled)\n")
+    failed = check(good, bad, link, tmp_path / "none.md", tmp_path / "notes.txt", tmp_path)
+    assert failed.exit_code == 1
+    assert failed.stdout.splitlines() == [
+        f"{good}: ok: Broken links (schedule, enabled)",
+        f"{bad}:3: mode: Input should be 'pull_request' or 'merge'.",
+        f"{link}:1: This is not a regular file. Symbolic links, folders and submodules are not read.",
+        f"{tmp_path}/none.md:1: The file cannot be read: No such file or directory.",
+        f"{tmp_path}/notes.txt:1: The name of the file cannot be used. Name it with letters, digits, dots, hyphens and "
+        "underscores, such as weekly-links.md.",
+        f"{tmp_path}:1: The name of the file cannot be used. Name it with letters, digits, dots, hyphens and "
+        "underscores, such as weekly-links.md.",
+    ]
+    [told] = json.loads(check(bad, "--json").stdout)["files"]
+    assert told["problems"] == [{"line": 3, "message": "mode: Input should be 'pull_request' or 'merge'."}]
+    assert json.loads(check(good, "--json").stdout)["files"][0]["automation"]["kind"] == "broken_links"
+
+
+def test_unknown_context_repository_is_named(run: Run) -> None:
+    create(run, "--kind", "broken_links")
+    words = ["automation", "create", "--kind", "broken_links", "--set", "context=sdk"]
+    refused = CliRunner().invoke(app, words).exception
+    assert "This project has no context repository 'sdk'. It has none: add it first" in str(refused)

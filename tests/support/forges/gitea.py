@@ -25,6 +25,7 @@ READ_ISSUES, WRITE_ISSUES = ("read:issue", "write:issue"), ("write:issue",)
 READ_USER = ("read:user", "write:user")
 COMMENT_EVENT_TYPES = {"comment": "pull_request_comment", "review_comment": "pull_request_review_comment"}
 """Values of X-Gitea-Event-Type; X-Gitea-Event is coarser."""
+REPOSITORY_EVENTS = ("push", "create", "release")
 MAX_RESPONSE_ITEMS = 50
 """The server's default limit on the items of a page, whatever the caller asks for."""
 
@@ -371,7 +372,8 @@ class Gitea(FakeForge):
 
     def sign(self, delivery: Delivery, hook: Hook) -> Mapping[str, str]:
         key = hook.secret.encode()
-        kind = COMMENT_EVENT_TYPES.get(delivery.event, "pull_request")
+        other = delivery.event if delivery.event in REPOSITORY_EVENTS else "pull_request"
+        kind = COMMENT_EVENT_TYPES.get(delivery.event, other)
         coarse = {"comment": "issue_comment", "review_comment": "pull_request_comment"}.get(delivery.event, kind)
         sha256 = hmac.new(key, delivery.body, hashlib.sha256).hexdigest()
         headers = {

@@ -34,6 +34,7 @@ REQUESTS: Mapping[str, PublishedRequest] = {
     f"GET {REPO}": PublishedRequest(),
     f"GET {REPO}/assignees": PublishedRequest(),
     f"GET {REPO}/branch_protections": PublishedRequest(),
+    f"GET {REPO}/commits": PublishedRequest({**PAGES, "sha": "string", "path": "string"}),
     f"GET {REPO}/collaborators/{{collaborator}}/permission": PublishedRequest(since=(1, 17)),
     f"GET {REPO}/issues/{{index}}": PublishedRequest(),
     f"GET {REPO}/issues/{{index}}/comments": PublishedRequest({"since": "string", "before": "string"}),

@@ -49,6 +49,8 @@ class GitLab(FakeForge):
     """Which headers a page has. GitLab counts at most 10,000 items."""
     max_reviewers = 1
     """The free tier keeps one reviewer of a merge request, and drops the others."""
+    published_addresses: frozenset[str] = frozenset()
+    """The logins of users who publish their address `LOGIN@example.org`, by which a search finds them."""
 
     @property
     def shapes(self) -> GitLabShapes:
@@ -161,6 +163,9 @@ class GitLab(FakeForge):
     def find_users(self, call: Call) -> Reply:
         username = call.query.get("username", "").lower()
         users = [user for user in self.users.values() if username in ("", user.login.lower())]
+        if "search" in call.query:
+            users = [user for user in users if f"{user.login}@example.org" == call.query["search"]]
+            users = [user for user in users if user.login in self.published_addresses]
         return self.paginate_reply(call, [self.shapes.user(user) for user in users])
 
     @route("GET", "/user", "GET /user", needs=(*READ, "read_user"))
@@ -245,6 +250,7 @@ class GitLab(FakeForge):
         pull.labels = labels + [name for name in _split_names(body.get("add_labels", "")) if name not in labels]
         if "reviewer_ids" in body:
             readers = [user for user in self.users.values() if user.id in body["reviewer_ids"] and user.may("read")]
+            readers.sort(key=lambda user: body["reviewer_ids"].index(user.id))
             pull.reviewers = readers[: self.max_reviewers]
 
     @route("GET", NOTES, "GET /projects/{id}/merge_requests/{noteable_id}/notes", needs=READ)

@@ -103,6 +103,12 @@ CREATE_NOTE: Described = {
     **dict.fromkeys(("body", "created_at", "merge_request_diff_head_sha"), "string"),
     **dict.fromkeys(("confidential", "internal"), "boolean"),
 }
+LIST_COMMITS: Described = {
+    **dict.fromkeys(("ref_name", "since", "until", "path", "author"), "string"),
+    **dict.fromkeys(("follow", "all", "with_stats", "first_parent", "trailers"), "boolean"),
+    "order": ("default", "topo"),
+    **PAGES,
+}
 LIST_USERS: Described = {
     **dict.fromkeys(("username", "extern_uid", "public_email", "provider", "search", "two_factor"), "string"),
     **dict.fromkeys(("created_after", "created_before"), "string"),
@@ -166,6 +172,10 @@ REQUESTS: Mapping[str, DescribedRequest] = {
         PROJECT, {"search": "string", **PAGES}, statuses=(200, 400, 401, 404)
     ),
     "GET /projects/{id}/push_rule": DescribedRequest(PROJECT),
+    "GET /projects/{id}/repository/commits": DescribedRequest(PROJECT, LIST_COMMITS, statuses=(200, 401, 404)),
+    "GET /projects/{id}/repository/commits/{sha}/merge_requests": DescribedRequest(
+        {**PROJECT, "sha": "string"}, {"state": MERGE_REQUEST_STATES, **PAGES}, statuses=(200, 404)
+    ),
     "GET /user": DescribedRequest(statuses=(200, 401, 403)),
     "GET /users": DescribedRequest(query=LIST_USERS, statuses=(200, 400)),
 }

@@ -12,7 +12,13 @@ from tests.support.forges.state import Comment, Pull, Repository, User
 from tests.support.forges.webhooks import Delivery, Hook
 
 HOOK_ACTIONS = {"opened": "open", "closed": "close", "reopened": "reopen", "merged": "merge"}
-EVENT_HEADER_NAMES = {"merge_request": "Merge Request Hook", "note": "Note Hook"}
+EVENT_HEADER_NAMES = {
+    "merge_request": "Merge Request Hook",
+    "note": "Note Hook",
+    "push": "Push Hook",
+    "tag_push": "Tag Push Hook",
+    "release": "Release Hook",
+}
 
 
 class HookUser(GitLabEntity):

@@ -13,6 +13,7 @@ from tests.support.service import Service
 FIELDS = {
     "id", "name", "enabled", "kind", "prompt", "trigger", "mode", "grouping", "context", "model", "draft", "reviewers",
     "dailyLimit", "monthlyCostUsd", "paths", "maxLines", "createdAt", "updatedAt", "lastRun", "nextRun", "notice",
+    "source",
 }  # fmt: skip
 CUSTOM = {"name": "Spelling", "prompt": "Replace colour with color.", "trigger": {"type": "api"}}
 NOT_THERE = "auto_00000000000000000000000000"
@@ -47,6 +48,7 @@ def test_automation_has_exactly_the_fields_of_the_contract(service: Service) -> 
         ({**CUSTOM, "enabled": "yes"}, "enabled"),
         ({**CUSTOM, "dailyLimit": 0}, "dailyLimit"),
         ({**CUSTOM, "name": None}, "name"),
+        ({**CUSTOM, "context": ["sdk"]}, "context"),
     ],
 )
 def test_invalid_body_returns_400_and_names_the_field(service: Service, body: dict[str, Any], field: str) -> None:
@@ -121,7 +123,7 @@ def test_reached_limit_returns_429_with_the_limit(service: Service) -> None:
     service.client.run_automation(made["id"])
     refused = service.http.post(service.at(f"/automations/{made['id']}/run"))
     assert (refused.status_code, refused.json()["code"]) == (429, "automation_limit")
-    assert "1 runs per day" in refused.json()["error"]
+    assert "1 run per day" in refused.json()["error"]
 
 
 def test_deleted_automation_is_gone(service: Service) -> None:
@@ -184,3 +186,23 @@ def test_mechanic_fixes_broken_links_as_an_automation(service: Service) -> None:
     assert (job["status"], job["reason"]) == ("completed", None), job["message"]
     assert [file["path"] for file in job["filesChanged"]] == ["docs/index.md"]
     assert b"+See [setup](setup.md)." in service.client.diff(job["id"])
+
+
+def test_idempotency_key_returns_the_first_run_on_both_routes(service: Service) -> None:
+    made = create(service, grouping="new")
+    trigger = f"/v1/workflow/{service.project.id}/{made['id']}/trigger"
+    key = {"Idempotency-Key": "release-1"}
+    first, again = (service.http.post(trigger, headers=key) for _ in range(2))
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert first.json() == again.json()
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    run = service.http.post(service.at(f"/automations/{made['id']}/run"), headers=key)
+    assert (run.status_code, run.json()["jobId"]) == (201, first.json()["jobId"])
+    assert run.headers["idempotent-replayed"] == "true"
+    assert len(service.http.get(service.at(f"/automations/{made['id']}/runs")).json()["runs"]) == 1
+    other = create(service)
+    conflict = service.http.post(service.at(f"/automations/{other['id']}/run"), headers=key)
+    assert (conflict.status_code, conflict.json()["code"]) == (409, "idempotency_key_reused")
+    for bad in ("", "x" * 129, "a b"):
+        assert service.http.post(trigger, headers={"Idempotency-Key": bad}).status_code == 400

@@ -84,7 +84,7 @@ def test_event_is_stored_before_the_response(fresh: Service) -> None:
 
 
 def test_events_of_an_array_are_accepted_individually(fresh: Service) -> None:
-    sent = [PAGE, {**PAGE, "status": 404}, PAGE | {"eventId": "e1"}, 7, PAGE | {"eventId": "e1"}, {"ip": "::1"}]
+    sent = [PAGE, {**PAGE, "status": 403}, PAGE | {"eventId": "e1"}, 7, PAGE | {"eventId": "e1"}, {"ip": "::1"}]
     answer = send_events(fresh, json.dumps(sent))
     assert parse_result(answer) == (2, 1, [(1, "not_successful"), (3, "not_an_event"), (5, "no_path")])
     assert all(drop["message"].endswith(".") for drop in answer.json()["dropped"])

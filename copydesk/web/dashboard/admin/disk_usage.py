@@ -29,7 +29,7 @@ def measure_disk_usage(folder: Path) -> DiskUsage:
     usage = shutil.disk_usage(folder)
     sizes: dict[str, int] = {}
     for name, size in _iterate_sizes(folder):
-        part = name.removesuffix("-wal").removesuffix("-shm").removesuffix(".wal")
+        part = name.removesuffix("-wal").removesuffix("-shm").removesuffix(".wal").removesuffix(".visits")
         sizes[part] = sizes.get(part, 0) + size
         if time.monotonic() > deadline:
             return DiskUsage(usage.total, usage.free, _sort_by_size(sizes), is_whole=False)

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from copydesk.automations.definition import ScheduleTrigger
+from copydesk.automations.service import refuse_file_automation
 from copydesk.core import clock
 from copydesk.core.errors import RequestError
 from copydesk.core.ids import is_id
@@ -15,6 +16,7 @@ from copydesk.web.dashboard.automations.descriptions import KIND_CHOICES, RunRow
 from copydesk.web.dashboard.automations.form_values import GROUPING_LABELS, MODE_LABELS
 from copydesk.web.dashboard.automations.schedule_words import list_next_slots
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
+from copydesk.web.dashboard.jobs.job_rows import list_waiting_days
 from copydesk.web.responses.html import render_page
 
 router = APIRouter()
@@ -29,6 +31,8 @@ async def automation_list_page(request: Request, project_id: str, signed_in: Vie
     project = await signed_in.get_project(project_id)
     message = read_message(request, signed_in.desk.settings)
     listed = await run_in_thread(signed_in.desk.automations.list_for_project, project.id)
+    files = await run_in_thread(signed_in.desk.automation_files.get_state, project.id)
+    job_ids = [each.last_run.job_id for each in listed if each.last_run is not None]
     response = render_page(
         "automations.html",
         signed_in=signed_in,
@@ -36,7 +40,9 @@ async def automation_list_page(request: Request, project_id: str, signed_in: Vie
         tab="automations",
         title="Automations",
         rows=[build_automation_row(project, *each) for each in listed],
+        waits=await run_in_thread(list_waiting_days, signed_in.desk, job_ids),
         kinds=KIND_CHOICES,
+        files=files if project.policy.automation_files else None,
         message=message,
     )
     if message:
@@ -98,6 +104,8 @@ async def run_automation(project_id: str, automation_id: str, post: EditorPost) 
 async def delete_automation_page(project_id: str, automation_id: str, signed_in: EditorRequest) -> Response:
     project = await signed_in.get_project(project_id)
     found = await run_in_thread(signed_in.desk.automations.get, project.id, automation_id)
+    if project.policy.automation_files:
+        refuse_file_automation(project, found.automation)
     return render_page(
         "automation-delete.html",
         signed_in=signed_in,
@@ -144,6 +152,7 @@ async def _render_automation(
         row=build_automation_row(project, automation, last_run),
         definition=automation.definition,
         runs=[RunRow(run, project) for run in runs],
+        waits=await run_in_thread(list_waiting_days, signed_in.desk, {run.job_id for run in runs}),
         older=f"?cursor={next_cursor}" if next_cursor else "",
         is_first=after is None,
         slots=slots,

@@ -10,13 +10,16 @@ from fastapi import APIRouter, Query, Response
 from copydesk.automations.automation import Automation
 from copydesk.automations.definition import MAX_OWN_PROMPT_CHARS, AutomationDefinition, ScheduleTrigger
 from copydesk.automations.kinds import Kind
+from copydesk.automations.service import refuse_file_automation
 from copydesk.core.clock import now
 from copydesk.core.errors import ErrorDetail, InvalidRequest, RequestError
+from copydesk.core.ids import new_id
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.web.dashboard.auth.access import EditorPost, EditorRequest, SignedInRequest
 from copydesk.web.dashboard.automations.descriptions import KIND_CHOICES, describe_trigger
 from copydesk.web.dashboard.automations.form_values import (
+    CONTEXT_LABELS,
     GROUPING_LABELS,
     MODE_LABELS,
     TRIGGER_LABELS,
@@ -55,9 +58,11 @@ async def create_automation(project_id: str, post: EditorPost) -> Response:
     try:
         _check_mode(post, typed)
         definition = {**typed.to_definition(), "enabled": "enabled" in typed.ticks}
-        automation = await run_in_thread(post.desk.automations.create, project, definition, actor=post.person.email)
+        automation = await run_in_thread(
+            post.desk.automations.create, project, definition, actor=post.person.email, nonce=post.form.get("nonce")
+        )
     except RequestError as error:
-        return await _render_form(post, project, None, typed, error)
+        return await _render_form(post, project, None, typed, error, post.form.get("nonce"))
     return _redirect_to_page(post, automation, "Created.")
 
 
@@ -65,6 +70,7 @@ async def create_automation(project_id: str, post: EditorPost) -> Response:
 async def edit_automation_page(project_id: str, automation_id: str, signed_in: EditorRequest) -> Response:
     project = await signed_in.get_project(project_id)
     automation, _ = await run_in_thread(signed_in.desk.automations.get, project.id, automation_id)
+    refuse_file_automation(project, automation)
     return await _render_form(signed_in, project, automation, values_from_definition(automation.definition))
 
 
@@ -72,6 +78,7 @@ async def edit_automation_page(project_id: str, automation_id: str, signed_in: E
 async def change_automation(project_id: str, automation_id: str, post: EditorPost) -> Response:
     project = await post.get_project(project_id)
     automation, _ = await run_in_thread(post.desk.automations.get, project.id, automation_id)
+    refuse_file_automation(project, automation)
     typed = values_from_form(post.form)
     changes = find_changes(automation.definition, typed)
     try:
@@ -121,8 +128,12 @@ async def _render_form(
     automation: Automation | None,
     typed: FormValues,
     error: RequestError | None = None,
+    nonce: str = "",
 ) -> Response:
-    """Renders the form with the typed values, and with errors beside their inputs."""
+    """Renders the form with the typed values, and with errors beside their inputs.
+
+    The nonce of a new automation is an unused ID. A form that is sent twice creates one automation.
+    """
     contexts = await run_in_thread(signed_in.desk.contexts.list, project.id)
     models = signed_in.desk.jobs.allowed_models(project)
     faults = faults_by_input(error.details, typed.get("trigger")) if error else {}
@@ -145,6 +156,8 @@ async def _render_form(
         triggers=TRIGGER_LABELS,
         modes=MODE_LABELS,
         groupings=GROUPING_LABELS,
+        context_scopes=CONTEXT_LABELS,
+        nonce=nonce or new_id("auto"),
         models=models,
         other_model=typed.get("model") if typed.get("model") not in models else "",
         zones=_list_zones(),

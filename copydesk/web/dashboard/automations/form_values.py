@@ -26,12 +26,16 @@ GROUPING_LABELS = {
     "append": "Continue the open pull request of earlier runs.",
     "new": "Open a new pull request for each run.",
 }
-CHOICES = {"kind": "custom", "trigger": "schedule", "mode": "pull_request", "grouping": "append"}
+CONTEXT_LABELS = {
+    "all": "All context repositories of the project, also later ones.",
+    "some": "Only those that are ticked below; none if none is.",
+}
+CHOICES = ("kind", "trigger", "mode", "grouping", "context_scope")
 TEXT_FIELDS = (
     *("name", "prompt", "cron", "timezone", "code_paths", "content_paths", "tags", "model"),
     *("reviewers", "daily_limit", "monthly_cost_usd", "paths", "max_lines"),
 )
-LIST_FIELDS = ("code_repositories", "release_repositories")
+LIST_FIELDS = ("code_repositories", "release_repositories", "context")
 TICKS = ("draft", "enabled")
 INPUTS_BY_FIELD = {
     "dailyLimit": "daily_limit",
@@ -56,6 +60,7 @@ PLAIN_FAULTS = {
     "timezone": "Enter the name of a time zone, such as Europe/Berlin.",
     "code_repositories": "Choose at most 10 context repositories of this project.",
     "release_repositories": "Choose at most 10 context repositories of this project.",
+    "context": "Choose at most 10 context repositories of this project.",
     "paths": "Enter at most 50 patterns.",
     "code_paths": "Enter at most 50 patterns.",
     "content_paths": "Enter at most 50 patterns.",
@@ -87,7 +92,9 @@ class FormValues:
 
     def to_definition(self) -> dict[str, Any]:
         """Returns the fields of the definition, by their names in the API. Invalid text stays as it is."""
+        names = None if self.get("context_scope") == "all" else list(self.lists.get("context", ()))
         return {
+            **({"context": names} if self.get("context_scope") else {}),
             "name": self.get("name"),
             "kind": self.get("kind"),
             "prompt": self.get("prompt"),
@@ -158,6 +165,7 @@ def values_from_definition(definition: AutomationDefinition) -> FormValues:
             "trigger": trigger_type,
             "mode": definition.mode,
             "grouping": definition.grouping,
+            "context_scope": "all" if definition.context is None else "some",
             "model": definition.model or "",
             "reviewers": ", ".join(definition.reviewers),
             "daily_limit": str(definition.daily_limit),
@@ -165,7 +173,7 @@ def values_from_definition(definition: AutomationDefinition) -> FormValues:
             "paths": "\n".join(definition.paths),
             "max_lines": str(definition.max_lines),
         },
-        {name: value for name, value in inputs.items() if name in LIST_FIELDS},
+        {**{name: value for name, value in inputs.items() if name in LIST_FIELDS}, "context": definition.context or []},
         frozenset(name for name in TICKS if getattr(definition, name)),
     )
 

@@ -5,9 +5,9 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from copydesk.core.errors import RequestError
-from copydesk.core.projects.projects import Project
+from copydesk.core.projects.projects import FORGES, Project
 from copydesk.core.runtime.thread_pool import run_in_thread
-from copydesk.jobs.projects.context_repositories import CONTEXT_FORGES, MAX_CONTEXT_REPOSITORIES, NewContext
+from copydesk.jobs.projects.context_repositories import MAX_CONTEXT_REPOSITORIES, NewContext
 from copydesk.web.dashboard.auth.access import AdminPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.responses.html import render_page
@@ -74,5 +74,5 @@ async def _render_context_page(
         typed=typed,
         fault=error.message if error else "",
         message=message,
-        forges=CONTEXT_FORGES,
+        forges=FORGES,
     )

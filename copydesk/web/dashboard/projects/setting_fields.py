@@ -38,6 +38,7 @@ FIELD_LABELS = {
     "privacy": "How long a visitor is recognized",
     "draft": "Open as drafts",
     "sign_off": "Sign off commits",
+    "automation_files": "Read automations from files",
 }
 REQUIRED_FIELDS = ("name", "ref", "branch_prefix", "author_name", "author_email", "mention", "check_minutes")
 REMOTE_FORGES = ("github", "gitlab", "gitea", "forgejo")
@@ -79,6 +80,7 @@ SETTING_GROUPS = (
             *("max_open_pull_requests", "mention", "api_url", "app_id"),
         ),
     ),
+    SettingGroup("automations", "Automations", ("automation_files",)),
     SettingGroup("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors")),
     SettingGroup(
         "checks", "Checks", ("required_fields", "ignored_checks", "check_command", "check_minutes", "review_model")

@@ -7,14 +7,17 @@ from copydesk.core.projects.projects import Project
 GITEA_FIELDS = (
     ("HTTP method", "POST"),
     ("Content type", "application/json"),
-    ("Events", "Custom events: Pull request, Pull request comments, Pull request reviews"),
+    ("Events", "Custom events: Push, Create, Release, Pull request, Pull request comments, Pull request reviews"),
 )
 FIELDS_BY_FORGE: dict[str, tuple[tuple[str, str], ...]] = {
     "github": (
         ("Content type", "application/json"),
-        ("Events", "Pull requests, Issue comments, Pull request reviews, Pull request review comments"),
+        (
+            "Events",
+            "Pushes, Releases, Pull requests, Issue comments, Pull request reviews, Pull request review comments",
+        ),
     ),
-    "gitlab": (("Events", "Merge request events, Comments"),),
+    "gitlab": (("Events", "Push events, Tag push events, Releases events, Merge request events, Comments"),),
     "gitea": GITEA_FIELDS,
     "forgejo": GITEA_FIELDS,
 }

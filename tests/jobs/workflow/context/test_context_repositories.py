@@ -7,6 +7,7 @@ from typing import Any
 
 import pygit2
 import pytest
+from pygit2.enums import ObjectType
 
 from copydesk.core.errors import InvalidRequest
 from copydesk.jobs.agent.conversation import Conversation, Reply, ToolResults
@@ -282,3 +283,22 @@ def test_mirror_is_deleted_when_no_project_reads_it(tmp_path: Path) -> None:
         assert mirror.exists(), "a run may still read it"
         delete_unused_context_mirrors(desk.database, desk.settings, desk.secrets, unused_seconds=-1)
         assert list(folder.glob("context-*")) == []
+
+
+def test_commit_with_any_bytes_is_listed_and_shown(tmp_path: Path) -> None:
+    with open_service(tmp_path) as (service, model):
+        repository = pygit2.Repository(str(tmp_path / "code.git"))
+        head = repository.lookup_reference("refs/heads/main")
+        tree = repository[head.target].peel(pygit2.Commit).tree_id
+        person = b"Ad\xff <a@example.org> 1700000000 +0000"
+        header = b"tree %s\nparent %s\nauthor %s\ncommitter %s\nencoding no-such\n" % (
+            str(tree).encode(), str(head.target).encode(), person, person
+        )  # fmt: skip
+        commit_id = repository.odb.write(ObjectType.COMMIT, header + b"\nSub\xffject\n")
+        repository.lookup_reference("refs/heads/main").set_target(commit_id)
+        model.script = [
+            calls(("log", {"repository": "code"}), ("show", {"repository": "code", "commit": str(commit_id)})),
+            finish(),
+        ]
+        assert run_job(service)["reason"] == "no_changes"
+        assert read_results(model).count("Sub\ufffdject") == 3

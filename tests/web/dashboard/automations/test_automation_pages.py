@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from sqlalchemy import update
+from sqlalchemy import insert, update
 
 from copydesk.automations.automation import Automation, Notice, NoticeCode
 from copydesk.automations.definition import AutomationDefinition
@@ -17,7 +17,7 @@ from copydesk.automations.tables import automations
 from copydesk.core import audit_log, clock
 from copydesk.jobs.job import COMPLETED
 from copydesk.jobs.projects.context_repositories import NewContext
-from copydesk.jobs.storage.tables import jobs, messages, runs
+from copydesk.jobs.storage.tables import jobs, messages, review_waits, runs
 from copydesk.web.dashboard.automations.automation_pages import RUNS_PER_PAGE
 from copydesk.web.dashboard.automations.form_values import values_for_kind, values_from_definition
 from tests.support.people import csrf_token_from_html, signed_in_client
@@ -324,7 +324,7 @@ def test_reached_limit_is_shown_when_a_person_starts_a_run(service: Service, edi
     assert send(editor, f"{page}/run").status_code == 303
     refused = send(editor, f"{page}/run")
     assert refused.status_code == 429
-    assert "The limit of 1 runs per day is reached." in refused.text
+    assert "The limit of 1 run per day is reached." in refused.text
 
 
 def test_runs_show_outcome_message_and_pull_request(service: Service, editor: httpx.Client) -> None:
@@ -398,3 +398,66 @@ def test_viewer_sees_details_and_no_button(service: Service) -> None:
     assert "20 runs per day, $5.00 per month" in html
     for label in ("Run now", "Switch off", "Edit</a>", "Delete…"):
         assert label not in html
+
+
+def add_code(service: Service) -> None:
+    code = service.repository.parent / "code.git"
+    service.desk.contexts.add(service.project, NewContext("code", str(code)), actor="test")
+
+
+def test_form_chooses_what_the_agent_reads(service: Service, editor: httpx.Client) -> None:
+    add_code(service)
+    page = editor.get(f"{page_of(service)}/new?kind=custom").text
+    assert re.search(r'name="context_scope" value="all" checked', page)
+    assert 'name="context" value="code"' in page
+    assert send_new(editor, service, context_scope="some", context="code").status_code == 303
+    automation = load_only(service)
+    assert automation.definition.context == ["code"]
+    assert 'name="context" value="code" checked' in editor.get(f"{page_of(service, automation)}/edit").text
+    send_edit(editor, service, automation, context_scope="some")
+    assert load(service, automation).definition.context == []
+    send_edit(editor, service, automation, context_scope="all", context="code")
+    assert load(service, automation).definition.context is None
+
+
+def test_unknown_context_repository_is_named_beside_its_input(service: Service, editor: httpx.Client) -> None:
+    add_code(service)
+    response = send_new(editor, service, context_scope="some", context="sdk")
+    assert response.status_code == 400
+    assert "This project has no context repository &#39;sdk&#39;. It has code." in response.text
+    assert 'id="context-fault"' in response.text
+    assert service.desk.automations.list_for_project(service.project.id) == []
+
+
+def test_form_sent_twice_creates_one_automation(service: Service, editor: httpx.Client) -> None:
+    nonce = re.search(r'name="nonce" value="([^"]+)"', editor.get(f"{page_of(service)}/new").text)
+    assert nonce
+    first, second = (send_new(editor, service, nonce=nonce[1]) for _ in range(2))
+    assert (first.status_code, second.status_code) == (303, 303)
+    assert first.headers["location"] == second.headers["location"]
+    assert len(service.desk.automations.list_for_project(service.project.id)) == 1
+    send_new(editor, service, nonce=nonce[1], name="Another")
+    assert len(service.desk.automations.list_for_project(service.project.id)) == 2, "other entries are another one"
+    for invalid in ("", "x", "auto_", HOSTILE):
+        assert send_new(editor, service, nonce=invalid).status_code == 303
+
+
+def test_form_with_an_error_keeps_its_nonce(service: Service, editor: httpx.Client) -> None:
+    nonce = re.search(r'name="nonce" value="([^"]+)"', editor.get(f"{page_of(service)}/new").text)
+    assert nonce
+    assert f'name="nonce" value="{nonce[1]}"' in send_new(editor, service, nonce=nonce[1], max_lines="x").text
+
+
+def test_waiting_pull_request_is_marked_in_the_lists(service: Service, editor: httpx.Client) -> None:
+    automation = create(service)
+    job_id = service.desk.automations.run_now(service.project, automation.id, actor="test").job_id
+    since = clock.now() - 16 * clock.DAY
+    with service.desk.database.write() as tx:
+        tx.execute(update(jobs).values(status=COMPLETED, pull_state="open", pr_link=f"{service.url}/review/x/pulls/1"))
+        tx.execute(update(runs).values(state="done"))
+        tx.execute(insert(review_waits).values(job_id=job_id, waiting_since=since, mentioned_at=clock.now()))
+    for path in (page_of(service), f"/projects/{service.project.id}/jobs"):
+        assert "waiting for review for 16 days" in editor.get(path).text
+    with service.desk.database.write() as tx:
+        tx.execute(update(jobs).values(pull_state="merged"))
+    assert "waiting for review" not in editor.get(page_of(service)).text

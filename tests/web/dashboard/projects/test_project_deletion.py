@@ -23,7 +23,7 @@ from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.analytics.tables import view_classes
 from copydesk.automations.automation import TriggerEvent
 from copydesk.automations.records import insert_run
-from copydesk.automations.tables import automation_sources
+from copydesk.automations.tables import automation_files, automation_sources, look_requests
 from copydesk.cli import app
 from copydesk.client import ApiError
 from copydesk.core import audit_log, clock
@@ -35,7 +35,7 @@ from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.projects.context_repositories import NewContext
 from copydesk.jobs.projects.project_deletion import SETTLING_MS, list_pending_purges
 from copydesk.jobs.service import NewJob
-from copydesk.jobs.storage.tables import comment_marks, pending_events, webhook_deliveries
+from copydesk.jobs.storage.tables import comment_marks, pending_events, review_waits, webhook_deliveries
 from copydesk.jobs.workflow.maintenance import delete_orphaned_mirrors
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.conftest import DATABASES
@@ -78,11 +78,14 @@ def fill(service: Service) -> Service:
     with desk.database.write() as tx:
         source = {"name": "", "address": "x", "seen": {}, "fired": {}}
         tx.execute(automation_sources.insert().values(automation_id=automation["id"], **source))
+        tx.execute(automation_files.insert().values(project_id=project_id, key="x", files=[]))
         insert_run(tx, automation["id"], TriggerEvent("x", "x"), desk.jobs.get(project_id, job["id"]), "msg_x", True)
         tx.execute(webhook_deliveries.insert().values(project_id=project_id, id="comment", at=clock.now()))
         event = {"event": {}, "received_at": 0, "attempts": 0, "next_attempt_at": 2**53}
         tx.execute(pending_events.insert().values(project_id=project_id, id="event", **event))
+        tx.execute(look_requests.insert().values(project_id=project_id, name="", request_id="look_x"))
         tx.execute(comment_marks.insert().values(job_id=job["id"], seen_until=0))
+        tx.execute(review_waits.insert().values(job_id=job["id"], waiting_since=0))
         tx.execute(view_classes.insert().values(project_id=project_id, ai=1))
     assert service.client.visitors()["totals"]["total"] == 1
     return service

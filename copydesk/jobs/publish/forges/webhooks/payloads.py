@@ -87,96 +87,93 @@ def parse_event(forge: str, event_name: str, payload: Payload, mention: str) -> 
 
 
 def parse_github(event_name: str, payload: Payload) -> PullEvent | None:
-    action = _get_value(payload, "action", str)
-    repository = _get_value(payload, "repository.full_name", str)
-    number = _get_value(payload, "pull_request.number", int) or _get_value(payload, "issue.number", int)
+    action = get_value(payload, "action", str)
+    repository = get_value(payload, "repository.full_name", str)
+    number = get_value(payload, "pull_request.number", int) or get_value(payload, "issue.number", int)
     if repository is None or number is None:
         return None
     if event_name == "pull_request":
-        return _state_event(repository, number, action, _get_value(payload, "pull_request.merged", bool) or False)
+        return _state_event(repository, number, action, get_value(payload, "pull_request.merged", bool) or False)
     comment_key = {"pull_request_review": "review"}.get(event_name, "comment")
     is_new = action == ("submitted" if comment_key == "review" else "created")
-    on_pull = event_name.startswith("pull_request_") or _get_value(payload, "issue.pull_request", dict) is not None
+    on_pull = event_name.startswith("pull_request_") or get_value(payload, "issue.pull_request", dict) is not None
     is_comment_event = event_name in ("issue_comment", "pull_request_review", "pull_request_review_comment")
-    if not (is_comment_event and is_new and on_pull) or _get_value(payload, f"{comment_key}.user.type", str) == "Bot":
+    if not (is_comment_event and is_new and on_pull) or get_value(payload, f"{comment_key}.user.type", str) == "Bot":
         return None
     return _build_mention(
         repository,
         number,
         kind=event_name,
-        id=_get_value(payload, f"{comment_key}.id", int),
-        user=_get_value(payload, f"{comment_key}.user.login", str),
-        text=_get_value(payload, f"{comment_key}.body", str),
-        path=_get_value(payload, f"{comment_key}.path", str),
-        line=_get_value(payload, f"{comment_key}.line", int)
-        or _get_value(payload, f"{comment_key}.original_line", int),
-        excerpt=_get_value(payload, f"{comment_key}.diff_hunk", str),
-        first_line=_get_value(payload, f"{comment_key}.start_line", int)
-        or _get_value(payload, f"{comment_key}.original_start_line", int),
-        is_removed=_get_value(payload, f"{comment_key}.side", str) == "LEFT",
+        id=get_value(payload, f"{comment_key}.id", int),
+        user=get_value(payload, f"{comment_key}.user.login", str),
+        text=get_value(payload, f"{comment_key}.body", str),
+        path=get_value(payload, f"{comment_key}.path", str),
+        line=get_value(payload, f"{comment_key}.line", int) or get_value(payload, f"{comment_key}.original_line", int),
+        excerpt=get_value(payload, f"{comment_key}.diff_hunk", str),
+        first_line=get_value(payload, f"{comment_key}.start_line", int)
+        or get_value(payload, f"{comment_key}.original_start_line", int),
+        is_removed=get_value(payload, f"{comment_key}.side", str) == "LEFT",
     )
 
 
 def parse_gitlab(event_name: str, payload: Payload) -> PullEvent | None:
-    repository = _get_value(payload, "project.path_with_namespace", str)
-    action = _get_value(payload, "object_attributes.action", str)
+    repository = get_value(payload, "project.path_with_namespace", str)
+    action = get_value(payload, "object_attributes.action", str)
     if repository is None:
         return None
     if event_name == "Merge Request Hook":
-        number = _get_value(payload, "object_attributes.iid", int)
+        number = get_value(payload, "object_attributes.iid", int)
         transitions = {"merge": ("closed", True), "close": ("closed", False), "reopen": ("reopened", False)}
         return (
             _state_event(repository, number, *transitions[action])
             if number is not None and action in transitions
             else None
         )
-    number = _get_value(payload, "merge_request.iid", int)
-    user = _get_value(payload, "user.username", str)
-    is_note = (
-        event_name == "Note Hook" and _get_value(payload, "object_attributes.noteable_type", str) == "MergeRequest"
-    )
-    is_person = not _get_value(payload, "object_attributes.system", bool) and not GITLAB_BOT_PATTERN.match(user or "")
+    number = get_value(payload, "merge_request.iid", int)
+    user = get_value(payload, "user.username", str)
+    is_note = event_name == "Note Hook" and get_value(payload, "object_attributes.noteable_type", str) == "MergeRequest"
+    is_person = not get_value(payload, "object_attributes.system", bool) and not GITLAB_BOT_PATTERN.match(user or "")
     if number is None or not is_note or not is_person or not _is_new_note(payload, action):
         return None
     return _build_mention(
         repository,
         number,
         kind="note",
-        id=_get_value(payload, "object_attributes.id", int),
+        id=get_value(payload, "object_attributes.id", int),
         user=user,
-        text=_get_value(payload, "object_attributes.note", str),
-        path=_get_value(payload, "object_attributes.position.new_path", str),
-        line=_get_value(payload, "object_attributes.position.new_line", int)
-        or _get_value(payload, "object_attributes.position.old_line", int),
-        excerpt=_get_value(payload, "object_attributes.st_diff.diff", str),
-        first_line=_get_value(payload, "object_attributes.position.line_range.start.new_line", int),
-        is_removed=_get_value(payload, "object_attributes.position.new_line", int) is None,
+        text=get_value(payload, "object_attributes.note", str),
+        path=get_value(payload, "object_attributes.position.new_path", str),
+        line=get_value(payload, "object_attributes.position.new_line", int)
+        or get_value(payload, "object_attributes.position.old_line", int),
+        excerpt=get_value(payload, "object_attributes.st_diff.diff", str),
+        first_line=get_value(payload, "object_attributes.position.line_range.start.new_line", int),
+        is_removed=get_value(payload, "object_attributes.position.new_line", int) is None,
     )
 
 
 def parse_gitea(event_name: str, payload: Payload) -> PullEvent | None:
     """Parses events of Gitea and Forgejo, which send the text of a review but not the comments on its lines."""
-    action = _get_value(payload, "action", str)
-    repository = _get_value(payload, "repository.full_name", str)
-    number = _get_value(payload, "pull_request.number", int) or _get_value(payload, "issue.number", int)
+    action = get_value(payload, "action", str)
+    repository = get_value(payload, "repository.full_name", str)
+    number = get_value(payload, "pull_request.number", int) or get_value(payload, "issue.number", int)
     if repository is None or number is None:
         return None
     if event_name == "pull_request":
-        return _state_event(repository, number, action, _get_value(payload, "pull_request.merged", bool) or False)
-    if event_name == "issue_comment" and action == "created" and _get_value(payload, "is_pull", bool):
+        return _state_event(repository, number, action, get_value(payload, "pull_request.merged", bool) or False)
+    if event_name == "issue_comment" and action == "created" and get_value(payload, "is_pull", bool):
         return _build_mention(
             repository,
             number,
             kind="comment",
-            id=_get_value(payload, "comment.id", int),
-            user=_get_value(payload, "comment.user.login", str),
-            text=_get_value(payload, "comment.body", str),
+            id=get_value(payload, "comment.id", int),
+            user=get_value(payload, "comment.user.login", str),
+            text=get_value(payload, "comment.body", str),
         )
     if event_name in GITEA_REVIEW_EVENTS and action == "reviewed":
         # These forges send no id for a review, so its text and the state of the pull request identify it.
-        revision = _get_value(payload, "pull_request.updated_at", str) or _get_value(payload, "commit_id", str) or ""
-        user = _get_value(payload, "sender.login", str)
-        text = _get_value(payload, "review.content", str)
+        revision = get_value(payload, "pull_request.updated_at", str) or get_value(payload, "commit_id", str) or ""
+        user = get_value(payload, "sender.login", str)
+        text = get_value(payload, "review.content", str)
         if not text:
             return ReviewSubmitted(repository, number)
         review_id = hashlib.sha256(f"{number} {revision} {user} {text}".encode()).hexdigest()[:32]
@@ -254,11 +251,11 @@ def _is_new_note(payload: Payload, action: str | None) -> bool:
     """Returns whether a note was created, not edited. Older servers send no action, so timestamps are compared."""
     if action is not None:
         return action == "create"
-    created = _get_value(payload, "object_attributes.created_at", str)
-    return created == _get_value(payload, "object_attributes.updated_at", str)
+    created = get_value(payload, "object_attributes.created_at", str)
+    return created == get_value(payload, "object_attributes.updated_at", str)
 
 
-def _get_value(payload: Payload, path: str, expected_type: type[T]) -> T | None:
+def get_value(payload: Payload, path: str, expected_type: type[T]) -> T | None:
     """Returns the value at the path `a.b.c`, storable in a database, or None if it is missing or of another type."""
     value: Any = payload
     for key in path.split("."):

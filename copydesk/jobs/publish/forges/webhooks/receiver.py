@@ -1,4 +1,4 @@
-"""Handles webhook deliveries: archives or unarchives a job, or sends it a message.
+"""Handles webhook deliveries: archives or unarchives a job, sends it a message, or requests a look at a repository.
 
 Payloads are treated as hints only. The forge is asked for the state of the pull request and for the user's permissions,
 and each comment is processed once, by its id. So repeated, late and reordered deliveries do no harm.
@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
+from urllib.parse import parse_qs
 
 from sqlalchemy import Connection, delete, func, select
 
@@ -36,6 +37,12 @@ from copydesk.jobs.publish.forges.webhooks.payloads import (
     read_event_name,
     remove_unstorable,
 )
+from copydesk.jobs.publish.forges.webhooks.pushes import (
+    RefChange,
+    find_sender,
+    parse_ref_change,
+    read_delivery_id,
+)
 from copydesk.jobs.publish.forges.webhooks.signatures import has_signature, is_signature_valid
 from copydesk.jobs.service import Jobs
 from copydesk.jobs.storage.records import job_from_row
@@ -46,6 +53,11 @@ log = logging.getLogger(__name__)
 PROCESSING_TIMEOUT_SECONDS = 20.0
 KEPT_REASON = "The event is stored, and Copydesk tries again later."
 COMMENT_RETENTION_MILLISECONDS = 90 * clock.DAY
+DELIVERY_PREFIX = "delivery-"
+"""Begins the ids of deliveries, which are kept beside those of comments, but not as long."""
+DELIVERY_RETENTION_MILLISECONDS = 7 * clock.DAY
+"""Longer than a forge repeats a delivery."""
+FORM_MEDIA_TYPE = "application/x-www-form-urlencoded"
 
 
 class SignatureRejected(RequestError):
@@ -72,12 +84,25 @@ class DeliveryResult:
     job_id: str | None = None
 
 
+class PushListener(Protocol):
+    def receive(self, project: Project, change: RefChange, delivery_id: str | None) -> DeliveryResult:
+        """Stores that a repository of the project may have changed, if anything depends on it."""
+
+
 class WebhookReceiver:
-    def __init__(self, database: Database, projects: Projects, jobs: Jobs, secrets: SecretsReader) -> None:
+    def __init__(
+        self,
+        database: Database,
+        projects: Projects,
+        jobs: Jobs,
+        secrets: SecretsReader,
+        push_listener: PushListener | None = None,
+    ) -> None:
         self.database = database
         self.projects = projects
         self.jobs = jobs
         self.secrets = secrets
+        self.push_listener = push_listener
         self.inbox = Inbox(database)
 
     def check_project(self, project_id: str, headers: Mapping[str, str]) -> None:
@@ -86,7 +111,8 @@ class WebhookReceiver:
         The caller can check this before it reads the body.
         """
         project, secrets = self._load_project(project_id)
-        if not secrets.get("webhook_secret") or not has_signature(project.forge, headers):
+        sender = find_sender(project.forge, headers)
+        if not secrets.get("webhook_secret") or not has_signature(sender, headers):
             raise SignatureRejected
 
     def accept_delivery(
@@ -98,11 +124,15 @@ class WebhookReceiver:
         webhook after failures. Returns a result if there is nothing to do for the event.
         """
         project, secrets = self._load_project(project_id)
-        if not is_signature_valid(project.forge, headers, body, secrets.get("webhook_secret", ""), time.time()):
+        sender = find_sender(project.forge, headers)
+        if not is_signature_valid(sender, headers, body, secrets.get("webhook_secret", ""), time.time()):
             raise SignatureRejected
-        event = parse_event(
-            project.forge, read_event_name(project.forge, headers), _parse_payload(body), project.policy.mention
-        )
+        payload, event_name = _parse_payload(headers, body), read_event_name(sender, headers)
+        change = parse_ref_change(event_name, payload)
+        if change is not None and self.push_listener is not None:
+            return self.push_listener.receive(project, change, read_delivery_id(sender, headers))
+        is_own_forge = sender == project.forge and sender in REMOTE_FORGES
+        event = parse_event(sender, event_name, payload, project.policy.mention) if is_own_forge else None
         if event is None:
             return DeliveryResult("ignored", "Nothing to do for this event.")
         if self._find_job(project, event.number) is None:
@@ -139,6 +169,8 @@ class WebhookReceiver:
             project, secrets = self._load_project(pending.project_id)
         except SignatureRejected:
             return DeliveryResult("ignored", "The project is gone.")
+        if project.forge not in REMOTE_FORGES:
+            return DeliveryResult("ignored", "The project is no longer on a forge.")
         job = self._find_job(project, event.number)
         if job is None:
             return DeliveryResult("ignored", "This pull request does not belong to a job of this project.")
@@ -225,15 +257,12 @@ class WebhookReceiver:
     def _load_project(self, project_id: str) -> tuple[Project, Mapping[str, str]]:
         """Returns the project and its secrets.
 
-        Raises SignatureRejected if the project does not exist or is not on a remote forge, so that the response does
-        not reveal which projects exist.
+        Raises SignatureRejected if the project does not exist, so that the response does not reveal which ones do.
         """
         try:
             project = self.projects.get(project_id)
         except ProjectNotFound:
             raise SignatureRejected from None
-        if project.forge not in REMOTE_FORGES:
-            raise SignatureRejected
         return project, self.secrets.all(project_id)
 
     def _is_recorded(self, project_id: str, comment_id: str) -> bool:
@@ -279,8 +308,12 @@ def _record_comment(tx: Connection, project_id: str, comment_id: str) -> None:
 
 
 def delete_old_comments(database: Database) -> None:
-    """Deletes old records of processed comments. Their jobs are archived by then and accept no messages."""
-    is_old = webhook_deliveries.c.at < clock.now() - COMMENT_RETENTION_MILLISECONDS
+    """Deletes old records of deliveries, and of comments, whose jobs are archived by then and accept no messages."""
+    now = clock.now()
+    is_delivery = webhook_deliveries.c.id.startswith(DELIVERY_PREFIX, autoescape=True)
+    is_old = (webhook_deliveries.c.at < now - COMMENT_RETENTION_MILLISECONDS) | (
+        is_delivery & (webhook_deliveries.c.at < now - DELIVERY_RETENTION_MILLISECONDS)
+    )
     with database.read() as tx:
         if tx.execute(select(webhook_deliveries.c.id).where(is_old).limit(1)).first() is None:
             return
@@ -288,10 +321,12 @@ def delete_old_comments(database: Database) -> None:
         tx.execute(delete(webhook_deliveries).where(is_old))
 
 
-def _parse_payload(body: bytes) -> Mapping[str, Any]:
+def _parse_payload(headers: Mapping[str, str], body: bytes) -> Mapping[str, Any]:
+    """Returns the JSON object of the body, or of the field `payload` if the body is a form."""
     try:
-        payload = json.loads(body)
-    except (ValueError, RecursionError):
+        is_form = headers.get("content-type", "").partition(";")[0].strip().lower() == FORM_MEDIA_TYPE
+        payload = json.loads(parse_qs(body.decode(), max_num_fields=10)["payload"][0] if is_form else body)
+    except (KeyError, ValueError, RecursionError):
         payload = None
     if not isinstance(payload, dict):
         raise InvalidRequest("The body is not a JSON object. Set the webhook's content type to application/json.")

@@ -1,0 +1,1 @@
+"""Automations that files of the documentation repository define."""
