@@ -64,6 +64,7 @@ class DuckStore:
                 folded_views += view_count
                 compacted = self._index.has_many_new_rows() and maintenance.compact_tables(self._database)
                 self._database.checkpoint(force=compacted)
+                self._run_merges.catch_up()
             self._run_merges.start()
             return folded_views
 

@@ -12,6 +12,7 @@ import pytest
 from copydesk.analytics.stores.base import ALL_DAYS, StoreDamaged, StoreFull
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.folding import run_file
 from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, merge_sorted
 from copydesk.analytics.stores.duckdb.folding.visit_runs import RunMerge, RunSizes
@@ -84,7 +85,7 @@ def test_run_finds_all_visits_of_a_key(tmp_path: Path, count: int) -> None:
     run = RunFile(tmp_path / "a.run", count)
     run.verify()
     wanted = np.unique(np.concatenate((visits.key[::3], [count + 5])))
-    found = run.take(run.find(wanted))
+    _, found = run.find(wanted)
     assert to_tuples(found) == to_tuples(visits.take(np.isin(visits.key, wanted)))
 
 
@@ -102,6 +103,26 @@ def test_visits_are_in_few_runs_after_merges(path: Path) -> None:
     fill_store(path, SHORT_RUNS)
     assert 1 <= len(list_runs(path)) <= 6
     assert_exact(path, SHORT_RUNS)
+
+
+def test_long_fold_merges_runs_without_the_thread(path: Path) -> None:
+    store = DuckStore(path, run_sizes=SHORT_RUNS)
+    store._run_merges._next_at = float("inf")  # the thread cannot finish a merge during a fold
+    for number in range(BATCHES):
+        store.log_views(make_batch(number))
+        store.fold()
+    store.close()
+    assert 1 <= len(list_runs(path)) <= 21
+    assert_exact(path, SHORT_RUNS)
+
+
+def test_lookup_of_many_keys_finds_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_file, "MAX_LOOKUPS_BEFORE_RELEASE", 7)
+    visits = make_visits(1_000)
+    write_run(tmp_path / "a.run", 1_000, [visits])
+    positions, found = RunFile(tmp_path / "a.run", 1_000).find(np.unique(visits.key))
+    assert positions.tolist() == list(range(1_000))
+    assert to_tuples(found) == to_tuples(visits)
 
 
 @pytest.mark.parametrize("place", ["key", "scope", "day", "bits", "footer"])
@@ -175,7 +196,6 @@ def test_merge_of_a_run_that_was_rewritten_is_dropped(path: Path) -> None:
     fill_store(path, RunSizes(recent=20, merged_runs=99, part=10))
     store = DuckStore(path, run_sizes=SHORT_RUNS)
     visits = store._index.visits
-    store.fold()
     merge = plan_merge(store)
     assert merge.write(lambda: False)
     store.forget_visitor("docs", 1)

@@ -14,7 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from copydesk.analytics.stores.base import StoreDamaged
-from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Positions, VisitRows, find_sorted
+from copydesk.analytics.stores.duckdb.folding.visit_rows import (
+    NO_VISITS,
+    Keys,
+    Positions,
+    VisitRows,
+    find_sorted,
+    join_visits,
+)
 from copydesk.core.errors import StoreUnavailable
 
 COLUMN_BYTES = (8, 4, 2, 1)
@@ -23,6 +30,8 @@ ROW_BYTES = sum(COLUMN_BYTES)
 FOOTER = struct.Struct("<8sQ4I")
 MARK = b"visits01"
 READ_BYTES = 8_000_000
+MAX_LOOKUPS_BEFORE_RELEASE = 2_000
+"""After this many searches for a key, the memory of the pages that they read is returned: a few pages each."""
 
 
 class RunFile:
@@ -32,6 +41,7 @@ class RunFile:
         """Opens a run with this many rows. Raises StoreDamaged if the file is missing or has another size."""
         self.path = path
         self.rows = rows
+        self._lookups = 0
         try:
             with path.open("rb") as file:
                 self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
@@ -56,9 +66,17 @@ class RunFile:
     def key(self) -> Keys:
         return self._visits.key
 
-    def find(self, keys: Keys) -> Positions:
-        """Returns the positions of the visits with these keys, which must be sorted and distinct."""
-        return find_sorted(self._visits.key, keys)
+    def find(self, keys: Keys) -> tuple[Positions, VisitRows]:
+        """Returns the visits with these keys, which must be sorted and distinct, and their positions."""
+        positions, parts = [np.empty(0, np.int64)], [NO_VISITS]
+        for first in range(0, len(keys), MAX_LOOKUPS_BEFORE_RELEASE):
+            some_keys = keys[first : first + MAX_LOOKUPS_BEFORE_RELEASE]
+            positions.append(find_sorted(self._visits.key, some_keys))
+            parts.append(self.take(positions[-1]))
+            self._lookups += len(some_keys)
+            if self._lookups >= MAX_LOOKUPS_BEFORE_RELEASE:
+                self.release_memory()
+        return np.concatenate(positions), join_visits(parts)
 
     def take(self, positions: Positions | slice) -> VisitRows:
         return self._visits.take(positions)
@@ -77,6 +95,7 @@ class RunFile:
     def release_memory(self) -> None:
         """Returns the pages of the file that this process holds to the operating system, which may keep them."""
         self._map.madvise(mmap.MADV_DONTNEED)
+        self._lookups = 0
 
 
 def write_run(path: Path, rows: int, parts: Iterable[VisitRows]) -> None:

@@ -33,6 +33,22 @@ class RunMerges:
             self._thread = threading.Thread(target=self._run, args=[merge], name="merge", daemon=True)
             self._thread.start()
 
+    def catch_up(self) -> None:
+        """Merges runs now if very many wait, as in a long fold, whose lock the thread cannot get. The caller holds it.
+
+        Failures are left to the thread, which retries after a pause.
+        """
+        while (merge := self._visits.plan_merge(is_urgent=True)) is not None:
+            try:
+                is_written = merge.write(self._is_stopping.is_set)
+            except StoreUnavailable as error:
+                log.warning("could not merge files of visits during a fold: %s", error)
+                is_written = False
+            if not is_written:
+                self._visits.drop_merge(merge)
+                return
+            self._visits.finish_merge(merge)
+
     def wait(self) -> None:
         """Waits until no merge is running."""
         if self._thread is not None:

@@ -20,6 +20,7 @@ from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, sync_fold
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
     Keys,
+    Positions,
     SortedVisits,
     VisitRows,
     find_sorted,
@@ -33,8 +34,6 @@ log = logging.getLogger(__name__)
 
 COPIED_ROWS = 1_000_000
 MAX_APPENDED_ROWS = 2_000
-MAX_LOOKUPS_BEFORE_RELEASE = 20_000
-"""After this many searches for a key in a run, the memory of the runs' pages is returned."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,6 @@ class VisitRuns:
         self._obsolete: list[RunFile] = []
         self._held_runs: list[dict[int, RunFile]] = []
         """For each copy that is being made: all runs since it began. A deleted file can be read while it is open."""
-        self._lookups = 0
         self._merges: list[RunMerge] = []
         """The merges that are being written: their files are not listed yet."""
 
@@ -113,14 +111,8 @@ class VisitRuns:
 
     def find(self, keys: Keys) -> VisitRows:
         """Returns all visits with these keys, which must be sorted and distinct."""
-        recent = self._get_recent()
-        found = [recent.take(find_sorted(recent.key, keys))]
-        found += [run.take(run.find(keys)) for run in self._runs.values()]
-        self._lookups += len(keys) * len(self._runs)
-        if self._lookups > MAX_LOOKUPS_BEFORE_RELEASE:
-            for run in self._runs.values():
-                run.release_memory()
-            self._lookups = 0
+        sources: list[SortedVisits] = [self._get_recent(), *self._runs.values()]
+        found = [_find_visits(source, keys)[1] for source in sources]
         return join_visits([part for part in found if len(part)] or [NO_VISITS])
 
     def add(self, connection: DuckConnection, rows: VisitRows) -> None:
@@ -145,8 +137,8 @@ class VisitRuns:
         """Deletes the visits that `select` selects among those with these keys, which must be sorted and distinct."""
 
         def find(source: SortedVisits) -> NDArray[np.int64]:
-            positions = find_sorted(source.key, keys)
-            return positions[select(source.take(positions))]
+            positions, rows = _find_visits(source, keys)
+            return positions[select(rows)]
 
         self._remove(connection, find)
 
@@ -154,9 +146,13 @@ class VisitRuns:
         """Yields all visits, sorted by key, in parts; all visits with the same key are in the same part."""
         yield from _merge_runs([self._get_recent(), *self._runs.values()], self._sizes.part)
 
-    def plan_merge(self) -> "RunMerge | None":
-        """Returns a merge of runs of similar size, if there are enough of them. Loads nothing."""
-        merged_ids = [] if self._recent is None else self._select_mergeable()
+    def plan_merge(self, is_urgent: bool = False) -> "RunMerge | None":
+        """Returns a merge of runs of similar size, if there are enough of them: twice as many if it must be urgent.
+
+        Loads nothing.
+        """
+        least = self._sizes.merged_runs * (2 if is_urgent else 1)
+        merged_ids = [] if self._recent is None else self._select_mergeable(least)
         if not merged_ids:
             return None
         self._last_id += 1
@@ -187,16 +183,19 @@ class VisitRuns:
         with suppress(OSError):
             merge.path.unlink()
 
-    def _select_mergeable(self) -> list[int]:
+    def _select_mergeable(self, least: int) -> list[int]:
+        being_merged = {run_id for merge in self._merges for run_id in merge.runs}
         by_size: dict[int, list[int]] = {}
         for run_id, run in self._runs.items():
+            if run_id in being_merged:
+                continue
             size = 0
             while run.rows > self._sizes.recent * self._sizes.merged_runs ** (size + 1):
                 size += 1
             by_size.setdefault(size, []).append(run_id)
         for _, run_ids in sorted(by_size.items()):
-            if len(run_ids) >= self._sizes.merged_runs:
-                return run_ids[: self._sizes.merged_runs]
+            if len(run_ids) >= least:
+                return run_ids[:least]
         return []
 
     def _remove(self, connection: DuckConnection, find: Callable[[SortedVisits], NDArray[np.int64]]) -> None:
@@ -373,14 +372,22 @@ def _merge_runs(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRow
                 source.release_memory()
 
 
+def _find_visits(source: SortedVisits, keys: Keys) -> tuple[Positions, VisitRows]:
+    if isinstance(source, RunFile):
+        return source.find(keys)
+    positions = find_sorted(source.key, keys)
+    return positions, source.take(positions)
+
+
 def _select_everywhere(
     source: SortedVisits, select: Callable[[VisitRows], NDArray[np.bool_]], part_rows: int
 ) -> NDArray[np.int64]:
-    found = [
-        np.flatnonzero(select(source.take(slice(first, first + part_rows)))) + first
-        for first in range(0, len(source.key), part_rows)
-    ]
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+    found = [np.empty(0, np.int64)]
+    for first in range(0, len(source.key), part_rows):
+        found.append(np.flatnonzero(select(source.take(slice(first, first + part_rows)))) + first)
+        if isinstance(source, RunFile):
+            source.release_memory()
+    return np.concatenate(found)
 
 
 def _skip_rows(run: RunFile, removed: NDArray[np.int64], part_rows: int) -> Iterator[VisitRows]:

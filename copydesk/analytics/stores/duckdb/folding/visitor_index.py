@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links
 from copydesk.analytics.stores.duckdb.folding.scope_table import ScopeTable
-from copydesk.analytics.stores.duckdb.folding.visit_rows import NO_VISITS, Keys, VisitRows, join_visits
+from copydesk.analytics.stores.duckdb.folding.visit_rows import (
+    NO_VISITS,
+    Keys,
+    VisitRows,
+    group_visits,
+    join_visits,
+)
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns, insert_columns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 
@@ -226,8 +232,9 @@ def _match_visits(rows: VisitRows, wanted: VisitRows) -> NDArray[np.bool_]:
     """Returns a mask of the rows whose scope, key and day are among the wanted ones."""
     if not len(wanted) or not len(rows):
         return np.zeros(len(rows), np.bool_)
-    columns = [("key", np.int64), ("scope", np.int32), ("day", np.uint16)]
-    made = [np.empty(len(source), columns) for source in (rows, wanted)]
-    for target, source in zip(made, (rows, wanted), strict=True):
-        target["key"], target["scope"], target["day"] = source.key, source.scope, source.day
-    return np.isin(made[0], made[1])
+    both = join_visits([rows, wanted])
+    order, starts = group_visits(both.key, both.scope, both.day)
+    is_wanted = np.logical_or.reduceat(order >= len(rows), starts)
+    mask = np.empty(len(both), np.bool_)
+    mask[order] = np.repeat(is_wanted, np.diff(np.append(starts, len(both))))
+    return mask[: len(rows)]
