@@ -1,0 +1,199 @@
+"""python -m benchmarks.analytics.scale FOLDER: measures how every cost grows from 1 to 100 million views."""
+
+import argparse
+import http.client
+import resource
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+from benchmarks.analytics.collecting import measure_loop_seconds, serve_collector
+from benchmarks.analytics.exporting import ExportMeasurement, measure_repeated
+from benchmarks.analytics.generator import GeneratorOrder, build_requests
+from benchmarks.analytics.measure import measure_cpu, measure_disk, measure_small_folds, run_in_process
+from benchmarks.analytics.scale_data import MILLION, ScaleData, load_scale_data, make_unfolded
+from benchmarks.analytics.traffic import DAYS, FIRST_DAY
+from benchmarks.jobs.measure import measure_process_cpu
+from copydesk.analytics.date_ranges import format_day
+from copydesk.analytics.stores.duckdb import DuckStore
+
+EVENTS_PER_SECOND, REQUESTS_PER_SECOND = 200, 20
+MAX_GROWTH = 1.5
+"""The most that a cost may grow when the views grow tenfold."""
+YEAR = f"dateFrom={format_day(FIRST_DAY)}&dateTo={format_day(FIRST_DAY + DAYS)}"
+MONTH = f"dateFrom={format_day(FIRST_DAY + 200)}&dateTo={format_day(FIRST_DAY + 230)}"
+DAY_300 = f"dateFrom={format_day(FIRST_DAY + 300)}&dateTo={format_day(FIRST_DAY + 301)}"
+REPORTS = {
+    "visitors of a year": f"visitors?{YEAR}",
+    "visitors of a month": f"visitors?{MONTH}",
+    "visitors of a day": f"visitors?{DAY_300}",
+    "visitors of all time": "visitors",
+    "views of a year": f"views?{YEAR}",
+    "agents of a year": f"agents?{YEAR}",
+    "a year by day": f"timeseries?{YEAR}&interval=day",
+    "a day by hour": f"timeseries?{DAY_300}&interval=hour",
+    "missing pages of a year": f"missing?{YEAR}",
+}
+
+
+@dataclass(frozen=True)
+class ScaleMeasurement:
+    data: ScaleData
+    few_cpu: float
+    """CPU milliseconds of a fold of 100 views."""
+    start_cpu: float
+    """CPU milliseconds of the service until it answers."""
+    start_memory: float
+    quiet: dict[str, ExportMeasurement]
+    live: dict[str, ExportMeasurement]
+    """Reports while events arrive."""
+    live_memory: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.analytics.scale", description="Measures how costs grow with the views."
+    )
+    parser.add_argument("folder", type=Path, help="where the data are made; later runs use them again")
+    parser.add_argument(
+        "--millions", type=int, nargs="+", default=[1, 10], help="sizes, by default 1 10; 100 needs 8 GB of disk"
+    )
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    loops, measurements = [measure_loop_seconds()], []
+    for millions in options.millions:
+        data = load_scale_data(options.folder, millions) or make_folded(options.folder, millions)
+        measurements.append(measure_scale(data))
+        loops.append(measure_loop_seconds())
+    print(f"Ten million additions in a Python loop took {min(loops):.2f} to {max(loops):.2f} s of CPU.\n")
+    for line in format_growth(measurements):
+        print(line)
+
+
+def make_folded(folder: Path, millions: int) -> ScaleData:
+    data = make_unfolded(folder, millions, print_progress)
+    print_progress(f"folding {data.views:,} views")
+    cpu, memory = run_in_process(_fold_all, data.store)
+    data = replace(data, fold_cpu_seconds=cpu, fold_memory_megabytes=memory, disk_bytes=measure_disk(data.store))
+    data.save()
+    return data
+
+
+def _fold_all(path: Path) -> tuple[float, float]:
+    store = DuckStore(path)
+    took = measure_cpu(store.fold)
+    store.close()
+    return took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def measure_scale(data: ScaleData) -> ScaleMeasurement:
+    print_progress(f"small folds onto {data.views:,} views")
+    few = run_in_process(_measure_few, data.store, data.project)
+    folder = Path(data.folder)
+    with serve_collector(folder) as (port, process):
+        start_cpu, start_memory = measure_process_cpu(process) * 1e3, process.memory_info().rss / 1e6
+        cpu = partial(measure_process_cpu, process)
+        quiet = _measure_reports(data, port, cpu)
+        with send_events(data, port):
+            time.sleep(3)
+            live = _measure_reports(data, port, cpu)
+        live_memory = process.memory_info().rss / 1e6
+    return ScaleMeasurement(data, few, start_cpu, start_memory, quiet, live, live_memory)
+
+
+def _measure_few(path: Path, project: str) -> float:
+    return statistics.median(measure_small_folds(path, project)) * 1e3
+
+
+def _measure_reports(data: ScaleData, port: int, cpu: Callable[[], float]) -> dict[str, ExportMeasurement]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+    measured = {}
+    for name, query in REPORTS.items():
+        print_progress(name)
+        measured[name] = measure_repeated(cpu, partial(_ask, connection, data, query))
+    connection.close()
+    return measured
+
+
+def _ask(connection: http.client.HTTPConnection, data: ScaleData, query: str) -> int:
+    path = f"/v1/analytics/{data.project}/{quote(query, safe='/?&=')}"
+    connection.request("GET", path, headers={"Authorization": f"Bearer {data.key}"})
+    answer = connection.getresponse()
+    body = answer.read()
+    if answer.status == 429:  # the limit of exports per minute
+        time.sleep(float(answer.headers["Retry-After"]))
+        return _ask(connection, data, query)
+    if answer.status != 200:
+        raise RuntimeError(f"{query} answered {answer.status}: {body!r}")
+    return len(body)
+
+
+@contextmanager
+def send_events(data: ScaleData, port: int) -> Iterator[None]:
+    """Sends 200 events a second while the block runs, from a process of its own."""
+    over = threading.Event()
+    together = EVENTS_PER_SECOND // REQUESTS_PER_SECOND
+    path = f"/v1/analytics/{data.project}/events"
+    order = GeneratorOrder(port, "batch", path, data.key, 1, 600 * REQUESTS_PER_SECOND, together, time.time_ns())
+    bodies = [request.partition(b"\r\n\r\n")[2] for request in build_requests(order)]
+    sender = threading.Thread(target=_send, args=[order, bodies, over])
+    sender.start()
+    try:
+        yield
+    finally:
+        over.set()
+        sender.join()
+
+
+def _send(order: GeneratorOrder, bodies: list[bytes], over: threading.Event) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", order.port, timeout=60)
+    headers = {"Authorization": f"Bearer {order.key}", "Content-Type": "application/json"}
+    due = time.monotonic()
+    for body in bodies:
+        if over.wait(max(0.0, due - time.monotonic())):
+            return
+        connection.request("POST", order.path, body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status != 202:
+            raise RuntimeError(f"events answered {answer.status}")
+        due += 1 / REQUESTS_PER_SECOND
+
+
+def format_growth(measurements: list[ScaleMeasurement]) -> Iterator[str]:
+    """Yields the lines of a table with a column for each size, and the growth per tenfold in the last one."""
+    sizes = [measurement.data.views // MILLION for measurement in measurements]
+    yield f"| figure | {' | '.join(f'{size} million' for size in sizes)} | growth per tenfold |"
+    yield f"|---|{'---:|' * len(sizes)}---:|"
+    rows: dict[str, list[float]] = {
+        "folding from nothing, views per CPU second": [m.data.views / m.data.fold_cpu_seconds for m in measurements],
+        "memory while folding, MB": [m.data.fold_memory_megabytes for m in measurements],
+        "disk, bytes per view": [m.data.disk_bytes / m.data.views for m in measurements],
+        "fold of 100 views, CPU ms": [m.few_cpu for m in measurements],
+        "start of the service, CPU ms": [m.start_cpu for m in measurements],
+        "memory after the start, MB": [m.start_memory for m in measurements],
+        "memory after the reports, MB": [m.live_memory for m in measurements],
+    }
+    for name in REPORTS:
+        rows[f"{name}, CPU ms"] = [m.quiet[name].cpu for m in measurements]
+        rows[f"{name}, p50 ms"] = [m.quiet[name].p50 for m in measurements]
+        rows[f"{name}, p50 ms with {EVENTS_PER_SECOND} events a second"] = [m.live[name].p50 for m in measurements]
+    for name, values in rows.items():
+        growth = [values[n + 1] / values[n] for n in range(len(values) - 1)]
+        cells = " | ".join(f"{value:,.1f}" if value < 1000 else f"{value:,.0f}" for value in values)
+        yield f"| {name} | {cells} | {', '.join(f'{factor:.2f} ×' for factor in growth) or '–'} |"
+
+
+def print_progress(text: str) -> None:
+    print(f"… {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Makes data folders with millions of views: one million are logged, and the others are copies by other visitors."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import duckdb
+
+from benchmarks.analytics.traffic import DAYS, FIRST_DAY, PROJECT, generate_days
+from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.shared.server import DUCKDB_FILE
+from copydesk.core.clock import DAY
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk
+
+MILLION = 1_000_000
+BATCH_VIEWS = 5_000
+DESCRIPTION_FILE = "benchmark.json"
+SHIFT_MILLISECONDS = 7_919_000
+"""Each copy of a day is shifted by this much within the day, so that equal views are not neighbors on the disk."""
+COPY_NAMES = (
+    "insert into projects from base.projects",
+    "delete from scopes",
+    "insert into scopes from base.scopes",
+    "insert into rules from base.rules",
+)
+COPY_DAY = """
+    insert into views by name
+    select * exclude (moved, copy, mask) replace (
+        $last + row_number() over (order by moved, copy, seq) as seq, moved as time,
+        xor(visitor, mask) as visitor, xor(event, mask) as event
+    )
+    from (
+        select *, $midnight + (time % $length + copy * $shift) % $length as moved,
+            if(copy = 0, 0, (hash(copy) >> 1)::bigint) as mask
+        from base.views, (select unnest(range($copies)) as copy)
+        where time >= $midnight and time < $midnight + $length
+    )
+    order by moved, copy, seq
+"""
+
+
+@dataclass(frozen=True)
+class ScaleData:
+    """A data folder with one project, and what it cost to fold its views."""
+
+    folder: str
+    views: int
+    project: str
+    key: str
+    fold_cpu_seconds: float = 0
+    fold_memory_megabytes: float = 0
+    disk_bytes: int = 0
+
+    @property
+    def store(self) -> Path:
+        return Path(self.folder, DUCKDB_FILE)
+
+    def save(self) -> None:
+        Path(self.folder, DESCRIPTION_FILE).write_text(json.dumps(asdict(self)))
+
+
+def load_scale_data(folder: Path, millions: int) -> ScaleData | None:
+    """Returns a data folder that an earlier run has made and folded."""
+    description = folder / f"{millions}m" / DESCRIPTION_FILE
+    return ScaleData(**json.loads(description.read_text())) if description.exists() else None
+
+
+def make_base(folder: Path, report: Callable[[str], None]) -> Path:
+    """Logs one million views, unless they are there. Returns the file of the store."""
+    path = folder / "base.duckdb"
+    if path.exists():
+        return path
+    report("logging 1,000,000 views")
+    unfinished = folder / "base-unfinished.duckdb"
+    unfinished.unlink(missing_ok=True)
+    store = DuckStore(unfinished)
+    for day in generate_days(MILLION):
+        for start in range(0, len(day), BATCH_VIEWS):
+            store.log_views(day[start : start + BATCH_VIEWS])
+    store.close()
+    return unfinished.rename(path)
+
+
+def make_unfolded(folder: Path, millions: int, report: Callable[[str], None]) -> ScaleData:
+    """Makes a data folder whose views are logged and not folded, day by day, so that memory does not grow."""
+    base = make_base(folder, report)
+    data = folder / f"{millions}m"
+    if data.exists():
+        shutil.rmtree(data)
+    data.mkdir()
+    desk = open_desk(Settings(data=data, database_url=""))
+    project = desk.projects.create("Docs", repository=str(data), ref="main", actor="benchmark").id
+    key = desk.keys.create(project, actor="benchmark")[1]
+    desk.close()
+    path = data / DUCKDB_FILE
+    DuckStore(path).close()
+    with duckdb.connect(str(path), config={"threads": 1, "memory_limit": "2GB"}) as connection:
+        connection.execute("set enable_progress_bar = false")
+        connection.execute(f"attach '{base}' as base (read_only)")
+        for statement in COPY_NAMES:
+            connection.execute(statement)
+        views = 0
+        for number in range(DAYS):
+            if number % 50 == 0:
+                report(f"{millions} million views: day {number} of {DAYS}")
+            views += _copy_day(connection, FIRST_DAY + number, millions, views)
+        connection.execute("insert into events select project, event from views where event is not null")
+        connection.execute("update projects set name = ? where name = ?", [project, PROJECT])
+    return ScaleData(str(data), millions * MILLION, project, key)
+
+
+def _copy_day(connection: duckdb.DuckDBPyConnection, day: int, copies: int, last: int) -> int:
+    """Appends a day of the base as many times as there are copies, each with other visitors and events.
+
+    Returns how many views.
+    """
+    params = {"midnight": day * DAY, "length": DAY, "shift": SHIFT_MILLISECONDS, "copies": copies, "last": last}
+    [(views,)] = connection.execute(COPY_DAY, params).fetchall()
+    return int(views)
