@@ -9,7 +9,7 @@ from copydesk.jobs.checks.names.unknown_names import has_sources
 from copydesk.jobs.pages.site.paths import is_within
 from copydesk.jobs.pages.site.repository_index import RepositoryIndex
 from copydesk.jobs.projects.page_history import CommitSummary, PageEdits, find_last_edits, index_pages
-from copydesk.jobs.projects.staleness.page_claims import PageClaims, collect_claims
+from copydesk.jobs.projects.staleness.page_claims import PageClaims, collect_claims, contains_name
 from copydesk.jobs.projects.staleness.source_changes import (
     SourceScan,
     find_uses,
@@ -247,7 +247,7 @@ def _count_pages_with_names(index: RepositoryIndex, spellings: Mapping[str, set[
     counts: Counter[str] = Counter()
     for path in index.pages if spellings else ():
         body = _read_body(index, path)
-        counts.update(key for key, names in spellings.items() if any(name in body for name in names))
+        counts.update(key for key, names in spellings.items() if any(contains_name(body, name) for name in names))
     return counts
 
 

@@ -5,7 +5,7 @@ word is too common for that, so its key is its exact form: `--port`, `server.por
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from copydesk.jobs.checks.names.claimed_names import (
@@ -106,5 +106,16 @@ def list_code_keys(text: str) -> Iterator[str]:
     yield from (key for token in PATH_TOKEN_PATTERN.findall(text) if (key := normalize_endpoint(token)))
 
 
-def merge_keys(claims: Iterable[PageClaims]) -> frozenset[str]:
-    return frozenset(key for each in claims for key in each.names)
+def contains_name(text: str, name: str) -> bool:
+    """Returns whether a text has the name, not as a part of a longer one."""
+    start = text.find(name)
+    while start >= 0:
+        end = start + len(name)
+        if not _continues_name(text[max(start - 1, 0) : start]) and not _continues_name(text[end : end + 1]):
+            return True
+        start = text.find(name, end)
+    return False
+
+
+def _continues_name(char: str) -> bool:
+    return char.isalnum() or char == "_"

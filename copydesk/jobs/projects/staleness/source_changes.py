@@ -16,7 +16,7 @@ from pygit2.enums import DeltaStatus, DiffOption
 from copydesk.jobs.checks.names.unknown_names import SOURCE_EXTENSION_PATTERN
 from copydesk.jobs.pages.page_types import SKIPPED_FOLDERS, extension, is_page
 from copydesk.jobs.projects.page_history import CommitSummary, summarize_commit, walk_main_line
-from copydesk.jobs.projects.staleness.page_claims import list_code_keys, squeeze
+from copydesk.jobs.projects.staleness.page_claims import contains_name, list_code_keys, squeeze
 from copydesk.jobs.workspace.context_tree import is_secret_file
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.patches import REGULAR_FILE_MODES, decode_text
@@ -163,7 +163,9 @@ class _CommitScan:
                 if line[0] == "+":
                     self._added[key][content] += 1
                     continue
-                is_spelled = any(spelling in content for spelling in self._spellings[key])
+                is_spelled = key.startswith("/") or any(
+                    contains_name(content, spelling) for spelling in self._spellings[key]
+                )
                 if is_spelled:
                     self.spelled_keys.add(key)
                 if is_spelled or _is_declaration(content, key):
@@ -210,7 +212,7 @@ def find_uses(tree: Tree, spellings: Spellings, is_source: Callable[[str], bool]
             continue
         text = tree.read(entry, path).decode("utf-8", "replace")
         missing = [key for key in spellings if key not in spelled]
-        spelled.update(key for key in missing if any(spelling in text for spelling in spellings[key]))
+        spelled.update(key for key in missing if any(contains_name(text, spelling) for spelling in spellings[key]))
         if is_source(path):
             squeezed = squeeze(text)
             possible = {key for key, needle in needles.items() if needle in squeezed}
