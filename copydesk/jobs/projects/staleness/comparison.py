@@ -1,5 +1,6 @@
 """Compares popular pages with the code that they speak about: which sources changed since the page was last edited."""
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,10 @@ from copydesk.jobs.projects.staleness.source_changes import (
 from copydesk.jobs.workspace.git_tree import Tree
 
 MAX_PAGES_COMPARED = 500
+MAX_CPU_SECONDS = 30.0
+"""For all repositories together, each of which gets an equal share of what is left."""
+GRACE_CPU_SECONDS = 5.0
+"""More for each repository whose history took its whole share, so that what was found can be judged."""
 MAX_FILES_PER_NAME = 8
 """A name in more source files is used everywhere, so that a change of one use says nothing."""
 MAX_PAGES_PER_NAME = 6
@@ -119,8 +124,11 @@ def compare_pages(
         return Comparison([], edits, bool(sources), histories.is_complete)
     pages = [_read_page(index, question, edits[question.address]) for question in paths if question.address in edits]
     is_complete = histories.is_complete
-    for source in sources:
-        is_complete &= _compare_with_source(index, pages, source, citations)
+    last_deadline = time.thread_time() + MAX_CPU_SECONDS
+    for number, source in enumerate(sources):
+        now = time.thread_time()
+        deadline = now + (last_deadline - now) / (len(sources) - number)
+        is_complete &= _compare_with_source(index, pages, source, citations, deadline)
     return Comparison([_describe_page(page) for page in pages if page.sources], edits, True, is_complete)
 
 
@@ -137,7 +145,11 @@ def _read_body(index: RepositoryIndex, path: str) -> str:
 
 
 def _compare_with_source(
-    index: RepositoryIndex, pages: Sequence[_Page], source: SourceTree, citations: Sequence[CitedSource]
+    index: RepositoryIndex,
+    pages: Sequence[_Page],
+    source: SourceTree,
+    citations: Sequence[CitedSource],
+    deadline: float,
 ) -> bool:
     """Adds the changes of one repository to the pages that speak about them. Returns whether all were read."""
     is_source = _build_filter(index) if not source.name else is_source_path
@@ -148,13 +160,15 @@ def _compare_with_source(
     for page in pages:
         for key, name in page.claims.names.items():
             spellings[key].add(name)
-    scan = scan_changes(source.tree, min(page.since for page in pages), spellings, files, is_source)
-    telling_keys = _select_telling_keys(index, spellings, source.tree, scan, is_source)
+    scan = scan_changes(source.tree, min(page.since for page in pages), spellings, files, is_source, deadline)
+    telling_keys = _select_telling_keys(index, spellings, source.tree, scan, is_source, deadline)
+    if telling_keys is None:
+        return False
     for page in pages:
         own_files = named[page.edits.path] | cited[page.edits.path]
         own_keys = telling_keys & page.claims.names.keys()
         for change in scan.changes:
-            changed_keys = change.keys & own_keys
+            changed_keys = [key for key in change.keys & own_keys if change.is_about(key, page.claims.names[key])]
             if change.commit.at > page.since and (changed_keys or change.path in own_files):
                 reasons = page.sources.setdefault((source.name, change.path), _Reasons())
                 reasons.names.update(page.claims.names[key] for key in changed_keys)
@@ -225,14 +239,20 @@ def _select_telling_keys(
     tree: Tree,
     scan: SourceScan,
     is_source: Callable[[str], bool],
-) -> frozenset[str]:
-    """Returns the changed names that belong to the product, and are in few source files and on few pages."""
+    deadline: float,
+) -> frozenset[str] | None:
+    """Returns the changed names that belong to the product, and are in few source files and on few pages.
+
+    None if that takes too long.
+    """
     touched: defaultdict[str, set[str]] = defaultdict(set)
     for change in scan.changes:
         for key in change.keys:
             touched[key].add(change.path)
     rare = {key: spellings[key] for key, paths in touched.items() if len(paths) <= MAX_FILES_PER_NAME}
-    uses = find_uses(tree, rare, is_source)
+    uses = find_uses(tree, rare, is_source, deadline + GRACE_CPU_SECONDS)
+    if uses is None:
+        return None
     known = {
         key: names
         for key, names in rare.items()

@@ -107,11 +107,12 @@ def list_code_keys(text: str) -> Iterator[str]:
 
 
 def contains_name(text: str, name: str) -> bool:
-    """Returns whether a text has the name, not as a part of a longer one."""
+    """Returns whether a text has the name, not as a part of a longer one, nor as a call of a method."""
     start = text.find(name)
     while start >= 0:
         end = start + len(name)
-        if not _continues_name(text[max(start - 1, 0) : start]) and not _continues_name(text[end : end + 1]):
+        before, after = text[max(start - 1, 0) : start], text[end : end + 1]
+        if not _continues_name(before) and not _continues_name(after) and (before, after) != (".", "("):
             return True
         start = text.find(name, end)
     return False

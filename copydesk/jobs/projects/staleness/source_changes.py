@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pygit2
@@ -22,7 +23,6 @@ from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.patches import REGULAR_FILE_MODES, decode_text
 
 MAX_COMMITS_WALKED = 5_000
-MAX_SCAN_CPU_SECONDS = 20.0
 MAX_DELTAS_PER_COMMIT = 500
 """Larger commits are skipped: they format, import or move code, and say nothing about a name."""
 MAX_FILE_BYTES = 1 << 20
@@ -41,13 +41,31 @@ DECLARATION_PATTERN = re.compile(
     r"|function|class|struct|enum|type|interface|trait)\s+)*[\"']?([A-Za-z]\w*)[\"']?\s*(?:[?!]?:(?!:)|=(?!=)|\(|<|\{)"
 )
 """A line that declares a field, a function or a type, in most languages."""
+OPTIONS_PATH_PATTERN = re.compile(
+    r"(?i)(?:cli|cmd|command|option|arg|flag|config|setting|main|param)[^/]*$|/(?:cli|cmd)/"
+)
+"""Files that declare the options of a program."""
 
 
 class SourceChange(NamedTuple):
     commit: CommitSummary
     path: str
-    keys: frozenset[str]
+    keys: frozenset[str] = frozenset()
     """The names whose lines the commit removed or replaced in this file."""
+    spellings: frozenset[str] = frozenset()
+    """How pages spell those names that a removed line spells in the same way."""
+    declared_keys: frozenset[str] = frozenset()
+    """The names that a removed line declares, in any spelling."""
+
+    def is_about(self, key: str, name: str) -> bool:
+        """Returns whether the change is about a name as a page spells it.
+
+        A field may have the name of a flag by chance, except in a file that declares options.
+        """
+        if key.startswith("/"):
+            return key in self.keys
+        is_option = not name.startswith("--") or OPTIONS_PATH_PATTERN.search(self.path) is not None
+        return name in self.spellings or (key in self.declared_keys and is_option)
 
 
 class SourceScan(NamedTuple):
@@ -89,11 +107,13 @@ def scan_changes(
     since: int,
     spellings: Spellings,
     files: Set[str],
-    is_source: Callable[[str], bool] = is_source_path,
-    max_cpu_seconds: float = MAX_SCAN_CPU_SECONDS,
+    is_source: Callable[[str], bool],
+    deadline: float,
 ) -> SourceScan:
-    """Walks the main line back to a time, once for all names and files that the pages claim."""
-    deadline = time.thread_time() + max_cpu_seconds
+    """Walks the main line back to a time, once for all names and files that the pages claim.
+
+    `deadline` is a reading of the CPU clock of this thread.
+    """
     changes: list[SourceChange] = []
     spelled_keys: set[str] = set()
     is_complete = True
@@ -107,6 +127,18 @@ def scan_changes(
     return SourceScan(changes, frozenset(spelled_keys), is_complete)
 
 
+@dataclass
+class _ChangedFile:
+    keys: set[str] = field(default_factory=set)
+    spellings: set[str] = field(default_factory=set)
+    declared_keys: set[str] = field(default_factory=set)
+
+    def describe(self, commit: CommitSummary, path: str) -> SourceChange:
+        return SourceChange(
+            commit, path, frozenset(self.keys), frozenset(self.spellings), frozenset(self.declared_keys)
+        )
+
+
 class _CommitScan:
     """Collects the lines with wanted names that one commit removes and adds."""
 
@@ -118,6 +150,7 @@ class _CommitScan:
         self._added: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._places: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         """The source files in which a line with a name was removed, by name and line."""
+        self._changes: dict[str, _ChangedFile] = {}
         self.spelled_keys: set[str] = set()
 
     def find_changes(self, commit: pygit2.Commit, files: Set[str]) -> list[SourceChange]:
@@ -132,14 +165,22 @@ class _CommitScan:
                 touched.add(old_path)
             if _is_searchable(self._repository, delta):
                 self._collect_lines(diff[number], old_path, self._is_source(old_path))
-        keys_by_path: defaultdict[str, set[str]] = defaultdict(set)
         for key, removed in self._removed.items():
             for line in removed - self._added[key]:
                 for path in self._places[key, line]:
-                    keys_by_path[path].add(key)
-        changed = sorted(keys_by_path.keys() | touched)
+                    self._add_change(path, key, line)
+        changed = sorted(self._changes.keys() | touched)
         summary = summarize_commit(commit) if changed else None
-        return [SourceChange(summary, path, frozenset(keys_by_path.get(path, ()))) for path in changed if summary]
+        return [
+            self._changes.get(path, _ChangedFile()).describe(summary, path) for path in changed if summary is not None
+        ]
+
+    def _add_change(self, path: str, key: str, line: str) -> None:
+        change = self._changes.setdefault(path, _ChangedFile())
+        change.keys.add(key)
+        change.spellings.update(name for name in self._spellings[key] if contains_name(line, name))
+        if _is_declaration(line, key):
+            change.declared_keys.add(key)
 
     def _collect_lines(self, patch: pygit2.Patch | None, path: str, is_source: bool) -> None:
         """Adds the lines of a file. Of a file that is no source, only added ones: a line may have moved there."""
@@ -202,14 +243,21 @@ def _is_declaration(line: str, key: str) -> bool:
     return declared is not None and squeeze(declared[1]) == key
 
 
-def find_uses(tree: Tree, spellings: Spellings, is_source: Callable[[str], bool]) -> dict[str, NameUse]:
-    """Returns how the files of a commit use each name. Tests and other code count for the spelling."""
+def find_uses(
+    tree: Tree, spellings: Spellings, is_source: Callable[[str], bool], deadline: float
+) -> dict[str, NameUse] | None:
+    """Returns how the files of a commit use each name. Tests and other code count for the spelling.
+
+    None if that takes too long.
+    """
     files: Counter[str] = Counter()
     spelled: set[str] = set()
     needles = {key: squeeze(key) if not key.startswith("/") else "/" for key in spellings}
     for path, entry in tree.files() if spellings else ():
         if not (_has_code_extension(path) or is_page(path)) or tree.size(entry) > MAX_FILE_BYTES:
             continue
+        if time.thread_time() > deadline:
+            return None
         text = tree.read(entry, path).decode("utf-8", "replace")
         missing = [key for key in spellings if key not in spelled]
         spelled.update(key for key in missing if any(contains_name(text, spelling) for spelling in spellings[key]))
