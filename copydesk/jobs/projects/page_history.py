@@ -14,7 +14,7 @@ from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.patches import decode_text
 
 MAX_COMMITS_WALKED = 20_000
-MAX_WALK_SECONDS = 10.0
+MAX_WALK_CPU_SECONDS = 10.0
 MAX_DELTAS_FOLLOWED = 5_000
 """A commit with more changed files is not searched for moved files."""
 MAX_OLDER_COMMITS = 20
@@ -66,14 +66,17 @@ def find_page_edits(tree: Tree, address: str, root: str = "") -> PageEdits | Non
 
 
 def find_last_edits(
-    tree: Tree, paths: Iterable[str], max_commits: int = MAX_COMMITS_WALKED, max_seconds: float = MAX_WALK_SECONDS
+    tree: Tree,
+    paths: Iterable[str],
+    max_commits: int = MAX_COMMITS_WALKED,
+    max_cpu_seconds: float = MAX_WALK_CPU_SECONDS,
 ) -> PageHistories:
     """Walks the history once, newest first, until the last edit of each file is found."""
     search = _EditSearch(tree.repository, paths)
-    deadline = time.monotonic() + max_seconds
+    deadline = time.thread_time() + max_cpu_seconds
     walker = tree.repository.walk(pygit2.Oid(hex=tree.commit), SortMode.TIME)
     for count, commit in enumerate(walker):
-        if not search.is_open or count >= max_commits or time.monotonic() > deadline:
+        if not search.is_open or count >= max_commits or time.thread_time() > deadline:
             break
         tree.raise_if_stopped()
         search.visit(commit)
