@@ -22,7 +22,7 @@ from copydesk.jobs.workspace.git_tree import Tree
 MAX_PAGES_COMPARED = 500
 MAX_CPU_SECONDS = 30.0
 """For all repositories together, each of which gets an equal share of what is left."""
-GRACE_CPU_SECONDS = 5.0
+GRACE_CPU_SECONDS = 1.5
 """More for each repository whose history took its whole share, so that what was found can be judged."""
 MAX_FILES_PER_NAME = 8
 """A name in more source files is used everywhere, so that a change of one use says nothing."""
