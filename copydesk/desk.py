@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from copydesk.jobs.publish.git.mirror import Mirror
     from copydesk.jobs.service import Jobs
     from copydesk.jobs.workflow.executor import ModelFactory
+    from copydesk.jobs.workflow.isolation.page_lookups import PageLookups
     from copydesk.reader_signals import AnalyticsSignals
 
 log = logging.getLogger(__name__)
@@ -90,10 +91,18 @@ class Desk:
     @cached_property
     def automations(self) -> "Automations":
         from copydesk.automations.service import Automations
+        from copydesk.automations.triggers.stale_pages import StalePages
         from copydesk.automations.triggers.starting_points import StartingPoints
 
         points = StartingPoints(self.list_watched_repositories, self.look_requests)
-        return Automations(self.database, self.jobs, self.reader_signals, points)
+        stale_pages = StalePages(self.database, self.list_watched_repositories, self.page_lookups.compare)
+        return Automations(self.database, self.jobs, self.reader_signals, points, stale_pages)
+
+    @cached_property
+    def page_lookups(self) -> "PageLookups":
+        from copydesk.jobs.workflow.isolation.page_lookups import PageLookups
+
+        return PageLookups(self.settings)
 
     @cached_property
     def look_requests(self) -> "LookRequests":
@@ -338,6 +347,8 @@ class Desk:
             self.collector.close()
         if "rate_limit_executor" in vars(self):
             self.rate_limit_executor.shutdown()
+        if "page_lookups" in vars(self):
+            self.page_lookups.close()
         if "store" in vars(self):
             self.store.close()
         self.database.close()

@@ -19,6 +19,7 @@ MIN_COMPLAINTS = 2
 MIN_SEARCHES = 3
 MIN_MISSING_REQUESTS = 3
 MAX_ROWS = 50
+MAX_POPULAR_PAGES = 500
 MAX_ENTRIES_READ = 2000
 ENTRIES_PER_QUERY = 100
 OPEN_STATUSES = (FeedbackStatus.PENDING, FeedbackStatus.IN_PROGRESS)
@@ -61,7 +62,7 @@ class AnalyticsSignals:
     def list_popular_pages(self, project_id: str, since: int) -> Sequence[PopularPage]:
         """Returns the pages with the most human visitors."""
         report = self._get_store(project_id).count_visitors_by_page(
-            project_id, _list_days(since), limit=MAX_ROWS, query=PageQuery(by="human")
+            project_id, _list_days(since), limit=MAX_POPULAR_PAGES, query=PageQuery(by="human")
         )
         return [PopularPage(row.path, row.count.human) for row in report.rows if row.count.human]
 

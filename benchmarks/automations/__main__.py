@@ -1,4 +1,4 @@
-"""python -m benchmarks.automations [--counts 10,100,1000] [--database URL]: prints CPU, requests and SQL statements.
+"""python -m benchmarks.automations [--counts 10,100,1000] [--postgres]: prints CPU, requests and SQL statements.
 
 Measures a look at 50 repositories with nothing new, an idle tick of the scheduler, and a run that ends without a model
 call. A request is one `git ls-remote`; its CPU is that of the child process, too.
@@ -8,6 +8,7 @@ import argparse
 import resource
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.projects.context_repositories import NewContext
 from copydesk.jobs.publish.git.git_command import Git
+from tests.support.postgres import dedicated_server, new_database
 
 PROJECTS = 10
 CONTEXTS_PER_PROJECT = 5
@@ -135,11 +137,12 @@ def measure_all(count: int, url: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--counts", default="10,100,1000")
-    parser.add_argument("--database", default="", help="the URL of an empty database; the default is SQLite")
+    parser.add_argument("--postgres", action="store_true", help="use a PostgreSQL server of its own; else SQLite")
     options = parser.parse_args()
     print("| Measured | Automations | CPU ms | Requests | SQL statements |\n|---|---|---|---|---|")
-    for count in options.counts.split(","):
-        measure_all(int(count), options.database)
+    with dedicated_server() if options.postgres else nullcontext() as server:
+        for count in options.counts.split(","):
+            measure_all(int(count), new_database(server.url) if server else "")
 
 
 main()

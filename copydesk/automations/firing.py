@@ -1,16 +1,22 @@
 """Fires automations: one transaction marks the trigger as fired and puts a job, or a message to one, in the queue."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy import Connection, or_, select, update
 
-from copydesk.automations.automation import Automation, Notice, NoticeCode, Outcome, TriggerEvent
+from copydesk.automations.automation import Automation, AutomationRun, Notice, NoticeCode, Outcome, TriggerEvent
 from copydesk.automations.definition import AutomationDefinition
 from copydesk.automations.kinds import Kind
 from copydesk.automations.limits import Hold, find_attention_hold, find_spending_hold
-from copydesk.automations.reader_signals import SIGNAL_KINDS, ReaderSignals, render_signals
+from copydesk.automations.reader_signals import (
+    SIGNAL_KINDS,
+    ReaderSignals,
+    StalePageFinder,
+    render_signals,
+    render_stale_pages,
+)
 from copydesk.automations.records import (
     SELECT_AUTOMATION,
     automation_from_row,
@@ -23,7 +29,7 @@ from copydesk.automations.records import (
 from copydesk.automations.tables import automation_runs
 from copydesk.core import clock
 from copydesk.core.db.database import Database
-from copydesk.core.errors import InvalidRequest, NotFound
+from copydesk.core.errors import Conflict, InvalidRequest, NotFound
 from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.rate_limits.limits import TooManyRequests
@@ -39,6 +45,7 @@ from copydesk.jobs.job import (
     JobOutcome,
     MergeLimits,
     Reason,
+    RepositoryFailed,
 )
 from copydesk.jobs.service import AddedMessage, Jobs, NewJob
 from copydesk.jobs.storage.message_origins import MessageOrigin, save_origin
@@ -67,6 +74,13 @@ class LimitReached(TooManyRequests):
     message = "A limit of this automation is reached."
 
 
+class RepositoryUnreadable(Conflict):
+    """A repository that the run is about cannot be read. The message says which one, and why."""
+
+    code = "repository_unavailable"
+    message = "A repository cannot be read."
+
+
 class Fired(NamedTuple):
     run_id: str
     job_id: str
@@ -87,10 +101,17 @@ class FiredMeanwhile(Exception):
 
 
 class AutomationFiring:
-    def __init__(self, database: Database, jobs: Jobs, signals: ReaderSignals | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        jobs: Jobs,
+        signals: ReaderSignals | None = None,
+        stale_pages: StalePageFinder | None = None,
+    ) -> None:
         self.database = database
         self.jobs = jobs
         self.signals = signals
+        self.stale_pages = stale_pages
         self.projects = Projects(database)
 
     def fire(
@@ -110,9 +131,9 @@ class AutomationFiring:
         `no_changes`, without a model. `then` runs in the same transaction unless the run is held; it can raise
         FiredMeanwhile to undo the run.
         """
-        event, no_signals = self._add_signals(project, automation_id, event)
-        nothing_to_do = nothing_to_do or no_signals
         try:
+            event, no_signals = self._add_signals(project, automation_id, event)
+            nothing_to_do = nothing_to_do or no_signals
             with refuse_missing_project(self.database, project.id), self.database.write() as tx:
                 result = self._fire_in(tx, project, automation_id, event, on_request, nothing_to_do)
                 if not isinstance(result, Held):
@@ -129,6 +150,10 @@ class AutomationFiring:
             if on_request:
                 raise
             return self.hold(automation_id, (NoticeCode.INVALID, refusal.message))
+        except RepositoryFailed as failure:
+            if on_request:
+                raise RepositoryUnreadable(str(failure)) from None
+            return self.hold(automation_id, (NoticeCode.REPOSITORY_UNAVAILABLE, str(failure)))
 
     def _add_signals(
         self, project: Project, automation_id: str, event: TriggerEvent
@@ -142,16 +167,38 @@ class AutomationFiring:
             automation = automation_from_row(row) if row is not None else None
             if automation is None or automation.definition.kind not in SIGNAL_KINDS:
                 return event, None
-            since = self._find_last_success(tx, automation.id) or clock.now() - FIRST_SIGNALS_MS
+            query = select_runs().where(automation_runs.c.automation_id == automation.id).limit(MAX_RUNS_SEARCHED)
+            earlier = [run for run in load_runs(tx, query) if run.outcome is not Outcome.FAILED]
         kind = automation.definition.kind
+        if kind is Kind.STALE_PAGES:
+            return self._add_stale_pages(project, automation, event, earlier)
+        since = earlier[0].fired_at if earlier else clock.now() - FIRST_SIGNALS_MS
         text = render_signals(self.signals, kind, project.id, since) if self.signals is not None else None
         if text is None:
             return event, NO_SIGNALS
         return event._replace(details="\n\n".join(part for part in (event.details, text) if part)), None
 
-    def _find_last_success(self, tx: Connection, automation_id: str) -> int | None:
-        query = select_runs().where(automation_runs.c.automation_id == automation_id).limit(MAX_RUNS_SEARCHED)
-        return next((run.fired_at for run in load_runs(tx, query) if run.outcome is not Outcome.FAILED), None)
+    def _add_stale_pages(
+        self, project: Project, automation: Automation, event: TriggerEvent, earlier: Sequence[AutomationRun]
+    ) -> tuple[TriggerEvent, str | None]:
+        """Returns the event with the popular pages whose sources changed, or why there is nothing to do.
+
+        A page that an earlier run was told of counts again when a source changes once more.
+        """
+        if self.signals is None or self.stale_pages is None:
+            return event, NO_SIGNALS
+        now = clock.now()
+        told: dict[str, int] = {}
+        for run in earlier:
+            for address in run.trigger.get("pages", ()):
+                told.setdefault(address, run.fired_at)
+        pages = self.signals.list_popular_pages(project.id, now - FIRST_SIGNALS_MS)
+        comparison = self.stale_pages.find(project, pages, told, automation.definition.context)
+        signal = render_stale_pages(comparison, pages, told, now)
+        if signal.text is None:
+            return event, signal.nothing_to_do
+        details = "\n\n".join(part for part in (event.details, signal.text) if part)
+        return event._replace(details=details, data={**event.data, "pages": list(signal.pages)}), None
 
     def _fire_in(
         self,

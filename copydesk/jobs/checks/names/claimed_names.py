@@ -86,13 +86,30 @@ RST_LABEL_PATTERN = re.compile(r"^\s*\.\. _.*|:(?:doc|download|numref|ref|term|a
 PLACEHOLDER_PATTERN = re.compile(r"(?:^|[_.-])(?:my|your|foo|bar|baz|example|some|xxx+)(?:[_.-]|$)|^(?:my|your)[A-Z]")
 
 
+class CodeLine(NamedTuple):
+    number: int
+    text: str
+    """The line with spaces in place of everything that is not code."""
+    is_in_block: bool
+
+
 def collect_names(path: str, body: str, added_lines: Set[int]) -> Iterator[ClaimedName]:
     """Yields the names in these lines of a page, in order."""
+    for line in list_code_lines(path, body, added_lines):
+        kinds = BLOCK_KINDS if line.is_in_block else NameKind
+        found = ((kind, name) for kind in kinds for name in find_names(kind, line.text))
+        yield from (ClaimedName(kind, name, path, line.number) for kind, name in found)
+
+
+def list_code_lines(path: str, body: str, only: Set[int] | None = None) -> Iterator[CodeLine]:
+    """Yields the lines of a page that have code, in the text or in blocks; with `only`, those of these numbers."""
     prose = mask_non_prose(path, body)
     block_lines = find_code_lines(path, body)
     body_start = find_body_start(body) if extension(path) in MARKDOWN_EXTENSIONS else 0
     for line in split_lines(body):
-        if line.number not in added_lines or line.start < body_start or len(line.text) > MAX_LINE_CHARS:
+        if only is not None and line.number not in only:
+            continue
+        if line.start < body_start or len(line.text) > MAX_LINE_CHARS:
             continue
         code = "".join(
             char if masked == " " else " " for char, masked in zip(line.text, prose[line.start : line.end], strict=True)
@@ -101,8 +118,7 @@ def collect_names(path: str, body: str, added_lines: Set[int]) -> Iterator[Claim
             code = RST_LABEL_PATTERN.sub(" ", code)
         code = code.replace("`", " ")
         if code.strip():
-            kinds = BLOCK_KINDS if line.number in block_lines else NameKind
-            yield from (ClaimedName(kind, name, path, line.number) for kind in kinds for name in find_names(kind, code))
+            yield CodeLine(line.number, code, line.number in block_lines)
 
 
 def find_names(kind: NameKind, text: str) -> Iterator[str]:

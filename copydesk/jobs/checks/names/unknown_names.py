@@ -127,13 +127,13 @@ def find_unknown_names(
     wanted = search_text(wanted, request.encode(errors="replace"), is_source=False)
     if not wanted:
         return
-    has_sources = _has_sources(before) or any(map(_has_source_file, contexts))
+    can_confirm = has_sources(before) or any(map(_has_source_file, contexts))
     by_key = {(name.kind, name.name): name for name in names}
     try:
         search = _get_context_search(before.tree, contexts) if contexts else search
         for each in search.find_unknown(wanted):
             name = by_key[each.kind, each.name]
-            if has_sources:
+            if can_confirm:
                 yield Finding(UNKNOWN_NAME_RULE, name.path, name.line, _describe(name, search.suggest(name)))
             else:
                 yield Unjudged(UNKNOWN_NAME_RULE, name.path, name.line, name.display_name, NO_SOURCES_REASON)
@@ -182,7 +182,7 @@ def _list_added_lines(old: bytes | None, new: bytes) -> Set[int]:
     return {line.new_lineno for hunk in patch.hunks for line in hunk.lines if line.origin == "+"}
 
 
-def _has_sources(index: RepositoryIndex) -> bool:
+def has_sources(index: RepositoryIndex) -> bool:
     """Returns whether there is enough source code outside of the documentation to know the product's names."""
     roots = [root for site in index.sites.values() for root in site.roots]
     sources = sum(

@@ -32,6 +32,9 @@ OTHER_BUILD_PATTERN = re.compile(
 )
 PREFIX_PATTERN = re.compile(r"(?:version-|v)?\d+(\.[\dx]+)*|[a-z]{2}(-[A-Za-z]{2,4})?")
 """Names before an address that may be a version or a language."""
+HOSTING_NAMES = frozenset({"docs", "doc", "documentation", "latest", "stable", "main", "master", "next", "current"})
+"""Names before an address that a host adds without a word in the site's configuration."""
+MAX_HOSTING_NAMES = 3
 FOLDER_MARK = "/"
 """Appended to the path when `find_at` returns a folder."""
 
@@ -171,6 +174,28 @@ class LinkResolver:
         if site is None or facts is None:
             return []
         return list_addresses(site.kind, strip_folder(page, site.find_root(page) or ""), facts)
+
+    def find_page_at(self, address: str) -> str | None:
+        """Returns the page that readers see at an address, as they see it; None if it is unknown.
+
+        The address may begin with names that only the host knows. Without a site, it is the path of the page.
+        """
+        path = posixpath.normpath(f"/{address}").strip("/")
+        for site in self.sites:
+            has_folder_per_prefix = site.kind in ("mintlify", "vitepress")
+            rest = path
+            for _ in range(MAX_HOSTING_NAMES + 1):
+                file = self._find_by_address(site, rest)
+                if file in self.pages:
+                    return file
+                first, _, rest = rest.partition("/")
+                may_be_prefix = not has_folder_per_prefix and PREFIX_PATTERN.fullmatch(first)
+                if first not in HOSTING_NAMES and not may_be_prefix:
+                    break
+        if self.sites:
+            return None
+        candidates = (self.find_at(join_path(folder, path)) for folder in ("", "docs"))
+        return next((file for file in candidates if file in self.pages), None)
 
     def find_any_page(self, site: DocsSite) -> str | None:
         """Returns one page of a site, from which its absolute addresses can be resolved; None if it has no page."""

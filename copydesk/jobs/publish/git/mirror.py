@@ -78,9 +78,7 @@ class Mirror:
     def find_head(self, branch: str) -> str | None:
         """Fetches the branch and returns its newest commit, or None if the branch does not exist."""
         validate_ref(branch)
-        local_ref = (
-            f"refs/copydesk/{sha256(branch.encode()).hexdigest()}"  # flat, because branch "a" may be replaced by "a/b"
-        )
+        local_ref = _name_local_ref(branch)
         with _lock_mirror(self.folder, self.git.stoppable) as lock_fd:
             try:
                 self._refuse_oversize()
@@ -181,6 +179,20 @@ class Mirror:
         if commit_id not in self.repository:
             raise DiskFull  # pygit2 returns an id even if it could not write the commit
         return str(commit_id)
+
+
+def find_fetched_head(folder: Path, branch: str) -> str | None:
+    """Returns the commit of a branch that a mirror last fetched, without the network; None if it never did."""
+    if not (folder / "HEAD").exists():
+        return None
+    references = open_repository(folder).references
+    reference = references.get(_name_local_ref(branch))
+    return str(reference.target) if reference is not None else None
+
+
+def _name_local_ref(branch: str) -> str:
+    """Returns the ref of a branch in a mirror. It is flat, because branch "a" may be replaced by "a/b"."""
+    return f"refs/copydesk/{sha256(branch.encode()).hexdigest()}"
 
 
 def pack_mirror(folder: Path, limits: RepositoryLimits = DEFAULT_LIMITS) -> None:

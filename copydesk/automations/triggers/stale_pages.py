@@ -1,0 +1,98 @@
+"""Finds popular pages whose sources changed: fetches the repositories and compares the pages with them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from sqlalchemy import select
+
+from copydesk.automations.reader_signals import PopularPage
+from copydesk.automations.triggers.looks import ListRepositories, WatchedRepository, list_remote_refs
+from copydesk.core.db.database import Database
+from copydesk.core.errors import UserFacingError
+from copydesk.core.projects.projects import Project
+from copydesk.jobs.job import RepositoryFailed
+from copydesk.jobs.projects.staleness.comparison import CitedSource, Comparison, PageQuestion
+from copydesk.jobs.storage.tables import jobs
+from copydesk.jobs.workflow.isolation.page_lookups import ComparisonRequest, RepositoryCopy
+
+MAX_JOBS_SEARCHED = 200
+"""How many jobs of the project, the newest first, are searched for evidence."""
+
+
+class ComparePages(Protocol):
+    def __call__(self, request: ComparisonRequest) -> Comparison: ...
+
+
+class StalePages:
+    """Implements StalePageFinder."""
+
+    def __init__(self, database: Database, list_repositories: ListRepositories, compare: ComparePages) -> None:
+        self.database = database
+        self.list_repositories = list_repositories
+        self.compare = compare
+
+    def find(
+        self,
+        project: Project,
+        pages: Sequence[PopularPage],
+        told: Mapping[str, int],
+        context_names: Collection[str] | None,
+    ) -> Comparison:
+        """Compares the pages at the newest commits of all repositories. Raises RepositoryFailed if one is unreadable.
+
+        `told` says when an earlier run was told of a page: changes before that do not count again. `context_names`
+        selects context repositories; None stands for all.
+        """
+        own, *contexts = sorted(self.list_repositories(project), key=lambda each: bool(each.name))
+        selected = [each for each in contexts if context_names is None or each.name in context_names]
+        return self.compare(
+            ComparisonRequest(
+                docs=_fetch(own),
+                root=project.root,
+                pages=tuple(PageQuestion(page.path, told.get(page.path, 0)) for page in pages),
+                contexts=tuple(_fetch(context) for context in selected),
+                citations=tuple(self._list_citations(project.id)),
+            )
+        )
+
+    def _list_citations(self, project_id: str) -> list[CitedSource]:
+        """Returns the verified evidence of the project's newest jobs."""
+        query = (
+            select(jobs.c.evidence)
+            .where(jobs.c.project_id == project_id, jobs.c.evidence.is_not(None))
+            .order_by(jobs.c.id.desc())
+            .limit(MAX_JOBS_SEARCHED)
+        )
+        with self.database.read() as tx:
+            stored = [each for evidence in tx.execute(query).scalars() for each in evidence or ()]
+        citations = [
+            CitedSource(
+                each["path"],
+                each["source"]["repository"],
+                each["source"]["commit"],
+                each["source"]["path"],
+                each["source"]["lines"],
+            )
+            for each in stored
+            if each["verified"]
+        ]
+        return list(dict.fromkeys(citations))
+
+
+def _fetch(repository: WatchedRepository) -> RepositoryCopy:
+    """Fetches the newest commit of the branch, if the mirror does not have it yet."""
+    refs = list_remote_refs(repository)
+    if isinstance(refs, UserFacingError):
+        raise RepositoryFailed(_name_repository(repository, refs))
+    head = refs.get(f"refs/heads/{repository.branch}")
+    if head is None:
+        raise RepositoryFailed(f"{repository.name or 'The repository'} has no branch {repository.branch}.")
+    mirror = repository.open_mirror()
+    mirror.ensure_commit(head, repository.branch)
+    return RepositoryCopy(str(mirror.folder), head, repository.name, repository.address)
+
+
+def _name_repository(repository: WatchedRepository, failure: UserFacingError) -> str:
+    if not repository.name:
+        return str(failure)
+    return f"The context repository {repository.name} cannot be read. {failure}"

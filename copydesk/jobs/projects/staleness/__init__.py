@@ -1,0 +1,1 @@
+"""Finds pages whose sources changed after the page was last edited."""
