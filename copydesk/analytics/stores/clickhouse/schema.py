@@ -1,13 +1,16 @@
 """Creates and upgrades the tables in ClickHouse, under an advisory lock of the main database."""
 
+from collections.abc import Callable
+
 from sqlalchemy import text
 
-from copydesk.analytics.stores.base import StoreSchemaNewer
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
+from copydesk.analytics.stores.clickhouse.sql_files import load_sql
+from copydesk.analytics.stores.errors import StoreSchemaNewer
 from copydesk.core.db.advisory_locks import AdvisoryLock, acquire_lock
 from copydesk.core.db.database import Database
 
-CLICKHOUSE_SCHEMA_VERSION = 4
+CLICKHOUSE_SCHEMA_VERSION = 5
 FIRST_VERSION_WITH_EVENTS = 3
 """From this version on, raw views have their event."""
 FIRST_VERSION_WITH_MISSING = 4
@@ -17,6 +20,14 @@ MISSING_COLUMNS = {
     "views": ("missing UInt8",),
     "corrected_views": ("missing UInt8", "lost UInt64 materialized sipHash64(project, 'missing', path)"),
 }
+FIRST_VERSION_WITH_SOURCES = 5
+"""From this version on, views have their source."""
+SOURCE_COLUMNS = {
+    "inbox": ("source String", "source_kind UInt8"),
+    "views": ("source LowCardinality(String)", "source_kind UInt8"),
+    "corrected_views": ("source LowCardinality(String)", "source_kind UInt8"),
+}
+VISITED_COLUMN = "visited Array(Tuple(UInt8, UInt64, String)) alias {expression}"
 SELECT_SCHEMA_TABLE = "select 1 from system.tables where database = {database:String} and name = 'schema'"
 SELECT_STAGED_TTL = """
     select 1 from system.tables
@@ -25,9 +36,10 @@ SELECT_STAGED_TTL = """
 """In schema version 1, staged rows expired after a week, even if their plan was committed and not yet applied."""
 
 
-def upgrade_schema(cluster: Cluster, database: Database) -> None:
+def upgrade_schema(cluster: Cluster, database: Database, count_sources: Callable[[], None]) -> None:
     """Upgrades the schema if needed; otherwise costs only reading the version.
 
+    `count_sources` counts where the stored views came from. If it is interrupted, the next upgrade starts it again.
     Raises StoreSchemaNewer if a newer version of Copydesk created it.
     """
     if _read_schema_version(cluster) == CLICKHOUSE_SCHEMA_VERSION:
@@ -45,6 +57,11 @@ def upgrade_schema(cluster: Cluster, database: Database) -> None:
                 for table, columns in MISSING_COLUMNS.items():
                     for column in columns:
                         cluster.add_column(table, column)
+            if 0 < version < FIRST_VERSION_WITH_SOURCES:
+                for table, columns in SOURCE_COLUMNS.items():
+                    for column in (*columns, VISITED_COLUMN.format(expression=load_sql("visited"))):
+                        cluster.add_column(table, column)
+                count_sources()
             for shard in cluster.shards:
                 if shard.query(SELECT_STAGED_TTL):
                     shard.execute("alter table staged remove ttl")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from copydesk.analytics.stores.base import StoreDamaged
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Positions, VisitRows, find_sorted
+from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.core.errors import StoreUnavailable
 
 COLUMN_BYTES = (8, 4, 2, 1)
@@ -77,6 +77,14 @@ class RunFile:
     def release_memory(self) -> None:
         """Returns the pages of the file that this process holds to the operating system, which may keep them."""
         self._map.madvise(mmap.MADV_DONTNEED)
+
+
+def get_run_folder(database_path: Path) -> Path:
+    return database_path.with_name(f"{database_path.name}.visits")
+
+
+def get_run_path(database_path: Path, run_id: int) -> Path:
+    return get_run_folder(database_path) / f"{run_id:08}.run"
 
 
 def write_run(path: Path, rows: int, parts: Iterable[VisitRows]) -> None:
