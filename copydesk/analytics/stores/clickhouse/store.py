@@ -36,7 +36,7 @@ from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeases
 from copydesk.analytics.stores.clickhouse.folding.visitor_index import fold_shards
 from copydesk.analytics.stores.clickhouse.maintenance import Maintenance
 from copydesk.analytics.stores.clickhouse.reports import Reports
-from copydesk.analytics.stores.clickhouse.schema import upgrade_schema
+from copydesk.analytics.stores.clickhouse.schema import FIRST_VERSION_WITH_SOURCES, upgrade_schema
 from copydesk.analytics.stores.clickhouse.source_backfill import SourceBackfill
 from copydesk.analytics.stores.clickhouse.view_log import ViewLog
 from copydesk.core.db.database import Database
@@ -179,7 +179,9 @@ class ClickHouseStore:
     def restore(self, source: Path) -> None:
         """Restores a backup into an empty store. Replaces the batches and AI classes in the main database."""
         self._ensure_schema()
-        backup.restore(self._cluster, self._batches, self._shard_leases, source)
+        version = backup.restore(self._cluster, self._batches, self._shard_leases, source)
+        if version < FIRST_VERSION_WITH_SOURCES:
+            self._backfill.count_sources()
 
     def close(self) -> None:
         self._cluster.close()
