@@ -5,13 +5,16 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.people import signed_in_client
+from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 from tests.web.dashboard.readership.test_pages import ASSISTANT, HOSTILE, TODAY, make_view
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serve(tmp_path_factory.mktemp("audience"), with_worker=False) as service:
+    folder = tmp_path_factory.mktemp("audience")
+    repository = make_repository(folder / "docs.git", {"index.md": b"# Hello\n"})
+    with serve(folder / "data", repository=repository, with_worker=False) as service:
         yield service
 
 
