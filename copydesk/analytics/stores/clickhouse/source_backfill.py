@@ -4,6 +4,7 @@ Starts from the beginning if it was interrupted, and deletes what the interrupte
 """
 
 import secrets
+from collections.abc import Callable
 
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.clickhouse.connection.node import LONG_TIMEOUT_SECONDS, Node, split_into_chunks
@@ -53,10 +54,12 @@ class SourceBackfill:
         self._batches = batches
         self._maintenance = maintenance
 
-    def count_sources(self) -> None:
-        """Finds and counts the sources of all stored views."""
+    def count_sources(self, is_done: Callable[[], bool] = lambda: False) -> None:
+        """Finds and counts the sources of all stored views, unless another process has done it in the meantime."""
         host_limit = ReferrerHostLimit()
         with self._maintenance.lease_all_shards() as leased_shards:
+            if is_done():
+                return
             masks = self._batches.read_ai_masks()
             for shard, lease in leased_shards:
                 _set_sources(shard, host_limit)
