@@ -2,7 +2,7 @@
 
 import pytest
 
-from copydesk.analytics.page_view import PageView
+from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores import referrer_hosts
 from copydesk.analytics.stores.base import (
     Counts,
@@ -23,7 +23,7 @@ def make_arrival(referrer: str, visitor: int = 1, day: int = MONDAY, path: str =
 def test_referrers_count_a_person_once_per_kind(store: Store) -> None:
     log_and_fold(
         store, make_arrival("www.google.com"), make_arrival("bing.com"), make_arrival("", day=MONDAY + 1),
-        make_arrival("docs.example.com"), make_arrival("www.google.com", 2)._replace(kind="training"),
+        make_arrival("docs.example.com"), make_arrival("www.google.com", 2)._replace(kind=VisitorClass.TRAINING),
     )  # fmt: skip
     report = store.list_referrers("docs")
     assert report.totals == ReferrerTotals(search=1, direct=1)
