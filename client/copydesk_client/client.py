@@ -8,6 +8,7 @@ from datetime import date
 from itertools import islice
 from types import TracebackType
 from typing import Any, Literal, Self, cast
+from urllib.parse import quote
 
 import httpx2 as httpx
 
@@ -19,7 +20,10 @@ EVENTS_PER_REQUEST = 1_000
 Day = str | date | None
 """A day as text or a date. A datetime means the day that contains it."""
 Interval = Literal["day", "week", "month"]
-Report = Literal["visitors", "views", "agents", "missing", "feedback", "feedback/by-page", "searches", "assistant"]
+Report = Literal[
+    "visitors", "views", "agents", "missing", "referrers", "sections", "feedback", "feedback/by-page", "searches",
+    "assistant",
+]  # fmt: skip
 
 PAGE_SIZES = {"feedback": 100, "feedback/by-page": 100, "searches": 100, "assistant": 1000}
 ROW_FIELDS = {"feedback/by-page": "feedback", "assistant": "conversations"}
@@ -168,6 +172,31 @@ class Client:
 
     def agents(self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0) -> shapes.Agents:
         return cast(shapes.Agents, self._get_report("agents", date_from, date_to, limit=limit, offset=offset))
+
+    def referrers(
+        self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0
+    ) -> shapes.Referrers:
+        """Returns where people came from, with exact unique visitors."""
+        return cast(shapes.Referrers, self._get_report("referrers", date_from, date_to, limit=limit, offset=offset))
+
+    def sections(
+        self,
+        date_from: Day = None,
+        date_to: Day = None,
+        *,
+        prefix: str | None = None,
+        depth: int | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> shapes.Sections:
+        """Returns exact unique visitors by the beginning of the path: the top level, or the sections below `prefix`."""
+        params = {"prefix": prefix, "depth": depth, "limit": limit, "offset": offset}
+        return cast(shapes.Sections, self._get_report("sections", date_from, date_to, **params))
+
+    def page(self, path: str, date_from: Day = None, date_to: Day = None) -> shapes.PageDetail:
+        """Returns the numbers of one page: totals, days, agents and referrers."""
+        report = f"pages/{quote(path.lstrip('/'), safe='/')}"
+        return cast(shapes.PageDetail, self._get_report(report, date_from, date_to))
 
     def missing(
         self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0

@@ -186,6 +186,53 @@ class Agents(TypedDict):
     hasMore: bool
 
 
+class ReferrerTotals(TypedDict):
+    ai: int
+    search: int
+    social: int
+    site: int
+    direct: int
+
+
+class Referrer(TypedDict):
+    referrer: str | None
+    """The host; None for `direct`."""
+    kind: Literal["ai", "search", "social", "site", "direct"]
+    visitors: int
+    views: int
+
+
+class Referrers(TypedDict):
+    totals: ReferrerTotals
+    referrers: list[Referrer]
+    hasMore: bool
+
+
+class SectionTotals(TypedDict):
+    human: int
+    ai: int
+    total: int
+    views: int
+
+
+class Section(SectionTotals):
+    section: str
+
+
+class Sections(TypedDict):
+    totals: SectionTotals
+    sections: list[Section]
+    hasMore: bool
+
+
+class PageDetail(TypedDict):
+    path: str
+    totals: SectionTotals
+    timeseries: "list[Moment]"
+    agents: list[Agent]
+    referrers: list[Referrer]
+
+
 class MissingReferrer(TypedDict):
     referrer: str
     requests: int

@@ -14,6 +14,7 @@ MAX_URL_CHARS, MAX_PATH_BYTES = 8192, 2048
 MAX_CACHED_CHARS = 512
 """Longer URLs are rare and are not cached, so that made-up ones cannot fill the memory."""
 HTTP_URL_PATTERN = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
+REFERRER_PATTERN = re.compile(r"(?:https?|android-app)://([^/?#]*)", re.IGNORECASE)
 OTHER_SCHEME_PATTERN = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://|(?:about|blob|data|javascript|mailto):", re.IGNORECASE)
 PERCENT_ESCAPES_PATTERN = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 BARE_PERCENT_PATTERN = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -130,13 +131,16 @@ def _locate_page(url: str, base_path: str) -> PageLocation | Dropped:
 
 
 def host_from_url(url: str) -> str:
-    """Returns the host of a referring URL, or "" if it has none. The rest of the URL may contain personal data."""
+    """Returns the host of a referring URL, or the name of an Android app, or "" if it has none.
+
+    The rest of the URL may contain personal data.
+    """
     return _host_from_url(url) if len(url) <= MAX_CACHED_CHARS else _host_from_url.__wrapped__(url)
 
 
 @lru_cache(maxsize=1 << 12)
 def _host_from_url(url: str) -> str:
-    match = HTTP_URL_PATTERN.match(url)
+    match = REFERRER_PATTERN.match(url)
     return normalize_host(match[1]) if match and len(match[1]) <= MAX_CACHED_CHARS else ""
 
 

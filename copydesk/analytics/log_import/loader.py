@@ -12,7 +12,8 @@ from copydesk.analytics.log_import.line_ids import LineIds
 from copydesk.analytics.log_import.log_files import open_log_file
 from copydesk.analytics.log_import.log_line import LogLine
 from copydesk.analytics.page_view import DropReason, PageView
-from copydesk.analytics.stores.base import RawViewsDeleted, Store
+from copydesk.analytics.stores.base import Store
+from copydesk.analytics.stores.errors import RawViewsDeleted
 
 VIEWS_PER_FOLD = 250_000
 """An import folds after this many views: enough to share the cost of a fold, few enough to bound its memory."""

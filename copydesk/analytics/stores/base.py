@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Literal, Protocol
 
 from copydesk.analytics.page_view import PageView
+from copydesk.analytics.stores.errors import DayOutOfRange
 from copydesk.core.clock import DAY
-from copydesk.core.errors import RequestError, StoreUnavailable
 
 CLASS_BITS = {"human": 1, "assistant": 2, "search": 4, "training": 8, "other": 16}
 """A visit stores one bit per class, so that the choice of AI classes can change later."""
@@ -17,6 +16,9 @@ FIRST_DAY, LAST_DAY = 1, 65_534
 """1970-01-02 to 2149-06-05: days are stored in two bytes, and 0 means never."""
 
 MASK_63_BITS = (1 << 63) - 1
+
+MAX_PAGE_DETAIL_ROWS = 50
+"""How many agents and how many referrers of one page are reported."""
 
 Interval = Literal["day", "week", "month"]
 SortColumn = Literal["path", "human", "ai", "total"]
@@ -108,6 +110,60 @@ class MissingReport:
 
 
 @dataclass(frozen=True)
+class ReferrerRow:
+    """People who came from one place. The referrer is a host, None for `direct`, or the name of all other hosts."""
+
+    referrer: str | None
+    kind: str
+    """`ai`, `search`, `social`, `site` (other web sites) or `direct` (no referrer)."""
+    visitors: int
+    views: int
+
+
+@dataclass(frozen=True)
+class ReferrerTotals:
+    """Unique people by the kind of their referrer. A person who came in two ways is counted in both."""
+
+    ai: int = 0
+    search: int = 0
+    social: int = 0
+    site: int = 0
+    direct: int = 0
+
+
+@dataclass(frozen=True)
+class ReferrerReport:
+    totals: ReferrerTotals
+    rows: Sequence[ReferrerRow]
+    has_more: bool
+
+
+@dataclass(frozen=True)
+class SectionQuery:
+    """Selects sections: prefixes of paths with `depth` segments, below the section `prefix`; "" means the site."""
+
+    prefix: str = ""
+    depth: int = 1
+
+
+@dataclass(frozen=True)
+class SectionRow:
+    section: str
+    count: Counts
+    views: int
+
+
+@dataclass(frozen=True)
+class SectionReport:
+    """Sections, with the totals of the section that they are below, or of the site."""
+
+    totals: Counts
+    views: int
+    rows: Sequence[SectionRow]
+    has_more: bool
+
+
+@dataclass(frozen=True)
 class RuleRow:
     """How many of an agent's views a rule classified."""
 
@@ -128,6 +184,19 @@ class TimeseriesPoint:
 
 
 @dataclass(frozen=True)
+class PageDetail:
+    """One page. `views` are those by people and AI; agents and referrers are counted from raw views."""
+
+    totals: Counts
+    views: int
+    timeseries: Sequence[TimeseriesPoint]
+    agents: Sequence[AgentRow]
+    """The agents of all classes, at most MAX_PAGE_DETAIL_ROWS."""
+    referrers: Sequence[ReferrerRow]
+    """Where people came from, at most MAX_PAGE_DETAIL_ROWS."""
+
+
+@dataclass(frozen=True)
 class DayRange:
     """Days from `first` (inclusive) to `end` (exclusive)."""
 
@@ -136,6 +205,7 @@ class DayRange:
 
 
 ALL_DAYS = DayRange()
+TOP_SECTIONS = SectionQuery()
 
 
 @dataclass(frozen=True)
@@ -158,44 +228,6 @@ class Correction:
     """How many views were corrected."""
     skipped_days: tuple[int, ...] = ()
     """Days that were not corrected, because some of their raw views were deleted."""
-
-
-class StoreFull(StoreUnavailable):
-    code = "store_full"
-    message = (
-        "The analytics store cannot write, probably because the disk is full. Nothing from this request was stored."
-    )
-
-
-class StoreInUse(StoreUnavailable):
-    code = "store_in_use"
-    message = "The analytics store is open in another process, and DuckDB allows only one. Stop it, or use ClickHouse."
-
-
-class StoreDamaged(StoreUnavailable):
-    code = "store_damaged"
-    message = "The analytics store is damaged and cannot be read. Restore its file from a backup."
-
-
-class StoreSchemaNewer(StoreUnavailable):
-    code = "store_newer"
-    message = "The analytics store was written by a newer version of Copydesk. Upgrade this server."
-
-
-class RawViewsDeleted(RequestError):
-    message = "Raw views of these days were deleted, so their numbers cannot be corrected."
-
-    @classmethod
-    def for_days(cls, days: Sequence[int]) -> "RawViewsDeleted":
-        first_day = date.fromordinal(date(1970, 1, 1).toordinal() + days[0]).isoformat()
-        return cls(
-            f"Raw views of {len(days)} of these days (the first is {first_day}) were deleted, so their numbers cannot "
-            "be corrected. Nothing was changed."
-        )
-
-
-class DayOutOfRange(RequestError):
-    message = "A page view must be dated between 1970-01-02 and 2149-06-05."
 
 
 def shorten_event_hash(event_hash: int) -> int:
@@ -265,6 +297,35 @@ class Store(Protocol):
         """Returns the paths whose requests found no page, by unique visitors, then by path.
 
         Omits paths that neither people nor AI requested. Requests for missing pages are in no other report.
+        """
+
+    def list_referrers(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> ReferrerReport:
+        """Returns where people came from, by unique visitors, then views, then name; and the totals by kind.
+
+        A view from another page of the same host is no arrival and not included.
+        """
+
+    def list_sections(
+        self,
+        project_id: str,
+        days: DayRange = ALL_DAYS,
+        limit: int = 50,
+        offset: int = 0,
+        query: SectionQuery = TOP_SECTIONS,
+    ) -> SectionReport:
+        """Returns unique visitors by section, most first, then by section. Omits sections without views.
+
+        A page belongs to the section of its own path and to those above it. Reads the visits of all pages in the range,
+        so the cost grows with them.
+        """
+
+    def load_page(self, project_id: str, path: str, days: DayRange = ALL_DAYS) -> PageDetail | None:
+        """Returns the numbers of one page, or None if no view of it was counted on any day.
+
+        Reads the raw views of the page in the range for its agents and referrers, so deleted raw views are missing
+        there; the other numbers are from the index.
         """
 
     def list_rules(

@@ -1,12 +1,12 @@
 """Missing pages: the limit of their paths, because scanners request any number of made-up ones, and their report."""
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from copydesk.analytics.page_view import MISSING_STATUSES, PageView
 from copydesk.analytics.stores.base import Counts, MissingReport, MissingRow, ReferrerCount
+from copydesk.analytics.stores.name_limit import MAX_TRACKED_DAYS, NameLimit
 from copydesk.core.clock import DAY
 
 MAX_MISSING_PATHS = 20_000
@@ -19,21 +19,13 @@ MAX_REFERRERS_PER_DAY = 1_000
 """How many referrers of missing pages a project has per day. Requests with any other count as without one."""
 MAX_REFERRERS_PER_PATH = 10
 """How many referrers of a missing path are reported."""
-MAX_CACHED_PROJECTS, MAX_TRACKED_DAYS = 20, 1_000
-"""The caches are cleared when they exceed these sizes."""
 
 
 class MissingPathLimit:
-    """Decides which missing paths are counted by themselves. The requests for all others are counted together.
-
-    Knows stored paths by their hashes, which take less memory. A store with several writers exceeds the limits by what
-    they log within `max_age_seconds`; None means that there is one writer, which needs no fresh look.
-    """
+    """Decides which missing paths are counted by themselves. The requests for all others are counted together."""
 
     def __init__(self, max_age_seconds: float | None = None) -> None:
-        self._max_age_seconds = max_age_seconds
-        self._stored: dict[str, tuple[float, set[int]]] = {}
-        self._new_by_day: dict[tuple[str, int], set[int]] = {}
+        self._paths = NameLimit(max_age_seconds)
         self._referrers_by_day: dict[tuple[str, int], set[int]] = {}
 
     def apply(self, views: Sequence[PageView], load_paths: Callable[[str], Iterable[str]]) -> Sequence[PageView]:
@@ -47,45 +39,19 @@ class MissingPathLimit:
         return [self._limit(view, load_paths) if view.is_missing else view for view in views]
 
     def _limit(self, view: PageView, load_paths: Callable[[str], Iterable[str]]) -> PageView:
-        if not self._admit(view, load_paths):
+        day = view.at // DAY
+        if not self._paths.admit(
+            view.project, day, view.path, load_paths, MAX_MISSING_PATHS, MAX_NEW_MISSING_PATHS_PER_DAY
+        ):
             view = view._replace(path=OTHER_PATHS)
         if not view.referrer:
             return view
         if len(self._referrers_by_day) > MAX_TRACKED_DAYS:
             self._referrers_by_day.clear()
-        referrers = self._referrers_by_day.setdefault((view.project, view.at // DAY), set())
+        referrers = self._referrers_by_day.setdefault((view.project, day), set())
         if len(referrers) < MAX_REFERRERS_PER_DAY:
             referrers.add(hash(view.referrer))
         return view if hash(view.referrer) in referrers else view._replace(referrer="")
-
-    def _admit(self, view: PageView, load_paths: Callable[[str], Iterable[str]]) -> bool:
-        path_hash = hash(view.path)
-        stored = self._find_stored(view.project, load_paths, path_hash)
-        if path_hash in stored:
-            return True
-        if len(self._new_by_day) > MAX_TRACKED_DAYS:
-            self._new_by_day.clear()
-        new_paths = self._new_by_day.setdefault((view.project, view.at // DAY), set())
-        is_full = len(stored) >= MAX_MISSING_PATHS or len(new_paths) >= MAX_NEW_MISSING_PATHS_PER_DAY
-        if is_full and path_hash not in new_paths:
-            return False
-        new_paths.add(path_hash)
-        stored.add(path_hash)
-        return True
-
-    def _find_stored(self, project: str, load_paths: Callable[[str], Iterable[str]], path_hash: int) -> set[int]:
-        """Returns the hashes of the stored paths; loads them again if they are old and this one is not among them."""
-        now = time.monotonic()
-        loaded_at, stored = self._stored.get(project, (None, set()))
-        is_fresh = loaded_at is not None and (self._max_age_seconds is None or now < loaded_at + self._max_age_seconds)
-        if is_fresh or path_hash in stored:
-            return stored
-        if len(self._stored) >= MAX_CACHED_PROJECTS:
-            self._stored.clear()
-        # Paths that this process has logged may not be folded yet, so they are kept.
-        stored = stored | {hash(path) for path in load_paths(project) if path != OTHER_PATHS}
-        self._stored[project] = (now, stored)
-        return stored
 
 
 MissingResult = Sequence[Any]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from copydesk import __version__
 from copydesk.analytics.ingest.site_registry import ranges_file
-from copydesk.analytics.stores.base import Store, StoreFull
+from copydesk.analytics.stores.base import Store
+from copydesk.analytics.stores.errors import StoreFull
 from copydesk.analytics.stores.shared.protocol import CallFailed
 from copydesk.core import clock
 from copydesk.core.db.database import Database

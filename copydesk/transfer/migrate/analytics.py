@@ -29,6 +29,8 @@ NAMES_PER_BATCH = 100
 MARK_PREFIX = "moved_"
 """Prefix of the marks in the main database that count a table's finished parts. Deleted when the move is complete."""
 STARTED_MARK = "begun"
+HOST_SORT = 6
+"""Scopes of this sort and all above are referring hosts."""
 
 
 def move_views(data_folder: Path, url: str, database: Database, progress: Progress) -> dict[str, int]:
@@ -81,6 +83,8 @@ def _prepare_source(data_folder: Path, progress: Progress) -> None:
     store = DuckStore(data_folder / DUCKDB_FILE)
     try:
         store.fold()
+        while store.backlog():  # an upgrade of the store takes several folds
+            store.fold()
         store.move_visits_into_table()
     finally:
         store.close()
@@ -131,7 +135,10 @@ def _load_scope_hashes(source: DuckConnection, reader: Node) -> None:
         ids, sorts, projects, paths, agents, operators, kinds = map(list, zip(*batch, strict=True))
         params = {"projects": projects, "paths": paths, "agents": agents, "operators": operators, "kinds": kinds}
         [by_sort] = reader.query(load_sql("hashes"), params)
-        rows = [(scope, by_sort[sort][index]) for index, (scope, sort) in enumerate(zip(ids, sorts, strict=True))]
+        rows = [
+            (scope, by_sort[min(sort, HOST_SORT)][index])
+            for index, (scope, sort) in enumerate(zip(ids, sorts, strict=True))
+        ]
         source.executemany("insert into hashes values ($1, $2)", rows)
 
 

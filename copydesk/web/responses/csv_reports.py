@@ -22,6 +22,8 @@ LIST_COLUMNS = {
     "feedback-by-page": ("path", "thumbsUp", "thumbsDown", "code", "total"),
     "searches": ("searchQuery", "hits", "ctr", "topClickedPage", "lastSearchedAt"),
     "missing": ("path", "human", "ai", "total", "requests", "lastSeenAt", "referrers"),
+    "referrers": ("referrer", "kind", "visitors", "views"),
+    "sections": ("section", "human", "ai", "total", "views"),
     "assistant": (
         *("id", "timestamp", "query", "response", "responseType", "resolutionStatus", "queryCategory", "pageUrl"),
         "sources",

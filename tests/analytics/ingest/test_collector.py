@@ -15,8 +15,9 @@ from copydesk.analytics.ingest.collector import Collector, CollectorBusy, Number
 from copydesk.analytics.ingest.event_schema import EVENT_FIELDS, Event, validate_event
 from copydesk.analytics.ingest.raw_view import SiteConfig
 from copydesk.analytics.page_view import Dropped, DropReason, PageView, VisitorClass
-from copydesk.analytics.stores.base import LogResult, StoreFull
+from copydesk.analytics.stores.base import LogResult
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.errors import StoreFull
 
 NOW = 1_790_000_000_000
 

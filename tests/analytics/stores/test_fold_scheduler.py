@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.stores.base import Store, StoreFull
+from copydesk.analytics.stores.base import Store
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.errors import StoreFull
 from copydesk.analytics.stores.fold_scheduler import FoldScheduler, FoldTiming
 from copydesk.analytics.stores.shared import SharedStore
 from copydesk.core import clock

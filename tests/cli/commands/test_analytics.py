@@ -120,7 +120,7 @@ def test_missing_pages_are_printed_with_where_they_came_from(site: Service, run:
 
 def test_json_and_csv_match_the_api(site: Service, run: Run) -> None:
     log_missing(site)
-    for report in ("visitors", "views", "agents", "missing", "timeseries"):
+    for report in ("visitors", "views", "agents", "referrers", "sections", "missing", "timeseries"):
         address = f"/v1/analytics/{site.project.id}/{report}"
         assert parse_output(run(report, "--json")) == site.http.get(address).json()
         csv = site.http.get(address, headers={"Accept": "text/csv"}).text

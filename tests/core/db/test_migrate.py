@@ -10,9 +10,9 @@ import duckdb
 import pytest
 from sqlalchemy import Connection, Inspector, inspect, text
 
-from copydesk.analytics.stores.base import StoreSchemaNewer
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DUCKDB_SCHEMA_VERSION
+from copydesk.analytics.stores.errors import StoreSchemaNewer
 from copydesk.cli.demo.sample_traffic import BROWSERS
 from copydesk.core.clock import DAY, format_iso
 from copydesk.core.db.database import Database

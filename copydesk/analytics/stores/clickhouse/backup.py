@@ -61,7 +61,8 @@ def back_up(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, t
         unfinished.replace(target)
 
 
-def restore(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, source: Path) -> None:
+def restore(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, source: Path) -> int:
+    """Restores a backup into an empty store. Returns the schema version of the backup."""
     client = cluster.reader.get_client()
     with shard_leases.acquire(range(len(cluster.shards))) as leases, _open_archive(source) as archive:
         metadata = _read_metadata(archive)
@@ -88,6 +89,7 @@ def restore(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, s
                 batches.add_batch(tx, batches.allocate_number(tx), batch, rows)
             for project, ai_mask in metadata["classes"].items():
                 set_ai_mask(tx, project, ai_mask)
+    return int(metadata["schema"])
 
 
 def _resume_shards(cluster: Cluster, batches: ViewBatches, leases: Sequence[ShardLease]) -> list[Node]:

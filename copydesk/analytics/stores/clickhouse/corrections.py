@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from copydesk.analytics.stores.base import CLASS_BITS, Correction, RawViewsDeleted, Reclassification
+from copydesk.analytics.stores.base import CLASS_BITS, Correction, Reclassification
 from copydesk.analytics.stores.clickhouse.connection.node import LONG_TIMEOUT_SECONDS, Node
 from copydesk.analytics.stores.clickhouse.folding.apply_correction import drop_correction
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches
@@ -11,6 +11,7 @@ from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLease
 from copydesk.analytics.stores.clickhouse.folding.visitor_index import assign_number, stage_changes
 from copydesk.analytics.stores.clickhouse.maintenance import Maintenance
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
+from copydesk.analytics.stores.errors import RawViewsDeleted
 
 MAX_VIEWS_PER_CORRECTION = 500_000
 """How many views are reclassified at once, in whole days: each staging table gets them as one block."""

@@ -55,7 +55,7 @@ class Maintenance:
         with self.lease_all_shards() as leased_shards:
             masks = self._batches.read_ai_masks()
             for shard, lease in leased_shards:
-                for part in range(parts := _count_parts(shard)):
+                for part in range(parts := count_parts(shard)):
                     stage_changes(shard, lease, SELECT_ALL_VISITS, masks, params={"parts": parts}, part=part)
                 shard.execute(STAGE_NEGATED_INDEX, {"fold": lease.number}, dedup_token=f"{lease.number}-current")
             self.commit_and_apply(leased_shards, {})
@@ -72,7 +72,7 @@ class Maintenance:
             if old_mask == ai_mask:
                 return
             for shard, lease in leased_shards:
-                params = {"project": project, "parts": (parts := _count_parts(shard, project))}
+                params = {"project": project, "parts": (parts := count_parts(shard, project))}
                 for part in range(parts):
                     stage_changes(
                         shard, lease, SELECT_PROJECT_VISITS, {project: ai_mask}, {project: old_mask}, params, part
@@ -164,7 +164,7 @@ def _delete_raw_views(shard: Node, before_day: int, project_ids: Collection[str]
     return deleted
 
 
-def _count_parts(shard: Node, project: str | None = None) -> int:
+def count_parts(shard: Node, project: str | None = None) -> int:
     """Returns the number of parts such that each has about VISITS_PER_PART visits, which bounds the memory."""
     condition = "" if project is None else " where project = {project:String}"
     [(visit_count,)] = shard.query(f"select count() from visits{condition}", {"project": project or ""})  # noqa: S608 - ours

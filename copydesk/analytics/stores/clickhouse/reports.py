@@ -1,6 +1,6 @@
 """Reports: sums over the index and the counts of all shards.
 
-No report reads visits; only `list_rules` reads raw views.
+Only `list_sections` reads visits; only `list_rules` and `load_page` read raw views.
 """
 
 from collections.abc import Sequence
@@ -8,15 +8,21 @@ from typing import Any
 
 from copydesk.analytics.stores.base import (
     CLASS_BITS,
+    MAX_PAGE_DETAIL_ROWS,
     AgentRow,
     Counts,
     DayRange,
     Interval,
     MissingReport,
     PageCounts,
+    PageDetail,
     PageQuery,
+    ReferrerReport,
     ReportPage,
     RuleRow,
+    SectionQuery,
+    SectionReport,
+    SectionRow,
     TimeseriesPoint,
 )
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
@@ -28,8 +34,12 @@ from copydesk.analytics.stores.missing_paths import (
     build_missing_report,
     split_missing_results,
 )
+from copydesk.analytics.stores.referrer_hosts import build_referrer_row, build_referrer_totals
 from copydesk.core.clock import DAY
 
+PAGE_SORT, SITE_SORT = 0, 1
+SELECT_PAGE_SCOPE = "select sipHash64({project:String}, 'page', {path:String})"
+SELECT_SITE_SCOPE = "select sipHash64({project:String}, 'site')"
 KIND_BY_BIT = {bit: kind for kind, bit in CLASS_BITS.items()}
 
 
@@ -49,10 +59,7 @@ class Reports:
 
     def list_agents(self, project: str, days: DayRange, limit: int, offset: int) -> tuple[Sequence[AgentRow], bool]:
         results = self._query("agents", project, days, limit=limit, offset=offset)
-        rows = [
-            AgentRow(agent or None, operator or None, KIND_BY_BIT[kind], visitor_count, view_count)
-            for agent, operator, kind, visitor_count, view_count in results
-        ]
+        rows = [_build_agent_row(*result) for result in results]
         return rows[:limit], len(rows) > limit
 
     def list_missing_pages(self, project: str, days: DayRange, limit: int, offset: int) -> MissingReport:
@@ -64,6 +71,40 @@ class Reports:
         details = self._query("missing_details", project, days, **params) if scopes else []
         return build_missing_report(other, results, details, has_more)
 
+    def list_referrers(self, project: str, days: DayRange, limit: int, offset: int) -> ReferrerReport:
+        totals = self._query("referrer_totals", project, days)
+        results = self._query("referrers", project, days, limit=limit, offset=offset)
+        rows = [build_referrer_row(*result) for result in results[:limit]]
+        return ReferrerReport(build_referrer_totals(totals), rows, len(results) > limit)
+
+    def list_sections(
+        self, project: str, days: DayRange, limit: int, offset: int, query: SectionQuery
+    ) -> SectionReport:
+        params = {**vars(query), "prefix_depth": query.prefix.count("/"), "ai": self._batches.read_ai_mask(project)}
+        results = self._query("sections", project, days, limit=limit, offset=offset, **params)
+        if not results:
+            return SectionReport(Counts(), 0, [], False)
+        (_, *totals, views), *others = results
+        rows = [SectionRow(section, Counts(*count), view_count) for section, *count, view_count in others]
+        return SectionReport(Counts(*totals), views, rows[offset : offset + limit], len(rows) > offset + limit)
+
+    def load_page(self, project: str, path: str, days: DayRange) -> PageDetail | None:
+        ai_mask = self._batches.read_ai_mask(project)
+        [(scope,)] = self._cluster.reader.query(SELECT_PAGE_SCOPE, {"project": project, "path": path})
+        totals = self._query("page_totals", project, days, scope=scope, ai=ai_mask)
+        if not totals:
+            return None
+        [(visitors, views)] = totals
+        params = {"path": path, "limit": MAX_PAGE_DETAIL_ROWS}
+        time_range = DayRange(days.first * DAY, days.end * DAY)
+        return PageDetail(
+            Counts(*visitors),
+            views,
+            self._load_scope_timeseries(project, PAGE_SORT, scope, "day", days),
+            [_build_agent_row(*row) for row in self._query("page_agents", project, time_range, **params)],
+            [build_referrer_row(*row) for row in self._query("page_referrers", project, time_range, **params)],
+        )
+
     def list_rules(self, project: str, days: DayRange, limit: int, with_missing: bool) -> Sequence[RuleRow]:
         time_range = DayRange(days.first * DAY, days.end * DAY)
         results = self._query("rules", project, time_range, limit=limit, missing=with_missing)
@@ -73,8 +114,14 @@ class Reports:
         ]
 
     def load_timeseries(self, project: str, interval: Interval, days: DayRange) -> Sequence[TimeseriesPoint]:
+        [(scope,)] = self._cluster.reader.query(SELECT_SITE_SCOPE, {"project": project})
+        return self._load_scope_timeseries(project, SITE_SORT, scope, interval, days)
+
+    def _load_scope_timeseries(
+        self, project: str, sort: int, scope: int, interval: Interval, days: DayRange
+    ) -> Sequence[TimeseriesPoint]:
         ai_mask = self._batches.read_ai_mask(project)
-        results = self._query("timeseries", project, days, interval=interval, ai=ai_mask)
+        results = self._query("timeseries", project, days, sort=sort, scope=scope, interval=interval, ai=ai_mask)
         return [
             TimeseriesPoint(day, Counts(human, ai, total), Counts(human_views, ai_views, human_views + ai_views))
             for day, human, ai, total, human_views, ai_views in results
@@ -84,6 +131,10 @@ class Reports:
         return self._cluster.reader.query(
             load_sql(name), {"project": project, "first": days.first, "end": days.end, **params}
         )
+
+
+def _build_agent_row(agent: str, operator: str, kind: int, visitors: int, views: int) -> AgentRow:
+    return AgentRow(agent or None, operator or None, KIND_BY_BIT[kind], visitors, views)
 
 
 def _build_page(results: Rows, limit: int) -> ReportPage:

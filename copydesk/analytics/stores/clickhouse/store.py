@@ -8,16 +8,21 @@ from copydesk.analytics.stores.base import (
     ALL_DAYS,
     CLASS_BITS,
     DEFAULT_PAGE_QUERY,
+    TOP_SECTIONS,
     AgentRow,
     Correction,
     DayRange,
     Interval,
     LogResult,
     MissingReport,
+    PageDetail,
     PageQuery,
     Reclassification,
+    ReferrerReport,
     ReportPage,
     RuleRow,
+    SectionQuery,
+    SectionReport,
     TimeseriesPoint,
     shorten_event_hash,
 )
@@ -31,7 +36,8 @@ from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeases
 from copydesk.analytics.stores.clickhouse.folding.visitor_index import fold_shards
 from copydesk.analytics.stores.clickhouse.maintenance import Maintenance
 from copydesk.analytics.stores.clickhouse.reports import Reports
-from copydesk.analytics.stores.clickhouse.schema import upgrade_schema
+from copydesk.analytics.stores.clickhouse.schema import FIRST_VERSION_WITH_SOURCES, upgrade_schema
+from copydesk.analytics.stores.clickhouse.source_backfill import SourceBackfill
 from copydesk.analytics.stores.clickhouse.view_log import ViewLog
 from copydesk.core.db.database import Database
 
@@ -53,6 +59,7 @@ class ClickHouseStore:
         self._reports = Reports(self._cluster, self._batches)
         self._maintenance = Maintenance(self._cluster, self._batches, self._shard_leases)
         self._corrections = Corrections(self._batches, self._maintenance)
+        self._backfill = SourceBackfill(self._batches, self._maintenance)
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
         self._ensure_schema()
@@ -99,6 +106,27 @@ class ClickHouseStore:
     ) -> MissingReport:
         self._ensure_schema()
         return self._reports.list_missing_pages(project_id, days, limit, offset)
+
+    def list_referrers(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> ReferrerReport:
+        self._ensure_schema()
+        return self._reports.list_referrers(project_id, days, limit, offset)
+
+    def list_sections(
+        self,
+        project_id: str,
+        days: DayRange = ALL_DAYS,
+        limit: int = 50,
+        offset: int = 0,
+        query: SectionQuery = TOP_SECTIONS,
+    ) -> SectionReport:
+        self._ensure_schema()
+        return self._reports.list_sections(project_id, days, limit, offset, query)
+
+    def load_page(self, project_id: str, path: str, days: DayRange = ALL_DAYS) -> PageDetail | None:
+        self._ensure_schema()
+        return self._reports.load_page(project_id, path, days)
 
     def list_rules(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False
@@ -151,7 +179,9 @@ class ClickHouseStore:
     def restore(self, source: Path) -> None:
         """Restores a backup into an empty store. Replaces the batches and AI classes in the main database."""
         self._ensure_schema()
-        backup.restore(self._cluster, self._batches, self._shard_leases, source)
+        version = backup.restore(self._cluster, self._batches, self._shard_leases, source)
+        if version < FIRST_VERSION_WITH_SOURCES:
+            self._backfill.count_sources()
 
     def close(self) -> None:
         self._cluster.close()
@@ -160,5 +190,5 @@ class ClickHouseStore:
         if not self._is_schema_ready:
             with self._schema_breaker.guard():
                 if not self._is_schema_ready:
-                    upgrade_schema(self._cluster, self._database)
+                    upgrade_schema(self._cluster, self._database, self._backfill.count_sources)
                     self._is_schema_ready = True

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from copydesk.analytics.classification.referrer_sources import Source
 from copydesk.analytics.page_view import MISSING_STATUSES, PageView
 from copydesk.analytics.stores.base import CLASS_BITS, LogResult, day_from_milliseconds, shorten_event_hash
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
@@ -12,14 +13,17 @@ from copydesk.analytics.stores.clickhouse.connection.node import MAX_EVENTS_PER_
 from copydesk.analytics.stores.clickhouse.folding.batches import BatchSnapshot, ViewBatches
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
 from copydesk.analytics.stores.missing_paths import MissingPathLimit
+from copydesk.analytics.stores.referrer_hosts import ReferrerHostLimit
 
 INBOX_COLUMNS = {
     "batch": "UInt128", "project": "String", "path": "String", "at": "Int64", "kind": "UInt8", "agent": "String",
     "operator": "String", "rule": "String", "version": "String", "visitor": "UInt64", "host": "String",
     "referrer": "String", "event": "Nullable(UInt64)", "missing": "UInt8",
+    "source": "String", "source_kind": "UInt8",
 }  # fmt: skip
 EventKey = tuple[str, int]
-MISSING_PATHS_MAX_AGE_SECONDS = 60.0
+NAMES_MAX_AGE_SECONDS = 60.0
+SELECT_HOSTS = "select distinct path from scopes where project = {project:String} and sort > 5"
 SELECT_MISSING_PATHS = "select distinct path from scopes where project = {project:String} and sort = 3"
 
 
@@ -27,7 +31,8 @@ class ViewLog:
     def __init__(self, cluster: Cluster, batches: ViewBatches) -> None:
         self._cluster = cluster
         self._batches = batches
-        self._missing_path_limit = MissingPathLimit(MISSING_PATHS_MAX_AGE_SECONDS)
+        self._missing_path_limit = MissingPathLimit(NAMES_MAX_AGE_SECONDS)
+        self._host_limit = ReferrerHostLimit(NAMES_MAX_AGE_SECONDS)
 
     def write(self, views: Sequence[PageView]) -> LogResult:
         times = [view.at for view in views]
@@ -83,10 +88,14 @@ class ViewLog:
         for view, event_key in views:
             shards[(view.visitor or 0) % len(self._cluster.shards)].append((view, event_key))
         for shard, shard_views in shards.items():
+            sources = [self._host_limit.find_source(view, self._load_hosts) for view, _ in shard_views]
             self._cluster.shards[shard].insert(
-                "inbox", _to_columns(batch_id, shard_views), list(INBOX_COLUMNS.values()), f"{batch_id:032x}"
+                "inbox", _to_columns(batch_id, shard_views, sources), list(INBOX_COLUMNS.values()), f"{batch_id:032x}"
             )
         return {shard: len(some) for shard, some in shards.items()}
+
+    def _load_hosts(self, project: str) -> list[str]:
+        return [host for (host,) in self._cluster.reader.query(SELECT_HOSTS, {"project": project})]
 
     def _load_missing_paths(self, project: str) -> list[str]:
         return [path for (path,) in self._cluster.reader.query(SELECT_MISSING_PATHS, {"project": project})]
@@ -128,7 +137,9 @@ def _split_duplicates(
     return new_positions, tuple(duplicates)
 
 
-def _to_columns(batch_id: int, rows: Sequence[tuple[PageView, EventKey | None]]) -> dict[str, Sequence[Any]]:
+def _to_columns(
+    batch_id: int, rows: Sequence[tuple[PageView, EventKey | None]], sources: Sequence[Source | None]
+) -> dict[str, Sequence[Any]]:
     views = [view for view, _ in rows]
     columns = zip(*views, strict=True)
     project, path, at, kind, agent, operator, rule, version, visitor, host, referrer, status, _ = columns
@@ -147,4 +158,6 @@ def _to_columns(batch_id: int, rows: Sequence[tuple[PageView, EventKey | None]])
         "referrer": referrer,
         "event": [event_key and event_key[1] for _, event_key in rows],
         "missing": [int(number in MISSING_STATUSES) for number in status],
+        "source": [source.host if source else "" for source in sources],
+        "source_kind": [int(source.kind) if source else 0 for source in sources],
     }

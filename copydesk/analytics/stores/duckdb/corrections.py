@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from copydesk.analytics.stores.base import CLASS_BITS, Correction, RawViewsDeleted, Reclassification
+from copydesk.analytics.stores.base import CLASS_BITS, Correction, Reclassification
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
-from copydesk.analytics.stores.duckdb.id_tables import AGENT_SCOPE, MISSING_AGENT_SCOPE, IdTables, append_rows
+from copydesk.analytics.stores.duckdb.ids.id_tables import IdTables
+from copydesk.analytics.stores.duckdb.ids.scopes import AGENT_SCOPE, MISSING_AGENT_SCOPE, append_rows
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.analytics.stores.errors import RawViewsDeleted
 
 SELECT_WITHDRAWN = """
     create or replace temp table affected_views as

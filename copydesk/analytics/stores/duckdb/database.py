@@ -8,8 +8,8 @@ from pathlib import Path
 
 import duckdb
 
-from copydesk.analytics.stores.base import StoreDamaged, StoreFull, StoreInUse, StoreSchemaNewer
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.analytics.stores.errors import StoreDamaged, StoreFull, StoreInUse, StoreSchemaNewer
 from copydesk.core.errors import StoreUnavailable
 
 DuckConnection = duckdb.DuckDBPyConnection
@@ -17,7 +17,7 @@ MEMORY_LIMIT = "160MB"
 MIN_CHECKPOINT_BYTES = 32_000_000
 """The size of the write-ahead log from which a checkpoint is worthwhile."""
 
-DUCKDB_SCHEMA_VERSION = 4
+DUCKDB_SCHEMA_VERSION = 5
 """The version of the tables. Each version after the first has a file sql/upgrade_….sql that upgrades from the previous
 one."""
 

@@ -1,6 +1,7 @@
 """The store on DuckDB. Logging continues during a fold; folds and maintenance run one at a time."""
 
 import threading
+import time
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,25 +11,34 @@ from copydesk.analytics.stores.base import (
     ALL_DAYS,
     CLASS_BITS,
     DEFAULT_PAGE_QUERY,
+    TOP_SECTIONS,
     AgentRow,
     Correction,
     DayRange,
     Interval,
     LogResult,
     MissingReport,
+    PageDetail,
     PageQuery,
     Reclassification,
+    ReferrerReport,
     ReportPage,
     RuleRow,
+    SectionQuery,
+    SectionReport,
     TimeseriesPoint,
     shorten_event_hash,
 )
-from copydesk.analytics.stores.duckdb import corrections, maintenance, reports
+from copydesk.analytics.stores.duckdb import corrections, maintenance, page_reports, reports
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
+from copydesk.analytics.stores.duckdb.folding.source_backfill import backfill_sources, is_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, count_unfolded_views
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
+
+MAX_UPGRADE_SECONDS_PER_FOLD = 2.0
+"""Reports wait for folds, so an upgrade of many views takes several."""
 
 
 class DuckStore:
@@ -46,6 +56,7 @@ class DuckStore:
         self._fold_lock = threading.Lock()
         self._backup_lock = threading.Lock()
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
+        self._may_be_upgrading = True
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
         return self._view_log.write(views)
@@ -55,7 +66,9 @@ class DuckStore:
             connection.execute("select 1")
 
     def backlog(self) -> int:
-        return count_unfolded_views(self._database)
+        """Returns the number of views that are not folded; at least 1 while an upgrade is not complete, so that folds
+        continue it."""
+        return max(count_unfolded_views(self._database), int(self._is_upgrading()))
 
     def fold(self) -> int:
         with self._fold_lock:
@@ -65,6 +78,7 @@ class DuckStore:
                 compacted = self._index.has_many_new_rows() and maintenance.compact_tables(self._database)
                 self._database.checkpoint(force=compacted)
                 self._run_merges.catch_up()
+            self._continue_upgrade()
             self._run_merges.start()
             return folded_views
 
@@ -92,6 +106,24 @@ class DuckStore:
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> MissingReport:
         return reports.list_missing_pages(self._database, project_id, days, limit, offset)
+
+    def list_referrers(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> ReferrerReport:
+        return reports.list_referrers(self._database, project_id, days, limit, offset)
+
+    def list_sections(
+        self,
+        project_id: str,
+        days: DayRange = ALL_DAYS,
+        limit: int = 50,
+        offset: int = 0,
+        query: SectionQuery = TOP_SECTIONS,
+    ) -> SectionReport:
+        return page_reports.list_sections(self._database, project_id, days, limit, offset, query)
+
+    def load_page(self, project_id: str, path: str, days: DayRange = ALL_DAYS) -> PageDetail | None:
+        return page_reports.load_page(self._database, project_id, path, days)
 
     def list_rules(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False
@@ -161,6 +193,21 @@ class DuckStore:
         self._run_merges.stop()
         with self._fold_lock, self._index.change(), self._database.write() as connection:
             self._index.visits.move_into_table(connection)
+
+    def _is_upgrading(self) -> bool:
+        if not self._may_be_upgrading:
+            return False
+        with self._database.read() as connection:
+            self._may_be_upgrading = is_backfill_needed(connection)
+        return self._may_be_upgrading
+
+    def _continue_upgrade(self) -> None:
+        """Counts where stored views came from, for a limited time; the next folds do the rest."""
+        deadline = time.monotonic() + MAX_UPGRADE_SECONDS_PER_FOLD
+        while self._is_upgrading() and time.monotonic() < deadline:
+            with self._index.change(), self._view_log.correction() as (connection, id_tables):
+                backfill_sources(self._index, connection, id_tables)
+            self._database.checkpoint()
 
     def close(self) -> None:
         self._run_merges.stop()

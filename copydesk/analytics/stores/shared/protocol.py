@@ -20,27 +20,30 @@ from copydesk.analytics.stores.base import (
     AgentRow,
     Correction,
     Counts,
-    DayOutOfRange,
     DayRange,
     LogResult,
     MissingReport,
     MissingRow,
     PageCounts,
+    PageDetail,
     PageQuery,
-    RawViewsDeleted,
     Reclassification,
     ReferrerCount,
+    ReferrerReport,
+    ReferrerRow,
+    ReferrerTotals,
     ReportPage,
     RuleRow,
+    SectionQuery,
+    SectionReport,
+    SectionRow,
     Store,
-    StoreDamaged,
-    StoreFull,
-    StoreInUse,
     TimeseriesPoint,
 )
+from copydesk.analytics.stores.errors import DayOutOfRange, RawViewsDeleted, StoreDamaged, StoreFull, StoreInUse
 from copydesk.core.errors import RequestError, StoreUnavailable
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 """Increase it when messages change. They contain the names of classes and methods."""
 GREETING = f"copydesk {__version__} {PROTOCOL_VERSION}".encode()
 """The server sends this first. A client that receives it is connected to a server of the same version."""
@@ -58,7 +61,8 @@ DECODERS: dict[str, Callable[..., Any]] = {
         known.__name__: known
         for known in (
             *(AgentRow, PageQuery, TimeseriesPoint, ReportPage, Path, DayRange, PageCounts, RuleRow, Counts),
-            *(Reclassification, MissingReport, MissingRow, ReferrerCount),
+            *(Reclassification, MissingReport, MissingRow, ReferrerCount, ReferrerReport, ReferrerRow, ReferrerTotals),
+            *(SectionQuery, SectionReport, SectionRow, PageDetail),
         )
     },
     Correction.__name__: lambda views, skipped_days: Correction(views, tuple(skipped_days)),

@@ -10,20 +10,25 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import (
     ALL_DAYS,
     DEFAULT_PAGE_QUERY,
+    TOP_SECTIONS,
     AgentRow,
     Correction,
     DayRange,
     Interval,
     LogResult,
     MissingReport,
+    PageDetail,
     PageQuery,
     Reclassification,
+    ReferrerReport,
     ReportPage,
     RuleRow,
+    SectionQuery,
+    SectionReport,
     Store,
-    StoreInUse,
     TimeseriesPoint,
 )
+from copydesk.analytics.stores.errors import StoreInUse
 from copydesk.analytics.stores.shared.client import StoreClient, StoreServerLost, StoreServerUnavailable
 from copydesk.analytics.stores.shared.server import SOCKET_FILE, StoreServer
 from copydesk.core.errors import StoreUnavailable
@@ -88,6 +93,24 @@ class SharedStore:
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> MissingReport:
         return self._call_with_retry(Store.list_missing_pages, project_id, days, limit, offset)
+
+    def list_referrers(
+        self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
+    ) -> ReferrerReport:
+        return self._call_with_retry(Store.list_referrers, project_id, days, limit, offset)
+
+    def list_sections(
+        self,
+        project_id: str,
+        days: DayRange = ALL_DAYS,
+        limit: int = 50,
+        offset: int = 0,
+        query: SectionQuery = TOP_SECTIONS,
+    ) -> SectionReport:
+        return self._call_with_retry(Store.list_sections, project_id, days, limit, offset, query)
+
+    def load_page(self, project_id: str, path: str, days: DayRange = ALL_DAYS) -> PageDetail | None:
+        return self._call_with_retry(Store.load_page, project_id, path, days)
 
     def list_rules(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False

@@ -1,4 +1,5 @@
-"""The commands `copydesk analytics visitors|views|agents|missing|timeseries|feedback|searches`, which call the API.
+"""The commands of `copydesk analytics` that call the API: visitors, views, agents, referrers, sections, page, missing,
+timeseries, feedback and searches.
 
 Also registers the other analytics commands, which work on the store itself.
 """
@@ -71,9 +72,55 @@ for report_name, report_help in {
     "visitors": "Prints unique visitors per page, highest first. Prints the totals to standard error.",
     "views": "Prints views per page, highest first. Prints the totals to standard error.",
     "agents": "Prints visitors and views by agent, of every class.",
+    "referrers": "Prints where people came from, most visitors first. Prints the totals by kind to standard error.",
     "missing": "Prints paths that were answered with 404 or 410, most visitors first, and where readers came from.",
 }.items():
     app.command(report_name, help=report_help)(_create_report_command(report_name))
+
+
+@app.command()
+def sections(
+    date_from: FromOption = None,
+    date_to: ToOption = None,
+    prefix: Annotated[
+        str | None, typer.Option("--prefix", metavar="PATH", help="Only sections below this one, such as /ja.")
+    ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option("--depth", metavar="N", min=1, max=10, help="The number of path segments of a section."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MAX_ROWS, help="The number of rows.")] = 50,
+    offset: Annotated[int, typer.Option("--offset", metavar="N", min=0, help="The number of rows to skip.")] = 0,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+) -> None:
+    """Prints unique visitors by the beginning of the path, highest first. Prints the totals to standard error."""
+    days = parse_day_bounds(date_from, date_to)
+    with open_client() as client:
+        report: dict[str, Any] = client.sections(  # type: ignore[assignment]
+            days.date_from, days.date_to, prefix=prefix, depth=depth, limit=limit, offset=offset
+        )
+    _print_report("sections", report, json, csv)
+
+
+@app.command()
+def page(
+    path: Annotated[str, typer.Argument(help="The path of the page, such as /guide/start.")],
+    date_from: FromOption = None,
+    date_to: ToOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Prints the agents and referrers of one page. Prints its totals to standard error."""
+    days = parse_day_bounds(date_from, date_to)
+    with open_client() as client:
+        report: dict[str, Any] = client.page(path, days.date_from, days.date_to)  # type: ignore[assignment]
+    if json:
+        print_json(report)
+        return
+    for name in ("agents", "referrers"):
+        _print_report(name, {name: report[name]}, json=False, csv=False)
+    counts = ", ".join(f"{label} {number:,}" for label, number in report["totals"].items())
+    typer.echo(f"{report['path']}: {counts}", err=True)
 
 
 @app.command()

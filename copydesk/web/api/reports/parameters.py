@@ -41,7 +41,7 @@ def _parse_whole_number(value: Any) -> int:
     return int(match[1]) if match else -1
 
 
-def _build_limit_validator(maximum: int) -> Callable[[Any], int]:
+def build_limit_validator(maximum: int) -> Callable[[Any], int]:
     def validate(value: Any) -> int:
         number = _parse_whole_number(value)
         if not 1 <= number <= maximum:
@@ -101,19 +101,19 @@ TimeRangeParams = Annotated[TimeRange, Depends(read_time_params)]
 RowLimit = Annotated[
     int,
     Field(ge=1, le=MAX_ROWS),
-    BeforeValidator(_build_limit_validator(MAX_ROWS)),
+    BeforeValidator(build_limit_validator(MAX_ROWS)),
     Query(description="The maximum number of rows."),
 ]
 EntryLimit = Annotated[
     int,
     Field(ge=1, le=MAX_ENTRIES),
-    BeforeValidator(_build_limit_validator(MAX_ENTRIES)),
+    BeforeValidator(build_limit_validator(MAX_ENTRIES)),
     Query(description="The maximum number of rows."),
 ]
 ConversationLimit = Annotated[
     int,
     Field(ge=1, le=MAX_CONVERSATIONS),
-    BeforeValidator(_build_limit_validator(MAX_CONVERSATIONS)),
+    BeforeValidator(build_limit_validator(MAX_CONVERSATIONS)),
     Query(description="The maximum number of rows."),
 ]
 Offset = Annotated[

@@ -17,6 +17,7 @@ from copydesk.desk import Desk
 from copydesk.web.api.reports.schemas import AgentsResponse, TimeseriesResponse, ViewsResponse, VisitorsResponse
 from copydesk.web.api.schemas import ApiModel
 from copydesk.web.dashboard.auth.access import ViewerRequest
+from copydesk.web.dashboard.readership.audience import render_audience_csv
 from copydesk.web.dashboard.readership.chart import Chart, build_chart
 from copydesk.web.dashboard.readership.date_ranges import SelectedRange, choose_interval, format_range
 from copydesk.web.dashboard.readership.figures import (
@@ -100,7 +101,7 @@ async def agents_page(project_id: str, request: Request, signed_in: ViewerReques
 @router.get("/{report}.csv")
 async def download_csv(project_id: str, report: str, request: Request, signed_in: ViewerRequest) -> Response:
     project = await signed_in.get_project(project_id)
-    if report not in (*REPORT_COLUMNS, *INTERACTION_LISTS, "missing"):
+    if report not in (*REPORT_COLUMNS, *INTERACTION_LISTS, "missing", "referrers", "sections"):
         raise NotFound
     selection = parse_selection(project, request.query_params)
     text = await run_in_thread(_render_csv, signed_in.desk, project, selection.chosen.days, report)
@@ -165,6 +166,10 @@ def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> st
         return render_interactions_csv(desk, project, days, report, MAX_CSV_ROWS)
     if report == "missing":
         text, has_more = render_missing_csv(desk, project, days, MAX_CSV_ROWS)
+        _require_all_rows(has_more)
+        return text
+    if report in ("referrers", "sections"):
+        text, has_more = render_audience_csv(desk, project, days, report, MAX_CSV_ROWS)
         _require_all_rows(has_more)
         return text
     store = desk.get_folded_store(project)

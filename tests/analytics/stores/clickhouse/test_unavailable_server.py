@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from copydesk.analytics.stores.base import LogResult, StoreFull, StoreSchemaNewer
+from copydesk.analytics.stores.base import LogResult
 from copydesk.analytics.stores.clickhouse import ClickHouseStore
 from copydesk.analytics.stores.clickhouse.connection.errors import StoreAccessDenied, translate_error
 from copydesk.analytics.stores.clickhouse.connection.url import ClickHouseAddress, parse_clickhouse_url
 from copydesk.analytics.stores.clickhouse.schema import CLICKHOUSE_SCHEMA_VERSION
+from copydesk.analytics.stores.errors import StoreFull, StoreSchemaNewer
 from copydesk.analytics.stores.open_store import open_store
 from copydesk.core.db.database import Database
 from copydesk.core.errors import StoreUnavailable

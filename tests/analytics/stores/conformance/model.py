@@ -19,17 +19,29 @@ from copydesk.analytics.stores.base import (
     MissingReport,
     MissingRow,
     PageCounts,
+    PageDetail,
     PageQuery,
     Reclassification,
     ReferrerCount,
+    ReferrerReport,
+    ReferrerRow,
+    ReferrerTotals,
     ReportPage,
     RuleRow,
+    SectionQuery,
+    SectionReport,
+    SectionRow,
     TimeseriesPoint,
 )
 from copydesk.core.clock import DAY
 
 K = TypeVar("K", bound=Hashable)
 EPOCH = date(1970, 1, 1)
+KINDS_BY_HOST = {
+    "": "direct", "chatgpt.com": "ai", "google.co.uk": "search", "bing.com": "search", "old.reddit.com": "social",
+    "example.org": "site", "docs.example.com": "site", "/a": "site",
+}  # fmt: skip
+"""All referrers of the tests, without www."""
 
 
 class ReferenceStore:
@@ -123,6 +135,57 @@ class ReferenceStore:
         rows.sort(key=lambda row: (-row.count.total, row.path))
         return MissingReport(rows[offset : offset + limit], len(rows) > offset + limit)
 
+    def list_referrers(self, project: str, days: DayRange, limit: int, offset: int) -> ReferrerReport:
+        rows, totals = self._find_referrers(self._views_in_range(project, days))
+        return ReferrerReport(totals, rows[offset : offset + limit], len(rows) > offset + limit)
+
+    def _find_referrers(self, views: list[PageView]) -> tuple[list[ReferrerRow], ReferrerTotals]:
+        arrivals = [view for view in views if view.kind == "human" and find_source(view)]
+        rows = [
+            ReferrerRow(host, kind, len({v.visitor for v in group} - {None}), len(group))
+            for (kind, host), group in _group_views(arrivals, find_source).items()
+        ]
+        rows.sort(key=lambda row: (-row.visitors, -row.views, row.referrer or ""))
+        by_kind = _group_views(arrivals, lambda view: find_source(view)[0])
+        return rows, ReferrerTotals(**{k: len({v.visitor for v in group} - {None}) for k, group in by_kind.items()})
+
+    def list_sections(
+        self, project: str, days: DayRange, limit: int, offset: int, query: SectionQuery
+    ) -> SectionReport:
+        views = [
+            view
+            for view in self._views_in_range(project, days)
+            if not query.prefix or f"{view.path}/".startswith(f"{query.prefix}/")
+        ]
+        groups: dict[str, list[PageView]] = {}
+        for view in views:
+            segments = view.path.partition("?")[0].strip("/").split("/")
+            if view.path != "/" and len(segments) >= query.depth:
+                groups.setdefault("/" + "/".join(segments[: query.depth]), []).append(view)
+        rows = [
+            SectionRow(name, self._visitors(project, group), self._views(project, group).total)
+            for name, group in groups.items()
+        ]
+        rows = sorted((row for row in rows if row.views), key=lambda row: (-row.count.total, row.section))
+        has_more = len(rows) > offset + limit
+        totals, view_total = self._visitors(project, views), self._views(project, views).total
+        return SectionReport(totals, view_total, rows[offset : offset + limit], has_more)
+
+    def load_page(self, project: str, path: str, days: DayRange) -> PageDetail | None:
+        """Returns a page whose raw views are complete in the range."""
+        if not any(view.path == path for view in self._views_in_range(project, DayRange())):
+            return None
+        views = [view for view in self._views_in_range(project, days) if view.path == path]
+        page = ReferenceStore()
+        page.folded, page.ai = views, self.ai
+        agents, _ = page.list_agents(project, days, 1000, 0)
+        referrers, _ = self._find_referrers(views)
+        totals, view_total = self._visitors(project, views), self._views(project, views).total
+        return PageDetail(totals, view_total, page.load_timeseries(project, "day", days), agents, referrers)
+
+    def has_all_raw_views(self, project: str) -> bool:
+        return not self._incomplete_days(project)
+
     def list_rules(self, project: str, with_missing: bool = False) -> set[RuleRow]:
         raw_views = [v for v in self._raw_views(project) if with_missing or v.status not in (404, 410)]
         groups = _group_views(raw_views, lambda v: (v.agent, v.operator, v.kind.value, v.rule))
@@ -198,6 +261,14 @@ class ReferenceStore:
         human = sum(v.kind == "human" for v in views)
         ai = sum(v.kind in self.ai.get(project, DEFAULT_AI_CLASSES) for v in views)
         return Counts(human, ai, human + ai)
+
+
+def find_source(view: PageView) -> tuple[str, str | None]:
+    """Returns the kind and the host of a view's referrer; an empty tuple if it is on the same host."""
+    host = view.referrer.removeprefix("www.")
+    if host and host == view.host.removeprefix("www."):
+        return ()  # type: ignore[return-value]
+    return (KINDS_BY_HOST[host], host or None)
 
 
 def interval_start(day: int, interval: Interval) -> int:

@@ -24,11 +24,12 @@ from copydesk.analytics.stores.base import (
     DayRange,
     Interval,
     PageQuery,
-    RawViewsDeleted,
     Reclassification,
     ReportPage,
+    SectionQuery,
     Store,
 )
+from copydesk.analytics.stores.errors import RawViewsDeleted
 from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.model import ReferenceStore
 
@@ -39,7 +40,7 @@ DAYS = st.integers(FIRST, FIRST + 40)
 VIEWS = st.builds(
     PageView,
     project=st.sampled_from((*PROJECTS[:1] * 3, *PROJECTS)),
-    path=st.sampled_from(("/", "/a", "/b", "/é")),
+    path=st.sampled_from(("/", "/a", "/b", "/é", "/a/b", "/a/b/c", "/ab/c?v=2/1")),
     at=st.builds(lambda day, time: day * DAY + time, DAYS, st.sampled_from((0, 1, DAY - 1))),
     kind=st.sampled_from((VisitorClass.HUMAN, VisitorClass.ASSISTANT, *VisitorClass)),
     agent=st.sampled_from(("", "Reader", "Finder")),
@@ -48,7 +49,18 @@ VIEWS = st.builds(
     agent_table_version=st.sampled_from(("1", "2")),
     visitor=st.sampled_from((None, 1, 2, 3, (1 << 63) - 1)),
     host=st.sampled_from(("", "docs.example.com")),
-    referrer=st.sampled_from(("", "example.org", "/a")),
+    referrer=st.sampled_from(
+        (
+            "",
+            "example.org",
+            "/a",
+            "chatgpt.com",
+            "www.google.co.uk",
+            "bing.com",
+            "old.reddit.com",
+            "www.docs.example.com",
+        )
+    ),
     status=st.sampled_from((200, 200, 304, 404, 410)),
     event=st.none() | st.integers(0, 40),
 )
@@ -69,6 +81,9 @@ CLASSES = st.tuples(
 )
 CHANGES = st.dictionaries(CLASSES, CLASSES, min_size=1, max_size=8).map(
     lambda changes: [Reclassification(*old, *new) for old, new in changes.items() if old != new]
+)
+SECTIONS = st.sampled_from(
+    [SectionQuery("", 1), SectionQuery("", 2), SectionQuery("/a", 2), SectionQuery("/a", 3), SectionQuery("/no", 2)]
 )
 INTERVALS: tuple[Interval, ...] = ("day", "week", "month")
 
@@ -103,8 +118,11 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
             limit=st.integers(1, 5),
             offset=st.integers(0, 5),
             choice=CHOICES,
+            sections=SECTIONS,
         )
-        def ask(self, project: str, days: DayRange, limit: int, offset: int, choice: PageQuery) -> None:
+        def ask(
+            self, project: str, days: DayRange, limit: int, offset: int, choice: PageQuery, sections: SectionQuery
+        ) -> None:
             asked = (project, days, limit, offset)
             assert _with_row_list(self.store.count_visitors_by_page(*asked, choice)) == _with_row_list(
                 self.model.count_visitors_by_page(*asked, choice)
@@ -117,6 +135,14 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
             )
             missing = self.store.list_missing_pages(*asked)
             assert replace(missing, rows=list(missing.rows)) == self.model.list_missing_pages(*asked)
+            referrers = self.store.list_referrers(*asked)
+            assert replace(referrers, rows=list(referrers.rows)) == self.model.list_referrers(*asked)
+            found_sections = self.store.list_sections(*asked, sections)
+            assert replace(found_sections, rows=list(found_sections.rows)) == self.model.list_sections(*asked, sections)
+            if self.model.has_all_raw_views(project):
+                for path in ("/", "/a", "/a/b/c", "/no"):
+                    detail = self.store.load_page(project, path, days)
+                    assert detail == self.model.load_page(project, path, days)
             rows, more = self.store.list_agents(*asked)
             assert (list(rows), more) == self.model.list_agents(*asked)
             for interval in INTERVALS:

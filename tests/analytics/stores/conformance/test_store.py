@@ -10,7 +10,6 @@ from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import (
     ALL_DAYS,
     Counts,
-    DayOutOfRange,
     DayRange,
     LogResult,
     PageCounts,
@@ -20,6 +19,7 @@ from copydesk.analytics.stores.base import (
     Store,
     TimeseriesPoint,
 )
+from copydesk.analytics.stores.errors import DayOutOfRange
 from copydesk.core.clock import DAY
 
 MONDAY = 20_458

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.stores.base import LogResult, StoreDamaged, StoreFull, StoreInUse
+from copydesk.analytics.stores.base import LogResult
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes
+from copydesk.analytics.stores.errors import StoreDamaged, StoreFull, StoreInUse
 from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, SHORT_RUNS, make_batch
 
 BATCHES = 10

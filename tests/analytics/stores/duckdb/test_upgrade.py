@@ -3,10 +3,15 @@
 from pathlib import Path
 
 import duckdb
+import pytest
 
+from copydesk.analytics.page_view import PageView, VisitorClass
+from copydesk.analytics.stores.base import DayRange
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb import store as store_module
+from copydesk.analytics.stores.duckdb.folding import source_backfill
 from tests.analytics.stores.conformance.test_corrections import read_reports
-from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
+from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
 
 
 def test_store_without_missing_pages_is_upgraded(tmp_path: Path) -> None:
@@ -17,6 +22,7 @@ def test_store_without_missing_pages_is_upgraded(tmp_path: Path) -> None:
     before = read_reports(store)
     store.close()
     with duckdb.connect(str(path)) as connection:
+        connection.execute("alter table views drop column source")
         connection.execute("drop table missing_referrers")
         connection.execute("delete from marks where name = 'missing_referrers'")
         connection.execute("update marks set value = 3 where name = 'schema'")
@@ -28,6 +34,68 @@ def test_store_without_missing_pages_is_upgraded(tmp_path: Path) -> None:
     store.close()
 
 
+def make_arrivals() -> list[PageView]:
+    """Makes 60 arrivals of 20 people over six days, from five referrers, and crawlers and missing pages."""
+    referrers = ("", "google.com", "bing.com", "example.org", "docs.example.com")
+    views = [
+        make_view(day=MONDAY + number % 6, visitor=number % 20 + 1, event=number)._replace(
+            host="docs.example.com", referrer=referrers[number % 5]
+        )
+        for number in range(60)
+    ]
+    return [*views, views[1]._replace(kind=VisitorClass.TRAINING, event=61), views[2]._replace(status=404, event=62)]
+
+
+def downgrade_to_version_4(path: Path) -> None:
+    with duckdb.connect(str(path)) as connection:
+        hosts = "select id from scopes where sort > 4"
+        connection.execute(f"delete from counts where scope in ({hosts})")
+        connection.execute(f"delete from firsts where scope in ({hosts})")
+        connection.execute(f"delete from visits where scope in ({hosts})")
+        connection.execute("delete from scopes where sort > 4")
+        connection.execute("alter table views drop column source")
+        connection.execute("update marks set value = 4 where name = 'schema'")
+
+
+def read_referrers(store: DuckStore) -> list[object]:
+    ranges = [DayRange(MONDAY + first, MONDAY + end) for first in range(6) for end in range(first, 7)]
+    return [store.list_referrers("docs", days) for days in ranges]
+
+
+def test_referrers_of_stored_views_are_counted_after_an_upgrade(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.duckdb"
+    store = DuckStore(path)
+    log_and_fold(store, *make_arrivals())
+    store.log_views([make_view(visitor=99)._replace(referrer="bing.com")])
+    store.close()
+    downgrade_to_version_4(path)
+    fresh = DuckStore(tmp_path / "fresh.duckdb")
+    log_and_fold(fresh, *make_arrivals(), make_view(visitor=99)._replace(referrer="bing.com"))
+    expected, other_reports = read_referrers(fresh), read_reports(fresh)
+    fresh.withdraw_views("docs", [1, 3])
+    after_withdrawal = read_referrers(fresh)
+    fresh.close()
+
+    monkeypatch.setattr(source_backfill, "VIEWS_PER_PART", 7)
+    monkeypatch.setattr(store_module, "MAX_UPGRADE_SECONDS_PER_FOLD", 0.001)
+    store = DuckStore(path)
+    folds = 0
+    while store.backlog():
+        store.fold()
+        store.close()  # the next process continues where this one ended
+        store = DuckStore(path)
+        folds += 1
+    assert folds > 1
+    assert read_referrers(store) == expected
+    assert read_reports(store) == other_reports
+    assert store.withdraw_views("docs", [1, 3]) == 2
+    store.rebuild_index()
+    assert read_referrers(store) == after_withdrawal
+    store.close()
+
+
 def test_store_of_the_previous_schema_keeps_its_numbers(tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
     store = DuckStore(path)
@@ -35,6 +103,7 @@ def test_store_of_the_previous_schema_keeps_its_numbers(tmp_path: Path) -> None:
     before = read_reports(store)
     store.close()
     with duckdb.connect(str(path)) as connection:
+        connection.execute("alter table views drop column source")
         connection.execute("alter table views drop column event")
         connection.execute("update marks set value = 2 where name = 'schema'")
     store = DuckStore(path)

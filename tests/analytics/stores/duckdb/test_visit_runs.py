@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from copydesk.analytics.stores.base import ALL_DAYS, StoreDamaged, StoreFull
+from copydesk.analytics.stores.base import ALL_DAYS
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.folding import run_file
 from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, merge_sorted
 from copydesk.analytics.stores.duckdb.folding.visit_runs import RunMerge, RunSizes
+from copydesk.analytics.stores.errors import StoreDamaged, StoreFull
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.duckdb.writer import SHORT_RUNS, make_batch
 

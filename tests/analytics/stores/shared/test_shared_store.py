@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from copydesk.analytics.page_view import VisitorClass
-from copydesk.analytics.stores.base import ALL_DAYS, Counts, DayOutOfRange, DayRange, LogResult, PageQuery, StoreInUse
+from copydesk.analytics.stores.base import ALL_DAYS, Counts, DayRange, LogResult, PageQuery
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.errors import DayOutOfRange, StoreInUse
 from copydesk.analytics.stores.shared import SharedStore
 from copydesk.analytics.stores.shared.client import StoreServerLost, StoreServerSilent, StoreVersionMismatch
 from copydesk.core.errors import StoreUnavailable

@@ -127,6 +127,6 @@ def list_shard_tables() -> Sequence[str]:
 
 def build_table_statements(database: str, on_cluster: str = "") -> Iterator[str]:
     """Yields the statements that create a shard's tables."""
-    for statement in load_sql("schema").split(";\n"):
+    for statement in load_sql("schema").replace("$visited", load_sql("visited")).split(";\n"):
         if statement.strip():
             yield CREATE_TABLE_PATTERN.sub(rf"create table if not exists {database}.\1{on_cluster}", statement)

@@ -5,7 +5,7 @@ import logging
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from urllib3.exceptions import HTTPError
 
-from copydesk.analytics.stores.base import StoreFull
+from copydesk.analytics.stores.errors import StoreFull
 from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)

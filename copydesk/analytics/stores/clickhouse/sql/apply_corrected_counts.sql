@@ -1,7 +1,8 @@
 insert into counts
 select project, sort, scope, day, kind, sum(sign) as n
 from corrected_views
-array join if(missing, [3], [0, 1, 2]) as sort, if(missing, [lost], [page, site, told]) as scope
+array join
+    arrayConcat(visited.1, if(missing, [], [1])) as sort, arrayConcat(visited.2, if(missing, [], [site])) as scope
 where fold = {fold:UInt64}
     and {fold:UInt64} > (select max(number) from applied)
     and {fold:UInt64} > (select max(number) from carried where what = 'counts')

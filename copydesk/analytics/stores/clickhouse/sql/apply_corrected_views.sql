@@ -1,5 +1,7 @@
-insert into views (project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event, missing)
-select project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event, missing
+insert into views (project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event, missing,
+    source, source_kind)
+select project, at, path, kind, agent, operator, rule, version, visitor, host, referrer, event, missing,
+    source, source_kind
 from corrected_views
 where fold = {fold:UInt64} and sign > 0
     and {fold:UInt64} > (select max(number) from applied)

@@ -1,9 +1,9 @@
 insert into scopes
 select
-    project, sort, scope, any(if(sort in (0, 3), inbox.path, '')), any(if(sort = 2, inbox.agent, '')),
-    any(if(sort = 2, inbox.operator, '')), any(if(sort = 2, inbox.kind, 0))
+    project, sort, scope, any(name), any(if(sort = 2, inbox.agent, '')), any(if(sort = 2, inbox.operator, '')),
+    any(multiIf(sort = 2, inbox.kind, sort >= 5, source_kind, 0))
 from inbox
-array join if(missing, [3], [0, 2]) as sort, if(missing, [lost], [page, told]) as scope
+array join visited.1 as sort, visited.2 as scope, visited.3 as name
 where batch in {batches:Array(UInt128)} and {fold:UInt64} > (select max(number) from applied)
     and (project, sort, scope) not in (select project, sort, scope from scopes)
 group by project, sort, scope;

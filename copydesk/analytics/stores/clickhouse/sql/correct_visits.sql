@@ -6,19 +6,17 @@ from (
     select visitor, sort, scope, day, kind
     from (
         select
-            visitor, toUInt16(intDiv(at, 86400000)) as day, kind, sipHash64(project, 'page', path) as page,
-            sipHash64(project, 'missing', path) as lost, missing,
-            sipHash64(project, 'agent', agent, operator, kind) as told, toInt8(1) as sign
+            visitor, toUInt16(intDiv(at, 86400000)) as day, kind, visited, toInt8(1) as sign
         from views
         where project = {project:String}
             and visitor in (select visitor from corrected_views where fold = {fold:UInt64} and visitor != 0)
             and toUInt16(intDiv(at, 86400000)) in (select day from corrected_views where fold = {fold:UInt64})
         union all
-        select visitor, day, kind, page, lost, missing, told, sign
+        select visitor, day, kind, visited, sign
         from corrected_views
         where fold = {fold:UInt64} and visitor != 0
     )
-    array join if(missing, [3], [0, 2]) as sort, if(missing, [lost], [page, told]) as scope
+    array join visited.1 as sort, visited.2 as scope
     group by visitor, sort, scope, day, kind
     having sum(sign) > 0
 )

@@ -1,6 +1,6 @@
 -- The changes of the index when the classes of these visits change from before to after. Each day of a visitor as human
--- (1), AI (2) or either (4) has a link to the previous such day. A visit to a page, or a missing page, counts for it. A visit as an
--- agent counts for the agent, in any class, and for the site.
+-- (1), AI (2) or either (4) has a link to the previous such day. A visit to a page, or a missing page, counts for it. A
+-- visit as an agent counts for the agent, in any class, and for the site. A visit from a host counts for it and its kind.
 select
     {fold:UInt64} as fold, owner as project, to_sort as sort, to_scope as scope, day, link.1 as prev,
     sum(if(kind = 1, link.2, 0)) as human, sum(if(kind = 2, link.2, 0)) as ai, sum(if(kind = 4, link.2, 0)) as total
@@ -32,10 +32,13 @@ from (
             from ($visits)
             where CRC32(project) % {groups:UInt64} = {group:UInt64}
         )
-        array join if(
-            sort in (0, 3),
-            [(sort, scope, 1, mask_was, mask_now)],
-            [(2, scope, 0, 31, 31), (1, sipHash64(project, 'site'), 1, mask_was, mask_now)]
+        array join multiIf(
+            sort = 2, [(2, scope, 0, 31, 31), (1, sipHash64(project, 'site'), 1, mask_was, mask_now)],
+            sort > 5, [
+                (sort, scope, 1, mask_was, mask_now),
+                (5, sipHash64(project, 'source', toUInt8(sort - 5)), 1, mask_was, mask_now)
+            ],
+            [(sort, scope, 1, mask_was, mask_now)]
         ) as target
         group by to_sort, to_scope, visitor, day
     )

@@ -4,11 +4,13 @@ create table if not exists inbox (
     batch UInt128, project LowCardinality(String), path String, at Int64, kind UInt8,
     agent String, operator String, rule String, version String,
     visitor UInt64, host String, referrer String, event Nullable(UInt64), missing UInt8,
+    source String, source_kind UInt8,
     day UInt16 materialized intDiv(at, 86400000),
     page UInt64 materialized sipHash64(project, 'page', path),
     lost UInt64 materialized sipHash64(project, 'missing', path),
     site UInt64 materialized sipHash64(project, 'site'),
-    told UInt64 materialized sipHash64(project, 'agent', agent, operator, kind)
+    told UInt64 materialized sipHash64(project, 'agent', agent, operator, kind),
+    visited Array(Tuple(UInt8, UInt64, String)) alias $visited
 )
 engine = MergeTree
 partition by toUInt64(intDiv(bitShiftRight(batch, 80), 600000))
@@ -16,12 +18,15 @@ order by batch
 settings non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1;
 
 -- Folded raw views. visitor = 0 means that the view has no visitor. Views of schema version 2 have no event. missing = 1
--- means that the page did not exist: such requests count for the missing page only.
+-- means that the page did not exist: such requests count for the missing page only. source is the host that the view
+-- came from, and source_kind the number of its kind; 0 if it is no arrival. visited are the scopes that the view counts
+-- for, with their names.
 create table if not exists views (
     project LowCardinality(String), at Int64, path String, kind UInt8,
     agent LowCardinality(String), operator LowCardinality(String), rule LowCardinality(String),
     version LowCardinality(String), visitor UInt64, host LowCardinality(String), referrer LowCardinality(String),
-    event Nullable(UInt64), missing UInt8
+    event Nullable(UInt64), missing UInt8, source LowCardinality(String), source_kind UInt8,
+    visited Array(Tuple(UInt8, UInt64, String)) alias $visited
 )
 engine = MergeTree
 partition by toYYYYMM(fromUnixTimestamp64Milli(at, 'UTC'))
@@ -36,7 +41,9 @@ settings index_granularity = 256, non_replicated_deduplication_window = 1000, fs
     fsync_part_directory = 1;
 
 -- Names of scopes, by a hash of project and name: pages (sort = 0), agents with their class (2) and missing
--- pages (3). Sites (1) have no name. The missing page '' stands for all beyond the limit of missing pages.
+-- pages (3). Sites (1) have no name. The missing page '' stands for all beyond the limit of missing pages. Kinds of
+-- sources of people (5): the number is in the column kind. Hosts that people came from (5 plus the number of their
+-- kind); '' stands for all of the kind that are beyond the limit of hosts.
 create table if not exists scopes (
     project LowCardinality(String), sort UInt8, scope UInt64, path String, agent String, operator String, kind UInt8
 )
@@ -44,7 +51,8 @@ engine = ReplacingMergeTree
 order by (project, sort, scope)
 settings non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
 
--- The days on which a visitor visited a page, or visited as an agent. The visits of a site are those of its agents. The
+-- The days on which a visitor visited a page, visited as an agent, or came from a host. The visits of a site are those of
+-- its agents, and the visits from a kind of sources those from its hosts. The
 -- order keeps all rows of a visitor together.
 create table if not exists visits (
     project LowCardinality(String), visitor UInt64, sort UInt8, scope UInt64, day UInt16,
@@ -113,12 +121,13 @@ create table if not exists corrected_views (
     fold UInt64, sign Int8, project LowCardinality(String), at Int64, path String, kind UInt8,
     agent LowCardinality(String), operator LowCardinality(String), rule LowCardinality(String),
     version LowCardinality(String), visitor UInt64, host LowCardinality(String), referrer LowCardinality(String),
-    event Nullable(UInt64), missing UInt8,
+    event Nullable(UInt64), missing UInt8, source LowCardinality(String), source_kind UInt8,
     day UInt16 materialized intDiv(at, 86400000),
     page UInt64 materialized sipHash64(project, 'page', path),
     lost UInt64 materialized sipHash64(project, 'missing', path),
     site UInt64 materialized sipHash64(project, 'site'),
-    told UInt64 materialized sipHash64(project, 'agent', agent, operator, kind)
+    told UInt64 materialized sipHash64(project, 'agent', agent, operator, kind),
+    visited Array(Tuple(UInt8, UInt64, String)) alias $visited
 )
 engine = MergeTree
 partition by fold

@@ -8,14 +8,14 @@ select start_day, visitor_counts.human, visitor_counts.ai, visitor_counts.total,
 from (
     select interval_start(day) as start_day, sumIf(n, kind = 1) as human, sumIf(n, bitAnd(kind, {ai:UInt8}) != 0) as ai
     from counts
-    where project = {project:String} and sort = 1 and day >= {first:UInt16} and day < {end:UInt16}
+    where project = {project:String} and sort = {sort:UInt8} and scope = {scope:UInt64} and day >= {first:UInt16} and day < {end:UInt16}
     group by start_day
     having human + ai > 0
 ) as view_counts
 left join (
     select interval_start(day) as start_day, sum(human) as human, sum(ai) as ai, sum(total) as total
     from firsts
-    where project = {project:String} and sort = 1 and day >= {first:UInt16} and day < {end:UInt16}
+    where project = {project:String} and sort = {sort:UInt8} and scope = {scope:UInt64} and day >= {first:UInt16} and day < {end:UInt16}
         and prev < greatest(interval_start(day), {first:UInt16})
     group by start_day
 ) as visitor_counts using (start_day)

@@ -65,7 +65,7 @@ def combine_visits(rows: VisitRows, was: Bits, now: Bits) -> VisitChanges:
 def count_links(scopes: ScopeTable, visits: VisitChanges) -> IndexRows:
     """Returns the change of the index. All visits with the same key must be included."""
     codes, signs, kinds = [], [], []
-    for days in (_find_own_days(scopes, visits), _find_site_days(scopes, visits)):
+    for days in (_find_own_days(scopes, visits), _find_parent_days(scopes, visits)):
         for kind in (HUMAN, AI, EITHER):
             for came_bits, sign in ((days.now, 1), (days.was, -1)):
                 came = (came_bits & kind) != 0
@@ -91,14 +91,15 @@ def _find_own_days(scopes: ScopeTable, visits: VisitChanges) -> VisitChanges:
     return VisitChanges(visits.key, visits.scope, visits.day, was, now)
 
 
-def _find_site_days(scopes: ScopeTable, visits: VisitChanges) -> VisitChanges:
-    """Returns the days of visitors of the sites: a visit of an agent also counts for its site."""
-    of_agents = visits.take(scopes.is_agent[visits.scope])
-    human_bit = np.full(len(of_agents), HUMAN_BIT, np.uint8)
-    was, now = (_find_kinds(bits, human_bit, scopes.ai[of_agents.scope]) for bits in (of_agents.was, of_agents.now))
+def _find_parent_days(scopes: ScopeTable, visits: VisitChanges) -> VisitChanges:
+    """Returns the days of visitors of the sites and of the kinds of sources: a visit of an agent also counts for its
+    site, a visit from a host for the kind of the host."""
+    parts = visits.take(scopes.parent[visits.scope] > 0)
+    human_bit = np.full(len(parts), HUMAN_BIT, np.uint8)
+    was, now = (_find_kinds(bits, human_bit, scopes.ai[parts.scope]) for bits in (parts.was, parts.now))
     counted = (was | now) != 0
-    site = scopes.site[of_agents.scope]
-    return _group_changes(of_agents.key[counted], site[counted], of_agents.day[counted], was[counted], now[counted])
+    parent = scopes.parent[parts.scope]
+    return _group_changes(parts.key[counted], parent[counted], parts.day[counted], was[counted], now[counted])
 
 
 def _find_kinds(bits: Bits, human_bit: Bits, ai_bits: Bits) -> Bits:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from copydesk.analytics.stores.base import StoreDamaged
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
     Keys,
@@ -22,6 +21,7 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     find_sorted,
     join_visits,
 )
+from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.core.errors import StoreUnavailable
 
 COLUMN_BYTES = (8, 4, 2, 1)
@@ -96,6 +96,14 @@ class RunFile:
         """Returns the pages of the file that this process holds to the operating system, which may keep them."""
         self._map.madvise(mmap.MADV_DONTNEED)
         self._lookups = 0
+
+
+def get_run_folder(database_path: Path) -> Path:
+    return database_path.with_name(f"{database_path.name}.visits")
+
+
+def get_run_path(database_path: Path, run_id: int) -> Path:
+    return get_run_folder(database_path) / f"{run_id:08}.run"
 
 
 def write_run(path: Path, rows: int, parts: Iterable[VisitRows]) -> None:

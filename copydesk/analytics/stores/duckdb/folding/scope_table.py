@@ -6,13 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection
-from copydesk.analytics.stores.duckdb.id_tables import AGENT_SCOPE, MISSING_AGENT_SCOPE, MISSING_SCOPE
+from copydesk.analytics.stores.duckdb.ids.scopes import (
+    AGENT_SCOPE,
+    MISSING_AGENT_SCOPE,
+    MISSING_SCOPE,
+    SOURCE_KIND_SCOPE,
+)
 
 Item = TypeVar("Item", bound=np.generic)
 HUMAN_BIT = 1
 ALL_CLASS_BITS = 31
 SELECT_NEW_SCOPES = """
-    select scopes.id as id, scopes.project as project, sort, salt, site, ai
+    select scopes.id as id, scopes.project as project, sort, salt, site, ai, kind
     from scopes join projects on projects.id = scopes.project
     where scopes.id > $last
 """
@@ -28,6 +33,10 @@ class ScopeTable:
         """Whether the scope is a missing page, or an agent of requests for missing pages, which is not counted."""
         self.salt = np.empty(0, np.int64)
         self.site = np.empty(0, np.int32)
+        self.parent = np.empty(0, np.int32)
+        """The scope that a visit counts for too: the site of an agent, the kind of a referring host; 0 means none."""
+        self._kinds: dict[tuple[int, int], int] = {}
+        """The kinds of sources, by project and number."""
         self.ai = np.empty(0, np.uint8)
         """The bits of the classes that count as AI in the scope's project."""
 
@@ -44,7 +53,17 @@ class ScopeTable:
         self.is_missing = _grow(self.is_missing, size, rows["id"], is_missing)
         self.salt = _grow(self.salt, size, rows["id"], rows["salt"])
         self.site = _grow(self.site, size, rows["id"], rows["site"])
+        self.parent = _grow(self.parent, size, rows["id"], self._find_parents(rows))
         self.ai = _grow(self.ai, size, rows["id"], rows["ai"])
+
+    def _find_parents(self, rows: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
+        sort = rows["sort"]
+        for row in np.flatnonzero(sort == SOURCE_KIND_SCOPE):
+            self._kinds[int(rows["project"][row]), int(rows["kind"][row])] = int(rows["id"][row])
+        parents: NDArray[np.int32] = np.where(sort == AGENT_SCOPE, rows["site"], 0).astype(np.int32)
+        for row in np.flatnonzero(sort > SOURCE_KIND_SCOPE):
+            parents[row] = self._kinds[int(rows["project"][row]), int(rows["kind"][row])]
+        return parents
 
 
 def _grow(column: NDArray[Item], size: int, ids: NDArray[np.int32], values: NDArray[Any]) -> NDArray[Item]:

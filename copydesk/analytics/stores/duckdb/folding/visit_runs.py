@@ -14,9 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from copydesk.analytics.stores.base import StoreFull
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, sync_folder, write_run
+from copydesk.analytics.stores.duckdb.folding.run_file import (
+    RunFile,
+    get_run_folder,
+    get_run_path,
+    sync_folder,
+    write_run,
+)
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
     Keys,
@@ -28,7 +33,8 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     join_visits,
     merge_sorted,
 )
-from copydesk.analytics.stores.duckdb.id_tables import append_rows
+from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
+from copydesk.analytics.stores.errors import StoreFull
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +65,7 @@ class VisitRuns:
     def __init__(self, database: DuckDatabase, sizes: RunSizes = DEFAULT_RUN_SIZES) -> None:
         self._database = database
         self._sizes = sizes
-        self._folder = database.path.with_name(f"{database.path.name}.visits")
+        self._folder = get_run_folder(database.path)
         self._recent: VisitRows | None = None
         """The rows of the table `visits`, sorted by key; None before they are loaded, and after a failure."""
         self._runs: dict[int, RunFile] = {}
@@ -276,7 +282,7 @@ class VisitRuns:
             self._database.checkpoint(force=True)
 
     def _run_path(self, run_id: int) -> Path:
-        return self._folder / f"{run_id:08}.run"
+        return get_run_path(self._database.path, run_id)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links
-from copydesk.analytics.stores.duckdb.folding.scope_table import ScopeTable
+from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT, ScopeTable
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
     Keys,
+    Scopes,
     VisitRows,
     group_visits,
     join_visits,
@@ -28,17 +29,20 @@ MAX_VIEWS_PER_TRANSACTION = 100_000
 ROWS_BETWEEN_CHECKS = 10_000
 """After this many new rows, it is checked whether the tables should be compacted."""
 SELECT_VIEWS = """
-    select page, agent, kind::utinyint as kind, coalesce(visitor, -1) as visitor, (time // 86400000)::usmallint as day
+    select
+        page, agent, coalesce(source, 0) as source, kind::utinyint as kind, coalesce(visitor, -1) as visitor,
+        (time // 86400000)::usmallint as day
     from views
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ViewColumns:
-    """Views; a visitor of -1 means that the view has none."""
+    """Views; a visitor of -1 means that the view has none, and a source of 0 that it is no arrival."""
 
     page: NDArray[np.int32]
     agent: NDArray[np.int32]
+    source: NDArray[np.int32]
     kind: NDArray[np.uint8]
     visitor: NDArray[np.int64]
     day: NDArray[np.uint16]
@@ -136,27 +140,42 @@ class VisitorIndex:
         self._load_scopes(connection)
         self._add_counts(connection, _read_views(connection, condition, params), condition, params)
 
+    def add_sources(self, connection: DuckConnection, condition: str, params: dict[str, int]) -> None:
+        """Counts where the views that a condition selects came from. Everything else about them is counted already."""
+        self._load_scopes(connection)
+        views = _read_views(connection, condition, params)
+        arrivals = np.flatnonzero(_select_arrivals(views))
+        self._insert_counts(connection, views.source[arrivals], _combine_day_kind(views)[arrivals])
+        rows = arrivals[views.visitor[arrivals] >= 0]
+        key = views.visitor[rows] ^ self._scopes.salt[views.source[rows]]
+        self._add_visits(connection, VisitRows(key, views.source[rows], views.day[rows], views.kind[rows]))
+
     def _fold_range(self, connection: DuckConnection, after: int, last: int) -> int:
         condition, params = "where seq > $after and seq <= $upto", {"after": after, "upto": last}
         views = _read_views(connection, condition, params)
-        if len(views.page) and max(views.page.max(), views.agent.max()) >= len(self._scopes.salt):
+        if len(views.page) and max(views.page.max(), views.agent.max(), views.source.max()) >= len(self._scopes.salt):
             self._load_scopes(connection)
         self._add_counts(connection, views, condition, params)
-        new = self._find_visits(views)
+        self._add_visits(connection, self._find_visits(views))
+        connection.execute("update marks set value = $last where name = 'folded'", {"last": last})
+        return len(views.page)
+
+    def _add_visits(self, connection: DuckConnection, new: VisitRows) -> None:
+        """Stores visits, of which some may be known, and adds those that are new to the index."""
         known = self.visits.find(np.unique(new.key))
         rows = join_visits([known, new])
         was = np.concatenate((known.bits, np.zeros(len(new), np.uint8)))
         stored = self._change_index(connection, rows, was, rows.bits)
         self.visits.add(connection, stored)
-        connection.execute("update marks set value = $last where name = 'folded'", {"last": last})
-        return len(views.page)
 
     def _find_visits(self, views: ViewColumns) -> VisitRows:
-        """Returns the visits of views: to the page, and to the agent and so to the site, unless the page is missing."""
+        """Returns the visits of views: to the page; to the agent and so to the site, unless the page is missing; and
+        from the source, if a person arrived."""
         to_page = np.flatnonzero(views.visitor >= 0)
         to_agent = to_page[~self._scopes.is_missing[views.agent[to_page]]]
-        rows = np.concatenate((to_page, to_agent))
-        scope = np.concatenate((views.page[to_page], views.agent[to_agent]))
+        from_source = to_agent[_select_arrivals(views)[to_agent]]
+        rows = np.concatenate((to_page, to_agent, from_source))
+        scope = np.concatenate((views.page[to_page], views.agent[to_agent], views.source[from_source]))
         return VisitRows(views.visitor[rows] ^ self._scopes.salt[scope], scope, views.day[rows], views.kind[rows])
 
     def _add_counts(
@@ -167,9 +186,14 @@ class VisitorIndex:
             connection.execute(load_sql("fold_missing").replace("/* condition */", condition), params)
         of_site = ~self._scopes.is_missing[views.agent]
         agent = views.agent[of_site]
-        scope = np.concatenate((views.page, agent, self._scopes.site[agent]))
-        day_kind = views.day.astype(np.int64) << 8 | views.kind
-        day_kind = np.concatenate((day_kind, day_kind[of_site], day_kind[of_site]))
+        arrivals = _select_arrivals(views)
+        scope = np.concatenate((views.page, agent, self._scopes.site[agent], views.source[arrivals]))
+        day_kind = _combine_day_kind(views)
+        day_kind = np.concatenate((day_kind, day_kind[of_site], day_kind[of_site], day_kind[arrivals]))
+        self._insert_counts(connection, scope, day_kind)
+
+    def _insert_counts(self, connection: DuckConnection, scope: Scopes, day_kind: NDArray[np.int64]) -> None:
+        """Adds one view for each scope with its day and class."""
         codes, numbers = np.unique(scope.astype(np.int64) << 24 | day_kind, return_counts=True)
         if len(codes):
             scope = (codes >> 24).astype(np.int32)
@@ -199,6 +223,17 @@ class VisitorIndex:
 
     def _load_scopes(self, connection: DuckConnection) -> None:
         self._scopes.load_new(connection)
+
+
+def _combine_day_kind(views: ViewColumns) -> NDArray[np.int64]:
+    """Returns the day and the class of each view as one number."""
+    return views.day.astype(np.int64) << 8 | views.kind
+
+
+def _select_arrivals(views: ViewColumns) -> NDArray[np.bool_]:
+    """Returns a mask of the views by which people arrived from a source."""
+    is_arrival: NDArray[np.bool_] = (views.source > 0) & (views.kind == HUMAN_BIT)
+    return is_arrival
 
 
 def _read_views(connection: DuckConnection, condition: str, params: dict[str, int]) -> ViewColumns:

@@ -4,7 +4,9 @@ create table if not exists projects (
 
 -- Things that visitors are counted for: pages (sort = 0), whole sites (1), agents with their class (2) and missing pages
 -- (3), that is, paths whose requests found no page. An agent that requested a missing page (4) has no visits and counts:
--- missing pages count for themselves only. The missing page '' stands for all beyond the limit of missing pages.
+-- missing pages count for themselves only. The missing page '' stands for all beyond the limit of missing pages. Kinds of
+-- sources of people (5): their number is in the column kind. Hosts that people came from (5 plus the number of their
+-- kind); '' stands for all of the kind that are beyond the limit of hosts.
 create table if not exists scopes (
     id integer not null, project integer not null, sort utinyint not null,
     path varchar not null, agent varchar not null, operator varchar not null, kind utinyint not null,
@@ -14,16 +16,19 @@ create table if not exists scopes (
 -- Rules that classified views, with the version of the agent table.
 create table if not exists rules (id integer not null, rule varchar not null, version varchar not null);
 
+-- source: the host that the view came from, or the kind of source if that has no hosts; 0 if it is no arrival, null if
+-- it is not known yet, because an earlier version has logged the view.
 create table if not exists views (
     seq bigint not null, project integer not null, page integer not null, agent integer not null,
     kind integer not null, rule integer not null, time bigint not null, visitor bigint,
-    host varchar not null, referrer varchar not null, event bigint
+    host varchar not null, referrer varchar not null, event bigint, source integer
 );
 
 create table if not exists events (project integer not null, id bigint not null);
 
--- The most recent visits: the days on which visitors came. The scope is a page or an agent, and the key is the visitor
--- xor the scope's salt. Agents have the salt of their site, because the visits of a site are those of its agents. The
+-- The most recent visits: the days on which visitors came. The scope is a page, an agent or a source, and the key is the
+-- visitor xor the scope's salt. Agents have the salt of their site, because the visits of a site are those of its
+-- agents; hosts have the salt of their kind. The
 -- bits of rows with the same scope, key and day are or-ed. Older visits are in files, which visit_runs lists.
 create table if not exists visits (
     scope integer not null, key bigint not null, day usmallint not null, bits utinyint not null
@@ -47,7 +52,8 @@ create table if not exists missing_referrers (
     referrer varchar not null, n integer not null, last bigint not null
 );
 
--- folded: the number of the last folded view. The others: the number of rows after the table's last compaction.
+-- folded: the number of the last folded view. schema: the version of the tables. sources_end: the number of the last view
+-- whose source is not known, and sources_done up to which it is; neither exists if all are known. The others: the number of rows after the table's last compaction.
 create table if not exists marks (name varchar not null, value ubigint not null);
 insert into marks
 select name, 0 from (values ('folded'), ('firsts'), ('counts'), ('missing_referrers')) as initial_marks (name)

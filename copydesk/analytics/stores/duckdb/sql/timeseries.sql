@@ -5,13 +5,13 @@ with daily_views as (
         day, interval_start(day, $interval) as start_day, coalesce(sum(n) filter (kind = 1), 0) as human,
         coalesce(sum(n) filter (kind & $ai <> 0), 0) as ai
     from counts
-    where project = $project and scope = $site and day >= $first and day < $end
+    where project = $project and scope = $scope and day >= $first and day < $end
     group by day
 ),
 visitor_counts as (
     select start_day, sum(firsts.human) as human, sum(firsts.ai) as ai, sum(total) as total
     from firsts join daily_views using (day)
-    where project = $project and scope = $site and day >= $first and day < $end and prev < greatest(start_day, $first)
+    where project = $project and scope = $scope and day >= $first and day < $end and prev < greatest(start_day, $first)
     group by start_day
 ),
 view_counts as (

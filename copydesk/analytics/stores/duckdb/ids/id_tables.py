@@ -1,26 +1,36 @@
 """Numeric ids of projects, pages, agents and rules, assigned when their names are first logged."""
 
 from collections.abc import Iterable, Sequence, Set
-from hashlib import blake2b
 
 from copydesk.analytics.page_view import MISSING_STATUSES, PageView
 from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_AI_CLASSES, shorten_event_hash
 from copydesk.analytics.stores.duckdb.database import DuckConnection
+from copydesk.analytics.stores.duckdb.ids.scopes import (
+    AGENT_SCOPE,
+    MISSING_AGENT_SCOPE,
+    MISSING_SCOPE,
+    PAGE_SCOPE,
+    SCOPE_COLUMNS,
+    SITE_SCOPE,
+    append_rows,
+    compute_salt,
+)
+from copydesk.analytics.stores.duckdb.ids.source_ids import SourceIds
 from copydesk.analytics.stores.missing_paths import MissingPathLimit
 
-PAGE_SCOPE, SITE_SCOPE, AGENT_SCOPE, MISSING_SCOPE, MISSING_AGENT_SCOPE = 0, 1, 2, 3, 4
 SELECT_PATHS = """
     select path, id from scopes where sort = $sort and project = $project and path in (select unnest($paths))
 """
 SELECT_MISSING_PATHS = "select path from scopes where sort = 3 and project = $project"
-SCOPE_COLUMNS = ["id", "project", "sort", "path", "agent", "operator", "kind", "salt"]
 MAX_CACHED_PAGES = 100_000
 """The cache of pages is cleared when it exceeds this size."""
 AgentKey = tuple[int, str, str, str]
 PageKey = tuple[int, str]
 RuleKey = tuple[str, str]
-ViewRow = tuple[int, int, int, int, int, int, int, int | None, str, str, int | None]
-VIEW_COLUMNS = ["seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer", "event"]
+ViewRow = tuple[int, int, int, int, int, int, int, int | None, str, str, int | None, int]
+VIEW_COLUMNS = [
+    "seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer", "event", "source"
+]  # fmt: skip
 
 
 class IdTables:
@@ -39,6 +49,7 @@ class IdTables:
         self._rules: dict[RuleKey, int] = {(rule, version): rule_id for rule, version, rule_id in rows}
         self._pages: dict[int, dict[PageKey, int]] = {PAGE_SCOPE: {}, MISSING_SCOPE: {}}
         self._missing_path_limit = MissingPathLimit()
+        self.sources = SourceIds(self._add_scopes, max_cached_pages)
         [(self._last_scope_id,)] = execute("select coalesce(max(id), 0) from scopes").fetchall()
 
     def build_view_rows(self, connection: DuckConnection, views: Sequence[PageView], first_seq: int) -> list[ViewRow]:
@@ -58,13 +69,14 @@ class IdTables:
                 agents = {(view.project, view.agent, view.operator, view.kind) for view in some_views}
                 self.add_agents(connection, agents, agent_sort)
                 self._add_pages(connection, some_views, page_sort)
+            self.sources.add(connection, self.projects, views)
             return self._build_known_rows(views, first_seq)
 
     def _build_known_rows(self, views: Sequence[PageView], first_seq: int) -> list[ViewRow]:
         projects = self.projects
         pages, missing_pages = self._pages[PAGE_SCOPE], self._pages[MISSING_SCOPE]
         agents, missing_agents = self._agents[AGENT_SCOPE], self._agents[MISSING_AGENT_SCOPE]
-        rules = self._rules
+        rules, sources = self._rules, self.sources.get_ids()
         rows: list[ViewRow] = []
         for seq, view in enumerate(views, first_seq):
             project_name, path, at, kind, agent, operator, rule, version, visitor, host, referrer, status, event = view
@@ -73,10 +85,12 @@ class IdTables:
             page_id = (missing_pages if is_missing else pages)[project_id, path]
             agent_id = (missing_agents if is_missing else agents)[project_id, agent, operator, kind]
             rule_id = rules[rule, version]
+            source_id = 0 if is_missing else sources[project_id, host, referrer]
             event_id = None if event is None else shorten_event_hash(event)
-            rows.append(
-                (seq, project_id, page_id, agent_id, rule_id, CLASS_BITS[kind], at, visitor, host, referrer, event_id)
-            )
+            rows.append((
+                seq, project_id, page_id, agent_id, rule_id, CLASS_BITS[kind], at, visitor, host, referrer, event_id,
+                source_id,
+            ))  # fmt: skip
         return rows
 
     def add_projects(self, connection: DuckConnection, names: set[str]) -> None:
@@ -150,21 +164,3 @@ class IdTables:
         )
         self._last_scope_id += len(rows)
         return range(first_id, self._last_scope_id + 1)
-
-
-def compute_salt(project: str, path: str | None = None, sort: int = PAGE_SCOPE) -> int:
-    """Returns the salt of a page or a missing page, or of a site without `path`. Agents share the salt of their site.
-
-    It depends only on the names, so that all copies of a store have the same salts.
-    """
-    name = project if path is None else f"{project}\0{path}"
-    if sort == MISSING_SCOPE:
-        name += "\0missing"
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
-
-
-def append_rows(connection: DuckConnection, table: str, columns: list[str], rows: Sequence[Sequence[object]]) -> None:
-    if rows:
-        appender = connection.appender(table, columns=columns)
-        appender.append_rows(rows)
-        appender.flush()

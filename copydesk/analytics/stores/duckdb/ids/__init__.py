@@ -1,0 +1,1 @@
+"""The numbers of projects, scopes and rules in a store."""

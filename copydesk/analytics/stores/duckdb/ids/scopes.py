@@ -1,0 +1,31 @@
+"""Scopes: the things that visitors are counted for. Their sorts, the salts of their visits, and appending rows."""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from copydesk.analytics.stores.duckdb.database import DuckConnection
+
+PAGE_SCOPE, SITE_SCOPE, AGENT_SCOPE, MISSING_SCOPE, MISSING_AGENT_SCOPE, SOURCE_KIND_SCOPE = 0, 1, 2, 3, 4, 5
+"""The sort of a referring host is SOURCE_KIND_SCOPE plus the number of its kind."""
+SCOPE_COLUMNS = ["id", "project", "sort", "path", "agent", "operator", "kind", "salt"]
+
+
+def compute_salt(project: str, path: str | None = None, sort: int = PAGE_SCOPE) -> int:
+    """Returns the salt of a page, a missing page or a kind of source, or of a site without `path`. Agents share the
+    salt of their site, and hosts that of their kind.
+
+    It depends only on the names, so that all copies of a store have the same salts.
+    """
+    name = project if path is None else f"{project}\0{path}"
+    if sort == MISSING_SCOPE:
+        name += "\0missing"
+    elif sort == SOURCE_KIND_SCOPE:
+        name += "\0source"
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
+
+
+def append_rows(connection: DuckConnection, table: str, columns: list[str], rows: Sequence[Sequence[object]]) -> None:
+    if rows:
+        appender = connection.appender(table, columns=columns)
+        appender.append_rows(rows)
+        appender.flush()
