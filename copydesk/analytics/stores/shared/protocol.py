@@ -22,6 +22,8 @@ from copydesk.analytics.stores.base import (
     Counts,
     DayOutOfRange,
     DayRange,
+    HourlyReport,
+    HourPoint,
     LogResult,
     MissingReport,
     MissingRow,
@@ -32,6 +34,7 @@ from copydesk.analytics.stores.base import (
     ReferrerCount,
     ReportPage,
     RuleRow,
+    SiteTotals,
     Store,
     StoreDamaged,
     StoreFull,
@@ -59,6 +62,7 @@ DECODERS: dict[str, Callable[..., Any]] = {
         for known in (
             *(AgentRow, PageQuery, TimeseriesPoint, ReportPage, Path, DayRange, PageCounts, RuleRow, Counts),
             *(Reclassification, MissingReport, MissingRow, ReferrerCount),
+            *(SiteTotals, HourlyReport, HourPoint),
         )
     },
     Correction.__name__: lambda views, skipped_days: Correction(views, tuple(skipped_days)),
