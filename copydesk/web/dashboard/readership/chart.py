@@ -117,9 +117,10 @@ def build_chart(
     points_by_day = {moment.day: moment for moment in series}
     interval_starts = list_interval_starts(interval, span)
     visible_starts = interval_starts[-MAX_POINTS:]
+    last_day = max(today, max(points_by_day, default=today))  # clocks that are ahead send views of tomorrow
     values = []
     for day in visible_starts:
-        if day > today:
+        if day > last_day:
             break
         counts = points_by_day.get(day, TimeseriesPoint(day, Counts(), Counts()))
         end = next_interval_start(interval, day)

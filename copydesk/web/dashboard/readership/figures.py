@@ -38,13 +38,13 @@ def build_tiles(
     """Builds the tiles of the range. Their change is that from `previous` to `current`, which is the compared part of
     the range; None means all of it."""
     now = current or PeriodTotals(visitors, views)
-    before = previous.visitors if previous else None
+    before, views_before = (previous.visitors, previous.views) if previous else (None, None)
     return [
-        _build_count_tile("visitors", "Visitors", visitors.total, now.visitors.total, before and before.total),
-        _build_count_tile("human", "Human", visitors.human, now.visitors.human, before and before.human),
-        _build_count_tile("ai", "AI", visitors.ai, now.visitors.ai, before and before.ai),
+        _build_count_tile("visitors", "Visitors", visitors.total, now.visitors.total, before.total if before else None),
+        _build_count_tile("human", "Human", visitors.human, now.visitors.human, before.human if before else None),
+        _build_count_tile("ai", "AI", visitors.ai, now.visitors.ai, before.ai if before else None),
         _build_share_tile(visitors, now.visitors, before),
-        _build_count_tile("views", "Views", views, now.views, previous and previous.views),
+        _build_count_tile("views", "Views", views, now.views, views_before),
     ]
 
 

@@ -23,6 +23,7 @@ from copydesk.web.dashboard.readership.date_ranges import SelectedRange, choose_
 from copydesk.web.dashboard.readership.figures import Tile, build_tiles
 from copydesk.web.dashboard.readership.overview.comparison import Comparison, compare_with_previous
 from copydesk.web.dashboard.readership.overview.documentation_changes import DocumentationChange, list_changes
+from copydesk.web.dashboard.readership.uncounted import list_uncounted
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class ReadershipReport:
     """Merged pull requests and releases in the range, newest first."""
     run_up: int
     """The number of days in the chart before the range."""
+    uncounted: int
+    """The number of requests in the last days that were not counted as views."""
     is_empty: bool
     is_new: bool
     """Whether the project has no views at all."""
@@ -43,7 +46,7 @@ class ReadershipReport:
 def build_report(
     desk: Desk, project: Project, selected: SelectedRange, page_query: PageQuery, limit: int, offset: int
 ) -> ReadershipReport:
-    """Builds the report. Asks the store four questions, whatever the range."""
+    """Builds the report. Asks the store at most five questions, whatever the range."""
     store = desk.get_folded_store(project)
     now = clock.now()
     pages = store.count_visitors_by_page(project.id, selected.days, limit, offset, page_query)
@@ -57,6 +60,7 @@ def build_report(
         comparison=comparison,
         changes=changes,
         run_up=len(chart.points) - 1 if selected.is_single_day and chart.interval == "day" else 0,
+        uncounted=sum(row.requests for row in list_uncounted(desk, project)),
         is_empty=views == 0,
         is_new=views == 0 and not store.list_agents(project.id, ALL_DAYS, 1)[0],
     )
