@@ -128,8 +128,8 @@ def build_chart(
         if end > today:
             name = f"{name} (so far)"
         elif end > span.end:
-            last_day = date_from_day(span.end - 1)
-            name = f"{name} (until {last_day.day} {last_day:%B})"
+            last_counted = date_from_day(span.end - 1)
+            name = f"{name} (until {last_counted.day} {last_counted:%B})"
         values.append(ChartValue(name, counts.visitors, counts.views, end > min(today, span.end)))
     changes = Counter(interval_start(interval, day) for day in change_days)
     return _lay_out(

@@ -36,8 +36,10 @@ def viewer(running: Service) -> httpx.Client:
 
 def list_reasons(viewer: httpx.Client, site: Service) -> dict[str, int]:
     text = viewer.get(f"/projects/{site.project.id}/start", params={"stay": "true"}).text
-    rows = re.findall(r'class="why">(.*?)</th><td class="figure">([\d,]+)</td><td>(.+?)</td>', text)
-    return {why: int(requests) for why, requests, _ in rows}
+    rows = re.findall(
+        r'class="why">(.*?)<br><span class="hint">(.+?)</span></th><td class="figure">([\d,]+)</td>', text
+    )
+    return {why: int(requests) for why, _, requests in rows}
 
 
 def collect(site: Service, body: str, **headers: str) -> int:
