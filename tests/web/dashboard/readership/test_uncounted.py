@@ -43,7 +43,7 @@ def list_reasons(viewer: httpx.Client, site: Service) -> dict[str, int]:
 
 
 def collect(site: Service, body: str, **headers: str) -> int:
-    answer = httpx.post(f"{site.url}/v1/collect/{site.project.site_id}", content=body, headers=headers)
+    answer = httpx.post(f"{site.url}/v1/collect/{site.project.site_id}", content=body, headers=headers, timeout=30)
     return answer.status_code
 
 
