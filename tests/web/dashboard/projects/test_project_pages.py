@@ -408,7 +408,7 @@ def test_empty_project_shows_setup_until_the_first_view(
     assert f"/v2/agent/{project.id}/job" in shown
     assert service.url in shown
     todo = {"people": False, "ai": False, "job": False, "key": False}
-    assert admin.get(f"{path}/start.json").json() == {"steps": todo, "next": None}
+    assert admin.get(f"{path}/start.json").json() == {"steps": todo, "next": None, "uncounted": 0}
     service.desk.keys.create(project.id, actor="test")
     assert admin.get(f"{path}/start.json").json()["steps"]["key"]
     view = {"u": "https://docs.example.com/guide"}
@@ -417,7 +417,7 @@ def test_empty_project_shows_setup_until_the_first_view(
     )
     assert sent.is_success
     state = admin.get(f"{path}/start.json").json()
-    assert state == {"steps": {**todo, "key": True, "people": True}, "next": f"{path}/readership"}
+    assert state == {"steps": {**todo, "key": True, "people": True}, "next": f"{path}/readership", "uncounted": 0}
     for away in (path, f"{path}/start"):
         assert admin.get(away).headers["location"] == f"{path}/readership"
     assert admin.get(f"{path}/start?stay=true").status_code == 200
