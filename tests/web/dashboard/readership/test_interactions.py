@@ -129,7 +129,7 @@ def test_download_has_the_rows_that_the_filter_finds(viewer: httpx.Client, site:
     desk.feedback.add(project_id, "/remark", False, "remark", now)
     desk.feedback.add(project_id, "/code", None, "code", now, FeedbackDetails(code="x = 1"))
 
-    def download(part: str, report: str, **query: str) -> list[list[str]]:
+    def download(part: str, report: str, **query: Any) -> list[list[str]]:
         link = re.search(rf'href="([^"]*/{report}\.csv[^"]*)"', open_page(viewer, site, part, **query))
         assert link
         answer = viewer.get(html.unescape(link[1]))
