@@ -13,10 +13,10 @@ def test_totals_of_many_projects_equal_those_of_each(store: Store) -> None:
         make_view(
             f"/{number % 3}", MONDAY + number % 9, ("human", "assistant", "search")[number % 3], number % 11 or None
         )
-        for number in range(300)
+        for number in range(600)
     ]
-    projects = [f"project {number}" for number in range(30)]
-    log_and_fold(store, *(view._replace(project=projects[number % 29]) for number, view in enumerate(views)))
+    projects = [f"project {number}" for number in range(6)]
+    log_and_fold(store, *(view._replace(project=projects[number % 5]) for number, view in enumerate(views)))
     totals = {each.project_id: each for each in store.count_site_totals(projects, WEEK)}
     for project in projects:
         visitors = store.count_visitors_by_page(project, WEEK, 1).totals
