@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from copydesk.analytics.ingest.collector import Collector
     from copydesk.analytics.ingest.site_registry import SiteRegistry
+    from copydesk.analytics.ingest.uncounted_requests import UncountedCounter
     from copydesk.analytics.interactions.conversations import Conversations
     from copydesk.analytics.interactions.feedback import Feedback
     from copydesk.analytics.interactions.searches import Searches
@@ -155,6 +156,12 @@ class Desk:
         return Collector(self.store.log_views, lambda: self.fold_scheduler.notify_new_views())
 
     @cached_property
+    def uncounted(self) -> "UncountedCounter":
+        from copydesk.analytics.ingest.uncounted_requests import UncountedCounter
+
+        return UncountedCounter(self.database)
+
+    @cached_property
     def rate_limit_executor(self) -> "ThreadPoolExecutor":
         """Returns the executor, with one thread, that synchronizes rate limits with the other processes."""
         from concurrent.futures import ThreadPoolExecutor
@@ -207,7 +214,8 @@ class Desk:
         return Conversations(self.database, quota)
 
     def delete_expired_interactions(self) -> int:
-        """Deletes feedback, searches and questions that are older than their project keeps them. Returns how many."""
+        """Deletes feedback, searches and questions that are older than their project keeps them, and old counts of
+        requests that were not counted. Returns how many rows."""
         from copydesk.core.clock import today
 
         options = [(project.id, project.collecting) for project in self.projects.all()]
@@ -216,6 +224,7 @@ class Desk:
             self.feedback.delete_expired({project_id: each.feedback_days for project_id, each in options}, day)
             + self.searches.delete_expired({project_id: each.search_days for project_id, each in options}, day)
             + self.conversations.delete_expired({project_id: each.assistant_days for project_id, each in options}, day)
+            + self.uncounted.delete_expired(day)
         )
 
     def delete_interactions(self, project_id: str) -> int:
@@ -345,6 +354,8 @@ class Desk:
         """Stops the threads that were started, and closes the stores that were opened."""
         if "collector" in vars(self):
             self.collector.close()
+        if "uncounted" in vars(self):
+            self.uncounted.close()
         if "rate_limit_executor" in vars(self):
             self.rate_limit_executor.shutdown()
         if "page_lookups" in vars(self):

@@ -73,6 +73,17 @@ conversations = Table(
 )
 """Questions to an assistant and its answers. Those with the same thread are one conversation of a reader."""
 
+uncounted_requests = Table(
+    "uncounted_requests",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("reason", String(40), primary_key=True),
+    Column("requests", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""How many requests of a day were not counted as views, by reason."""
+
 view_batches = Table(
     "view_batches",
     metadata,

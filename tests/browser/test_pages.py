@@ -10,16 +10,19 @@ from playwright.sync_api import Browser, BrowserContext, Page, Response
 
 from copydesk.web.dashboard.auth.cookies import cookie_name
 from tests.support.drills import mark_drills
-from tests.support.filled_service import FILES, fill_service
+from tests.support.filled_service import FILES, add_unusual_names, fill_service
 from tests.support.people import get_or_add_person
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
 PAGES = {
     "projects": "/projects",
+    "found projects": "/projects?search=d",
     "new project": "/projects/new",
     "readership": "/projects/{project}/readership",
     "readership of all time": "/projects/{project}/readership?range=all",
+    "readership of today": "/projects/{project}/readership?range=today",
+    "readership of a week": "/projects/{project}/readership?range=7d&search=un&sort=path",
     "agents": "/projects/{project}/readership/agents",
     "missing pages": "/projects/{project}/readership/missing?range=all",
     "feedback": "/projects/{project}/readership/feedback",
@@ -46,6 +49,9 @@ PAGES = {
     "system audit": "/system/audit",
     "not there": "/projects/{project}/jobs/job_0",
 }
+ANALYTICS_PAGES = tuple(
+    name for name, path in PAGES.items() if "/readership" in path or name in ("projects", "found projects", "start")
+)
 OUTSIDE = {"sign in": "/sign-in", "join": "/join/{invitation}"}
 TELLING = (
     "projects",
@@ -76,6 +82,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def places(service: Service) -> dict[str, str]:
     jobs = fill_service(service)
+    service.desk.jobs.archive(service.project.id, jobs[1], pull_state="merged")
+    service.another_project("Another handbook")
     fields = {"kind": "broken_links", "prompt": "Leave the changelog alone.", "reviewers": ["authors"]}
     automation = service.desk.automations.create(service.project, fields, actor="test")
     service.desk.automations.run_now(service.project, automation.id, actor="Ada")
@@ -188,3 +196,71 @@ def test_chart_is_usable_by_keyboard(browser: Browser, service: Service, places:
         assert page.locator(".tip").inner_text() != said
         page.keyboard.press("Escape")
         assert page.locator(".tip").is_hidden()
+
+
+LIST_UNREACHED = """() =>
+    [...document.querySelectorAll("main :is(a[href], button, input, select, summary, [tabindex])")]
+    .filter((each) => each.tabIndex >= 0 && each.type !== "hidden" && each.checkVisibility() && !each.dataset.reached)
+    .map((each) => each.outerHTML.slice(0, 120))"""
+DESCRIBE_FOCUS = """() => {
+    const focused = document.activeElement, box = focused.getBoundingClientRect();
+    focused.dataset.reached = "yes";
+    const style = getComputedStyle(focused), card = focused.closest(".projects .card");
+    const shown = style.outlineStyle !== "none" || focused.matches(".point")
+        || (card && getComputedStyle(card).outlineStyle !== "none");
+    return {inMain: Boolean(focused.closest("main")) && focused.tagName !== "MAIN", shown,
+            seen: box.bottom > 0 && box.top < innerHeight, html: focused.outerHTML.slice(0, 120)};
+}"""
+MAX_TAB_STOPS = 150
+PATHS_WITHOUT_DIRECTION = "main .path:not([dir]):not(:has([dir])), main .text:not([dir]):not(pre)"
+
+
+@pytest.fixture(scope="module")
+def unusual_places(service: Service, places: dict[str, str]) -> Iterator[dict[str, str]]:
+    name = service.desk.projects.get(service.project.id).name
+    add_unusual_names(service)
+    yield places
+    service.desk.projects.change(service.project.id, {"name": name}, actor="test")
+
+
+@pytest.mark.parametrize("name", ANALYTICS_PAGES)
+def test_analytics_page_fits_a_dark_phone_and_is_reached_by_keyboard(
+    browser: Browser, service: Service, unusual_places: dict[str, str], name: str
+) -> None:
+    """Opens the page with long unbroken names and Arabic text in every list."""
+    phone = {"width": 360, "height": 780}
+    with new_context(browser, service, color_scheme="dark", viewport=phone) as context:
+        watched = WatchedPage(context.new_page())
+        page = watched.page
+        page.goto(service.url + PAGES[name].format(**unusual_places))
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, "it scrolls sideways"
+        assert page.locator("h1").bounding_box()["width"] <= 360  # type: ignore[index]
+        assert find_accessibility_problems(page) == []
+        assert page.locator(PATHS_WITHOUT_DIRECTION).all_inner_texts() == []
+        page.locator("main").focus()
+        for _ in range(MAX_TAB_STOPS):
+            page.keyboard.press("Tab")
+            focus = page.evaluate(DESCRIBE_FOCUS)
+            if not focus["inMain"]:
+                break
+            assert focus["shown"], f"no focus ring: {focus['html']}"
+            assert focus["seen"], f"out of view: {focus['html']}"
+        assert page.evaluate(LIST_UNREACHED) == []
+        assert watched.faults == []
+
+
+def test_unfinished_day_is_dashed_and_changes_link_to_their_jobs(
+    browser: Browser, service: Service, unusual_places: dict[str, str]
+) -> None:
+    with new_context(browser, service) as context:
+        page = context.new_page()
+        page.goto(service.url + PAGES["readership"].format(**unusual_places))
+        for kind in ("human", "ai"):
+            dashes = page.locator(f".series .{kind}.unfinished").evaluate(
+                "each => getComputedStyle(each).strokeDasharray"
+            )
+            assert dashes == "2px, 4px"
+        assert page.locator(".point").last.get_attribute("aria-label").count("so far") == 1  # type: ignore[union-attr]
+        assert page.locator(".point .change").count() == 1
+        page.locator(".changes a").click()
+        assert "/jobs/job_" in page.url

@@ -80,6 +80,30 @@ def generate_missing_requests() -> list[dict[str, object]]:
     ]
 
 
+UNBROKEN_NAME = "unbroken" * 40
+ARABIC_TEXT = "مرحبا بالعالم"
+
+
+def add_unusual_names(service: Service) -> None:
+    """Gives every list of the analytics long names without a space, and text that is written from right to left."""
+    desk, project, client = service.desk, service.project, service.client
+    desk.projects.change(project.id, {"name": UNBROKEN_NAME[:80]}, actor="admin@example.org")
+    for text in (UNBROKEN_NAME, ARABIC_TEXT):
+        path = f"/{text.replace(' ', '-')}"
+        reader = {"userAgent": BROWSERS[0], "ip": "192.0.2.9"}
+        accepted = client.send_events([{"path": path, **reader}, {"path": "/", **reader}, {"path": "/style.css"}])
+        assert accepted["accepted"] == 2
+        missing = {
+            "url": f"https://docs.example.com{path}-lost",
+            "status": 404,
+            "referrer": f"https://{'a' * 60}.example",
+        }
+        client.send_events([{**missing, **reader}])
+        desk.feedback.add(project.id, path, False, text, now())
+        desk.searches.add_all(project.id, [NewSearch(text, now(), 3, path)])
+        desk.conversations.add_all(project.id, [NewQuestion("thread", text, text, now(), page_url=path)])
+
+
 def fill_interactions(service: Service) -> None:
     """Adds searches with and without clicks, and questions with and without answers."""
     desk, project = service.desk, service.project

@@ -197,6 +197,34 @@ class PageDetail:
 
 
 @dataclass(frozen=True)
+class HourPoint:
+    """An hour with at least one view. `hour` is the number of hours since 1970."""
+
+    hour: int
+    visitors: Counts
+    views: Counts
+
+
+@dataclass(frozen=True)
+class HourlyReport:
+    """Visitors and views of a time by hour. The totals count a visitor of several hours once."""
+
+    visitors: Counts
+    views: Counts
+    hours: Sequence[HourPoint]
+
+
+@dataclass(frozen=True)
+class SiteTotals:
+    """Unique visitors and views of a whole site. `ai_mask` are the bits of the classes that were counted as AI."""
+
+    project_id: str
+    visitors: Counts
+    views: Counts
+    ai_mask: int
+
+
+@dataclass(frozen=True)
 class DayRange:
     """Days from `first` (inclusive) to `end` (exclusive)."""
 
@@ -342,6 +370,16 @@ class Store(Protocol):
         self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS
     ) -> Sequence[TimeseriesPoint]:
         """Returns visitors and views by interval. Weeks start on Monday. Only days in the range are counted."""
+
+    def count_site_totals(self, project_ids: Collection[str], days: DayRange = ALL_DAYS) -> Sequence[SiteTotals]:
+        """Returns the totals of several projects with one query, by project ID. Omits projects without views."""
+
+    def load_hours(self, project_id: str, first_at: int, end_at: int) -> HourlyReport:
+        """Returns visitors and views by hour from `first_at` to before `end_at`, in milliseconds since 1970.
+
+        Reads raw views, so deleted raw views are not included, and the cost grows with the number of views in that
+        time.
+        """
 
     def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
         """Changes which classes count as AI, also for views that are already folded.

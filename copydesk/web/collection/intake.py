@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -23,6 +24,7 @@ from copydesk.analytics.ingest.interaction_events import (
 )
 from copydesk.analytics.ingest.pipeline import run_pipeline
 from copydesk.analytics.ingest.raw_view import RawView, SiteConfig
+from copydesk.analytics.ingest.uncounted_requests import RefusalReason
 from copydesk.analytics.interactions.conversations import NewQuestion
 from copydesk.analytics.interactions.feedback import FeedbackDetails, FeedbackSource, NewFeedback
 from copydesk.analytics.interactions.searches import NewSearch
@@ -33,6 +35,7 @@ from copydesk.analytics.page_paths import normalize_url
 from copydesk.analytics.page_view import Dropped, DropReason, PageView
 from copydesk.analytics.stores.base import LogResult
 from copydesk.core import clock
+from copydesk.core.errors import RequestError
 from copydesk.core.ids import is_id
 from copydesk.core.projects.projects import Project, SiteNotFound
 from copydesk.core.rate_limits.in_memory import LocalRateLimiter, SharedRateLimiter
@@ -104,21 +107,23 @@ class ViewIntake:
 
     async def receive_events(self, project: Project, headers: Headers, body: bytes) -> Response:
         site = await self._look_up(project.id, lambda: self._desk.sites.for_project(project))
-        if len(body) <= MAX_INLINE_BODY_BYTES and "content-encoding" not in headers:
-            parsed = _parse_body(headers, body, site)
-        else:
-            parsed = await self._parse_in_thread(headers, body, site)
+        with self._count_refusal(project):
+            if len(body) <= MAX_INLINE_BODY_BYTES and "content-encoding" not in headers:
+                parsed = _parse_body(headers, body, site)
+            else:
+                parsed = await self._parse_in_thread(headers, body, site)
         stored, refused = await self._store_numbered(project, parsed.interactions)
         logged = await self._collector.save(parsed.views)
         dropped = sorted([*parsed.dropped, *refused], key=lambda numbered: numbered[0])
-        _record_metrics(logged, dropped)
+        self._record(project, logged, dropped)
         known = len(parsed.interactions) - stored - len(refused)
         return _build_response(logged.accepted + stored, len(logged.duplicates) + known, dropped)
 
     async def receive_beacon(self, site_id: str, request: CollectRequest, body: bytes) -> Response:
         project, site = await self._admit(site_id, request)
-        cors_headers = cors.build_cors_headers(project.collecting.origins, request.headers.get("origin"))
-        payload = parse_beacon(request.headers, body)
+        with self._count_refusal(project):
+            cors_headers = cors.build_cors_headers(project.collecting.origins, request.headers.get("origin"))
+            payload = parse_beacon(request.headers, body)
         if isinstance(payload, FeedbackBeacon):
             self._feedback_per_address.consume(_rate_limit_key(request))
             return await self._store_feedback(project, site, request, payload, cors_headers)
@@ -126,24 +131,25 @@ class ViewIntake:
             return await self._store_search(project, site, request, payload, cors_headers)
         view = await self._build_view(project, site, request, payload)
         if isinstance(view, Dropped):
-            _record_metrics(NOTHING_LOGGED, [(0, view)])
+            self._record(project, NOTHING_LOGGED, [(0, view)])
             return _build_response(0, 0, [(0, view)], cors_headers)
         logged = await self._collector.save([view])
-        _record_metrics(logged)
+        self._record(project, logged)
         return _build_response(logged.accepted, len(logged.duplicates), (), cors_headers)
 
     async def receive_pixel(self, site_id: str, request: CollectRequest, page_url: str | None) -> Response:
         """Counts a view and returns the image. If the view is dropped, a header of the response has the reason."""
         project, site = await self._admit(site_id, request)
         referrer = request.headers.get("referer", "")
-        cors.build_cors_headers(project.collecting.origins, cors.parse_origin(referrer or page_url or ""))
+        with self._count_refusal(project):
+            cors.build_cors_headers(project.collecting.origins, cors.parse_origin(referrer or page_url or ""))
         view = await self._build_view(project, site, request, ViewBeacon.model_construct(u=page_url or referrer))
         headers = {**NO_STORE_HEADERS, **cors.CROSS_ORIGIN_HEADERS}
         if isinstance(view, Dropped):
             headers["X-Dropped"] = view.reason
-            _record_metrics(NOTHING_LOGGED, [(0, view)])
+            self._record(project, NOTHING_LOGGED, [(0, view)])
         else:
-            _record_metrics(await self._collector.save([view]))
+            self._record(project, await self._collector.save([view]))
         return Response(PIXEL_GIF, headers=headers, media_type="image/gif")
 
     async def answer_preflight(self, site_id: str, request: CollectRequest) -> Response:
@@ -156,8 +162,30 @@ class ViewIntake:
         if not is_id(site_id, "site"):
             raise SiteNotFound
         project_and_site = await self._look_up(site_id, lambda: self._desk.sites.find_by_site_id(site_id))
-        self._per_site.consume(site_id)
+        with self._count_refusal(project_and_site[0]):
+            self._per_site.consume(site_id)
         return project_and_site
+
+    @contextmanager
+    def _count_refusal(self, project: Project) -> Iterator[None]:
+        """Counts a request that is refused as a whole, so that the project's pages can say why views are missing."""
+        try:
+            yield
+        except TooManyRequests:
+            self._desk.uncounted.add(project.id, RefusalReason.RATE_LIMITED)
+            raise
+        except cors.OriginRefused:
+            self._desk.uncounted.add(project.id, RefusalReason.ORIGIN_REFUSED)
+            raise
+        except RequestError as error:
+            if error.status < 500:
+                self._desk.uncounted.add(project.id, RefusalReason.INVALID_REQUEST)
+            raise
+
+    def _record(self, project: Project, logged: LogResult, dropped: NumberedDrops = ()) -> None:
+        _record_metrics(logged, dropped)
+        for _, drop in dropped:
+            self._desk.uncounted.add(project.id, drop.reason)
 
     async def _look_up(self, name: str, load: Callable[[], T]) -> T:
         """Runs the first look-up of a site in a thread and shares it between requests (single flight).

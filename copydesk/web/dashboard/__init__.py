@@ -18,7 +18,7 @@ from copydesk.web.dashboard.projects import (
     repository,
     settings,
 )
-from copydesk.web.dashboard.readership import audience, missing_pages
+from copydesk.web.dashboard.readership import audience, downloads, missing_pages
 from copydesk.web.dashboard.readership import interactions as interaction_pages
 from copydesk.web.dashboard.readership import pages as readership_pages
 
@@ -45,6 +45,7 @@ for module in (
     readership_pages,
     missing_pages,
     audience,
+    downloads,
     system,
 ):
     router.include_router(module.router)

@@ -15,14 +15,26 @@ function show(steps) {
   }
 }
 
+// Replaces the list of requests that were not counted when there are new ones.
+async function showUncounted(requests) {
+  const list = document.getElementById("uncounted");
+  if (Number(list.dataset.requests) === requests) return;
+  const answer = await fetch(location.href);
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("uncounted");
+  if (!fresh) return;
+  list.replaceWith(fresh);
+  news.textContent = fresh.querySelector("h2").textContent;
+}
+
 async function look() {
   if (!document.hidden) {
     try {
       const answer = await fetch(waiting.dataset.state, { headers: { Accept: "application/json" } });
       if (answer.status === 401 || answer.status === 404) return;
       if (answer.ok) {
-        const { steps, next } = await answer.json();
+        const { steps, next, uncounted } = await answer.json();
         show(steps);
+        await showUncounted(uncounted);
         if (next && !("seen" in waiting.dataset)) return location.replace(next);
       }
     } catch { /* the service is unavailable: ask again */ }

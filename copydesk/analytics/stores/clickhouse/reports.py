@@ -1,9 +1,9 @@
 """Reports: sums over the index and the counts of all shards.
 
-Only `list_sections` reads visits; only `list_rules` and `load_page` read raw views.
+Only `list_sections` reads visits; only `list_rules`, `load_page` and `load_hours` read raw views.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from copydesk.analytics.stores.base import (
@@ -12,6 +12,7 @@ from copydesk.analytics.stores.base import (
     AgentRow,
     Counts,
     DayRange,
+    HourlyReport,
     Interval,
     MissingReport,
     PageCounts,
@@ -23,12 +24,14 @@ from copydesk.analytics.stores.base import (
     SectionQuery,
     SectionReport,
     SectionRow,
+    SiteTotals,
     TimeseriesPoint,
 )
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
-from copydesk.analytics.stores.clickhouse.connection.node import Rows
-from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches
+from copydesk.analytics.stores.clickhouse.connection.node import MAX_PROJECTS_PER_STATEMENT, Rows
+from copydesk.analytics.stores.clickhouse.folding.batches import DEFAULT_AI_MASK, ViewBatches
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
+from copydesk.analytics.stores.hourly import build_hourly_report
 from copydesk.analytics.stores.missing_paths import (
     MAX_REFERRERS_PER_PATH,
     build_missing_report,
@@ -36,6 +39,7 @@ from copydesk.analytics.stores.missing_paths import (
 )
 from copydesk.analytics.stores.referrer_hosts import build_referrer_row, build_referrer_totals
 from copydesk.core.clock import DAY
+from copydesk.core.runtime.batches import split_into_batches
 
 PAGE_SORT, SITE_SORT = 0, 1
 SELECT_PAGE_SCOPE = "select sipHash64({project:String}, 'page', {path:String})"
@@ -126,6 +130,24 @@ class Reports:
             TimeseriesPoint(day, Counts(human, ai, total), Counts(human_views, ai_views, human_views + ai_views))
             for day, human, ai, total, human_views, ai_views in results
         ]
+
+    def count_site_totals(self, projects: Collection[str], days: DayRange) -> Sequence[SiteTotals]:
+        stored_masks = self._batches.read_ai_masks()
+        results: list[Sequence[Any]] = []
+        for project_ids in split_into_batches(sorted(set(projects)), MAX_PROJECTS_PER_STATEMENT):
+            ai_masks = [stored_masks.get(project, DEFAULT_AI_MASK) for project in project_ids]
+            params = {"projects": project_ids, "masks": ai_masks, "first": days.first, "end": days.end}
+            results += self._cluster.reader.query(load_sql("site_totals"), params)
+        return [
+            SiteTotals(
+                project, Counts(human, ai, total), Counts(human_views, ai_views, human_views + ai_views), ai_mask
+            )
+            for project, ai_mask, human, ai, total, human_views, ai_views in results
+        ]
+
+    def load_hours(self, project: str, first_at: int, end_at: int) -> HourlyReport:
+        ai_mask = self._batches.read_ai_mask(project)
+        return build_hourly_report(self._query("hours", project, DayRange(first_at, end_at), ai=ai_mask))
 
     def _query(self, name: str, project: str, days: DayRange, **params: Any) -> Rows:
         return self._cluster.reader.query(

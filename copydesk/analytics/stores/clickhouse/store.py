@@ -12,6 +12,7 @@ from copydesk.analytics.stores.base import (
     AgentRow,
     Correction,
     DayRange,
+    HourlyReport,
     Interval,
     LogResult,
     MissingReport,
@@ -23,6 +24,7 @@ from copydesk.analytics.stores.base import (
     RuleRow,
     SectionQuery,
     SectionReport,
+    SiteTotals,
     TimeseriesPoint,
     shorten_event_hash,
 )
@@ -139,6 +141,14 @@ class ClickHouseStore:
     ) -> Sequence[TimeseriesPoint]:
         self._ensure_schema()
         return self._reports.load_timeseries(project_id, interval, days)
+
+    def count_site_totals(self, project_ids: Collection[str], days: DayRange = ALL_DAYS) -> Sequence[SiteTotals]:
+        self._ensure_schema()
+        return self._reports.count_site_totals(project_ids, days)
+
+    def load_hours(self, project_id: str, first_at: int, end_at: int) -> HourlyReport:
+        self._ensure_schema()
+        return self._reports.load_hours(project_id, first_at, end_at)
 
     def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
         self._ensure_schema()

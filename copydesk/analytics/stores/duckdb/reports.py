@@ -1,6 +1,7 @@
-"""Reports: sums over the index and the counts. No report reads visits, and only `list_rules` reads raw views."""
+"""Reports: sums over the index and the counts. No report reads visits; `list_rules` and `load_hours`
+read raw views."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from copydesk.analytics.stores.base import (
     CLASS_BITS,
@@ -8,6 +9,7 @@ from copydesk.analytics.stores.base import (
     AgentRow,
     Counts,
     DayRange,
+    HourlyReport,
     Interval,
     MissingReport,
     PageCounts,
@@ -15,11 +17,13 @@ from copydesk.analytics.stores.base import (
     ReferrerReport,
     ReportPage,
     RuleRow,
+    SiteTotals,
     SortColumn,
     TimeseriesPoint,
 )
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.analytics.stores.hourly import build_hourly_report
 from copydesk.analytics.stores.missing_paths import (
     MAX_REFERRERS_PER_PATH,
     build_missing_report,
@@ -129,6 +133,25 @@ def load_scope_timeseries(
         TimeseriesPoint(day, Counts(human, ai, total), Counts(human_views, ai_views, human_views + ai_views))
         for day, human, ai, total, human_views, ai_views in results
     ]
+
+
+def count_site_totals(database: DuckDatabase, project_ids: Collection[str], days: DayRange) -> Sequence[SiteTotals]:
+    params = {"names": sorted(set(project_ids)), "first": days.first, "end": days.end}
+    with database.read() as connection:
+        results = connection.execute(load_sql("site_totals"), params).fetchall()
+    return [
+        SiteTotals(name, Counts(human, ai, total), Counts(human_views, ai_views, human_views + ai_views), ai_mask)
+        for name, ai_mask, human, ai, total, human_views, ai_views in results
+    ]
+
+
+def load_hours(database: DuckDatabase, project_id: str, first_at: int, end_at: int) -> HourlyReport:
+    with database.read() as connection:
+        project = find_project(connection, project_id)
+        [(_, ai_mask)] = connection.execute(SELECT_SITE, {"project": project}).fetchall() or [(0, 0)]
+        params = {"project": project, "ai": ai_mask, "first": first_at, "end": end_at}
+        results = connection.execute(load_sql("hours"), params).fetchall()
+    return build_hourly_report(results)
 
 
 def find_project(connection: DuckConnection, project_id: str) -> int:

@@ -15,6 +15,7 @@ from copydesk.analytics.stores.base import (
     AgentRow,
     Correction,
     DayRange,
+    HourlyReport,
     Interval,
     LogResult,
     MissingReport,
@@ -26,6 +27,7 @@ from copydesk.analytics.stores.base import (
     RuleRow,
     SectionQuery,
     SectionReport,
+    SiteTotals,
     TimeseriesPoint,
     shorten_event_hash,
 )
@@ -134,6 +136,12 @@ class DuckStore:
         self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS
     ) -> Sequence[TimeseriesPoint]:
         return reports.load_timeseries(self._database, project_id, interval, days)
+
+    def count_site_totals(self, project_ids: Collection[str], days: DayRange = ALL_DAYS) -> Sequence[SiteTotals]:
+        return reports.count_site_totals(self._database, project_ids, days)
+
+    def load_hours(self, project_id: str, first_at: int, end_at: int) -> HourlyReport:
+        return reports.load_hours(self._database, project_id, first_at, end_at)
 
     def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
         with self._fold_lock:

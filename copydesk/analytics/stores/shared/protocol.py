@@ -21,6 +21,8 @@ from copydesk.analytics.stores.base import (
     Correction,
     Counts,
     DayRange,
+    HourlyReport,
+    HourPoint,
     LogResult,
     MissingReport,
     MissingRow,
@@ -37,6 +39,7 @@ from copydesk.analytics.stores.base import (
     SectionQuery,
     SectionReport,
     SectionRow,
+    SiteTotals,
     Store,
     TimeseriesPoint,
 )
@@ -62,7 +65,7 @@ DECODERS: dict[str, Callable[..., Any]] = {
         for known in (
             *(AgentRow, PageQuery, TimeseriesPoint, ReportPage, Path, DayRange, PageCounts, RuleRow, Counts),
             *(Reclassification, MissingReport, MissingRow, ReferrerCount, ReferrerReport, ReferrerRow, ReferrerTotals),
-            *(SectionQuery, SectionReport, SectionRow, PageDetail),
+            *(SectionQuery, SectionReport, SectionRow, PageDetail, SiteTotals, HourlyReport, HourPoint),
         )
     },
     Correction.__name__: lambda views, skipped_days: Correction(views, tuple(skipped_days)),

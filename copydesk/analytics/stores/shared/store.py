@@ -14,6 +14,7 @@ from copydesk.analytics.stores.base import (
     AgentRow,
     Correction,
     DayRange,
+    HourlyReport,
     Interval,
     LogResult,
     MissingReport,
@@ -25,6 +26,7 @@ from copydesk.analytics.stores.base import (
     RuleRow,
     SectionQuery,
     SectionReport,
+    SiteTotals,
     Store,
     TimeseriesPoint,
 )
@@ -121,6 +123,12 @@ class SharedStore:
         self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS
     ) -> Sequence[TimeseriesPoint]:
         return self._call_with_retry(Store.load_timeseries, project_id, interval, days)
+
+    def count_site_totals(self, project_ids: Collection[str], days: DayRange = ALL_DAYS) -> Sequence[SiteTotals]:
+        return self._call_with_retry(Store.count_site_totals, frozenset(project_ids), days)
+
+    def load_hours(self, project_id: str, first_at: int, end_at: int) -> HourlyReport:
+        return self._call_with_retry(Store.load_hours, project_id, first_at, end_at)
 
     def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
         self._call_with_retry(Store.set_ai_classes, project_id, frozenset(classes))

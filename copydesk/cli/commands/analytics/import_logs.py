@@ -159,6 +159,8 @@ def import_logs(
             ) from error
         finally:
             memory.unfreeze()
+        if store:
+            desk.uncounted.add_all(loaded_project.id, tally.dropped)
     facts = _build_summary(tally, files, time.monotonic() - began, dry_run=dry_run, interrupted=interrupted)
     facts["formats"] = _summarize_formats(tally.files)
     if json:

@@ -12,6 +12,7 @@ from copydesk.jobs.projects.repository_warnings import describe_checked_out_bran
 from copydesk.web.dashboard.auth.access import ViewerRequest
 from copydesk.web.dashboard.flash_messages import delete_message, read_message
 from copydesk.web.dashboard.projects.snippets import build_snippets
+from copydesk.web.dashboard.readership.uncounted import build_uncounted_report, list_uncounted
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
 
@@ -58,6 +59,7 @@ async def start_page(request: Request, project_id: str, signed_in: ViewerRequest
         snippets=snippets,
         warning=warning,
         checked_out=await run_in_thread(describe_checked_out_branch, project),
+        uncounted=await run_in_thread(build_uncounted_report, signed_in.desk, project),
     )
     if warning:
         delete_message(response, settings)
@@ -66,10 +68,15 @@ async def start_page(request: Request, project_id: str, signed_in: ViewerRequest
 
 @router.get("/projects/{project_id}/start.json")
 async def start_state(project_id: str, signed_in: ViewerRequest) -> Response:
-    """Returns which steps are done, and the page to open once there are views."""
+    """Returns which steps are done, the page to open once there are views, and how many requests were not counted."""
     project = await signed_in.get_project(project_id)
     steps = await run_in_thread(_load_steps, signed_in.desk, project)
-    state = {"steps": asdict(steps), "next": _readership_path(project) if steps.has_views else None}
+    rows = await run_in_thread(list_uncounted, signed_in.desk, project)
+    state = {
+        "steps": asdict(steps),
+        "next": _readership_path(project) if steps.has_views else None,
+        "uncounted": sum(row.requests for row in rows),
+    }
     return JSONResponse(state, headers={"Cache-Control": "no-store"})
 
 

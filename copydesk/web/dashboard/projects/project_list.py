@@ -1,15 +1,15 @@
 """The list of projects, and the form that creates a project."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 
 from copydesk.analytics.date_ranges import clamp_day_range
-from copydesk.analytics.stores.base import Counts
+from copydesk.analytics.stores.base import CLASS_BITS, Counts, SiteTotals
 from copydesk.core import clock
-from copydesk.core.errors import RequestError
+from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.projects.projects import FORGES, Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
@@ -20,11 +20,13 @@ from copydesk.jobs.projects.repository_warnings import find_folder_warnings
 from copydesk.jobs.storage.stats import ProjectJobCounts, count_jobs_by_project
 from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
+from copydesk.web.dashboard.readership.figures import MAX_SEARCH_CHARS, parse_page_number
 from copydesk.web.responses.html import render_page
 
 router = APIRouter()
 REPOSITORY_TIMEOUT_SECONDS = 20.0
 """How long a page waits for the repository's host."""
+PROJECTS_PER_PAGE = 60
 FORM_FIELDS = ("name", "repository", "forge", "ref", "root", "model", "forbid_private")
 
 
@@ -40,16 +42,42 @@ class ProjectRow:
 async def projects_page(request: Request, signed_in: ViewerRequest) -> Response:
     desk = signed_in.desk
     notice = read_message(request, desk.settings)
+    search = request.query_params.get("search", "").strip()[:MAX_SEARCH_CHARS]
+    error = ""
+    try:
+        number = parse_page_number(request.query_params)
+    except InvalidRequest as invalid:
+        number, error = 1, invalid.message
     all_projects, job_counts = await asyncio.gather(
         run_in_thread(desk.projects.all), run_in_thread(count_jobs_by_project, desk.database)
     )
-    visitors = await asyncio.gather(*(run_in_thread(_count_visitors, desk, project) for project in all_projects))
+    matching = [project for project in all_projects if _matches(project, search)]
+    offset = (number - 1) * PROJECTS_PER_PAGE
+    shown = matching[offset : offset + PROJECTS_PER_PAGE]
+    visitors = await run_in_thread(_count_visitors, desk, shown)
     rows = [
-        ProjectRow(project, job_counts.get(project.id, ProjectJobCounts()), count)
-        for project, count in zip(all_projects, visitors, strict=True)
+        ProjectRow(
+            project,
+            job_counts.get(project.id, ProjectJobCounts()),
+            None if visitors is None else visitors.get(project.id, Counts()),
+        )
+        for project in shown
     ]
     response = render_page(
-        "projects.html", signed_in=signed_in, tab="projects", title="Projects", rows=rows, notice=notice
+        "projects.html",
+        400 if error else 200,
+        signed_in=signed_in,
+        tab="projects",
+        title="Projects",
+        rows=rows,
+        notice=notice,
+        error=error,
+        search=search,
+        all_count=len(all_projects),
+        matching_count=len(matching),
+        number=number,
+        offset=offset,
+        has_more=len(matching) > offset + PROJECTS_PER_PAGE,
     )
     if notice:
         delete_message(response, desk.settings)
@@ -125,11 +153,32 @@ def check_models(desk: Desk) -> dict[str, str | None]:
     return {name: check_configuration(name, settings.model_url)[1] for name in names}
 
 
-def _count_visitors(desk: Desk, project: Project) -> Counts | None:
-    """Counts the visitors of the last seven days. Does not wait until the newest views are folded."""
+def _matches(project: Project, search: str) -> bool:
+    """Returns whether the name or the repository contains the words of the search, in any order and case."""
+    text = f"{project.name} {project.repository}".casefold()
+    return all(word in text for word in search.casefold().split())
+
+
+def _count_visitors(desk: Desk, projects: Sequence[Project]) -> Mapping[str, Counts] | None:
+    """Counts the visitors of the last seven days with one query. Does not wait until the newest views are folded.
+
+    Returns None if the analytics store is unavailable. A project whose AI classes were changed since its last report is
+    counted again, because the store does not know them yet.
+    """
     today = clock.today()
+    days = clamp_day_range(today - 6, today + 1)
+    projects_by_id = {project.id: project for project in projects}
     try:
-        desk.sites.apply_ai_classes(project, desk.store)
-        return desk.store.count_visitors_by_page(project.id, clamp_day_range(today - 6, today + 1), limit=1).totals
+        totals = desk.store.count_site_totals(list(projects_by_id), days)
+        outdated = [each.project_id for each in totals if _has_other_classes(each, projects_by_id[each.project_id])]
+        for project_id in outdated:
+            desk.sites.apply_ai_classes(projects_by_id[project_id], desk.store)
+        if outdated:
+            totals = [*totals, *desk.store.count_site_totals(outdated, days)]
     except RequestError:
         return None
+    return {each.project_id: each.visitors for each in totals}
+
+
+def _has_other_classes(totals: SiteTotals, project: Project) -> bool:
+    return totals.ai_mask != sum(CLASS_BITS[kind] for kind in set(project.collecting.ai_classes))

@@ -15,6 +15,7 @@ from copydesk.web.dashboard.readership.selection import parse_selection, render_
 from copydesk.web.responses.csv_reports import render_list_csv
 
 ROWS_PER_PAGE = 25
+AUDIENCE_REPORTS = ("referrers", "sections")
 SOURCES_TEMPLATE, SECTIONS_TEMPLATE = "readership-sources.html", "readership-sections.html"
 KIND_LABELS = {"ai": "AI", "search": "Search", "social": "Social", "site": "Other sites", "direct": "Direct"}
 

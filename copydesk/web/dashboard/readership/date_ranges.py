@@ -43,10 +43,13 @@ class SelectedRange:
         return DayRange(first, self.days.first) if first >= FIRST_DAY and self.days != ALL_DAYS else None
 
     @property
-    def chart_days(self) -> DayRange:
-        """The days in the chart. For a single day, the chart includes the days before it for comparison."""
-        is_single_day = self.days.end - self.days.first == 1
-        return DayRange(max(FIRST_DAY, self.days.first - RUN_UP_DAYS), self.days.end) if is_single_day else self.days
+    def is_single_day(self) -> bool:
+        return self.days.end - self.days.first == 1
+
+    @property
+    def run_up_days(self) -> DayRange:
+        """The range with the days before it. The chart of a single day whose hours are not known shows them."""
+        return DayRange(max(FIRST_DAY, self.days.first - RUN_UP_DAYS), self.days.end)
 
     @property
     def from_day(self) -> str:
@@ -136,7 +139,7 @@ def list_interval_starts(interval: Interval, span: DayRange) -> list[int]:
     start = interval_start(interval, span.first)
     while start < span.end:
         starts.append(start)
-        start = _next_interval_start(interval, start)
+        start = next_interval_start(interval, start)
     return starts
 
 
@@ -147,7 +150,8 @@ def interval_start(interval: Interval, number: int) -> int:
     return _day_from_date(calendar_day.replace(day=1)) if interval == "month" else number
 
 
-def _next_interval_start(interval: Interval, number: int) -> int:
+def next_interval_start(interval: Interval, number: int) -> int:
+    """Returns the first day of the interval after the one that begins on this day."""
     if interval == "month":
         calendar_day = date_from_day(number)
         years, month = divmod(calendar_day.month, 12)

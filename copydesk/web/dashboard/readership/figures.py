@@ -16,28 +16,43 @@ MAX_BAR_PIXELS = 200
 
 
 @dataclass(frozen=True)
+class PeriodTotals:
+    visitors: Counts
+    views: int
+
+
+@dataclass(frozen=True)
 class Tile:
     name: str
     label: str
     value: str
     change: str
     before: str
-    """The value in the previous period; empty if there is none or if it was zero."""
+    """The value in the previous period; empty if there is none or if it was zero. If only a part of the range is
+    compared, also the value of that part."""
 
 
-def build_tiles(visitors: Counts, views: int, before: tuple[Counts, int] | None) -> list[Tile]:
-    previous, previous_views = before or (None, None)
+def build_tiles(
+    visitors: Counts, views: int, current: PeriodTotals | None, previous: PeriodTotals | None
+) -> list[Tile]:
+    """Builds the tiles of the range. Their change is that from `previous` to `current`, which is the compared part of
+    the range; None means all of it."""
+    now = current or PeriodTotals(visitors, views)
+    before, views_before = (previous.visitors, previous.views) if previous else (None, None)
     return [
-        _build_count_tile("visitors", "Visitors", visitors.total, previous.total if previous else None),
-        _build_count_tile("human", "Human", visitors.human, previous.human if previous else None),
-        _build_count_tile("ai", "AI", visitors.ai, previous.ai if previous else None),
-        _build_share_tile(visitors, previous),
-        _build_count_tile("views", "Views", views, previous_views),
+        _build_count_tile("visitors", "Visitors", visitors.total, now.visitors.total, before.total if before else None),
+        _build_count_tile("human", "Human", visitors.human, now.visitors.human, before.human if before else None),
+        _build_count_tile("ai", "AI", visitors.ai, now.visitors.ai, before.ai if before else None),
+        _build_share_tile(visitors, now.visitors, before),
+        _build_count_tile("views", "Views", views, now.views, views_before),
     ]
 
 
-def _build_count_tile(name: str, label: str, now: int, before: int | None) -> Tile:
-    return Tile(name, label, f"{now:,}", format_change(now, before), f"{before:,}" if before else "")
+def _build_count_tile(name: str, label: str, value: int, now: int, before: int | None) -> Tile:
+    compared = f"{before:,}" if before else ""
+    if compared and now != value:
+        compared = f"{compared} to {now:,}"
+    return Tile(name, label, f"{value:,}", format_change(now, before), compared)
 
 
 def format_change(now: int, before: int | None) -> str:
@@ -54,16 +69,17 @@ def format_change(now: int, before: int | None) -> str:
     return _format_signed(share, f"{abs(share):,.1%}")
 
 
-def _build_share_tile(visitors: Counts, previous: Counts | None) -> Tile:
-    now = _ai_share(visitors)
+def _build_share_tile(visitors: Counts, current: Counts, previous: Counts | None) -> Tile:
+    share, now = _ai_share(visitors), _ai_share(current)
     before = None if previous is None else _ai_share(previous)
-    value = "–" if now is None else f"{now:.1%}"
+    value = "–" if share is None else f"{share:.1%}"
     if now is None or before is None:
         change_text = "new" if previous is not None and now is not None else "no figure"
         return Tile("share", "Share of AI", value, change_text, "")
     points = round(now * 100, 1) - round(before * 100, 1)
     change_text = _format_signed(points, f"{abs(points):.1f} points") if abs(points) >= 0.05 else "no change"
-    return Tile("share", "Share of AI", value, change_text, f"{before:.1%}")
+    compared = f"{before:.1%}" if f"{now:.1%}" == value else f"{before:.1%} to {now:.1%}"
+    return Tile("share", "Share of AI", value, change_text, compared)
 
 
 def _ai_share(visitors: Counts) -> float | None:

@@ -14,17 +14,12 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.reports.assistant import ConversationResponse
-from copydesk.web.api.reports.feedback_schemas import feedback_to_response
+from copydesk.web.api.reports.feedback_schemas import PageFeedbackResponse, feedback_to_response
 from copydesk.web.api.reports.searches import SearchesResponse
 from copydesk.web.api.schemas import ApiModel
 from copydesk.web.dashboard.auth.access import EditorPost, ViewerRequest
 from copydesk.web.dashboard.readership.figures import parse_page_number
-from copydesk.web.dashboard.readership.selection import (
-    ReadershipSelection,
-    parse_selection,
-    render_readership,
-    render_selection_error,
-)
+from copydesk.web.dashboard.readership.selection import parse_selection, render_readership, render_selection_error
 from copydesk.web.responses.csv_reports import render_list_csv
 from copydesk.web.responses.redirects import redirect
 
@@ -47,7 +42,7 @@ CHOICES = {"": None, "yes": True, "no": False}
 FEEDBACK_PARAMS = ("range", "from", "to", "source", "status")
 """The parameters that a page of feedback keeps after an entry was changed."""
 
-INTERACTION_LISTS = ("feedback", "searches", "questions")
+INTERACTION_LISTS = ("feedback", "feedback-by-page", "searches", "questions")
 """The lists that can be downloaded as CSV."""
 
 router = APIRouter(prefix="/projects/{project_id}/readership")
@@ -61,7 +56,7 @@ async def feedback_page(project_id: str, request: Request, signed_in: ViewerRequ
         selection = parse_selection(project, query)
         number = parse_page_number(query)
         cursor = _parse_cursor(query)
-        filter_by = _parse_feedback_filter(selection, query)
+        filter_by = _parse_feedback_filter(selection.chosen.days, query)
     except InvalidRequest as error:
         return render_selection_error("readership-feedback.html", signed_in, project, query, error)
     store = signed_in.desk.feedback
@@ -159,33 +154,43 @@ async def questions_page(project_id: str, request: Request, signed_in: ViewerReq
     )
 
 
-def render_interactions_csv(desk: Desk, project: Project, days: DayRange, name: str, max_rows: int) -> str:
-    """Returns the same CSV as the API, with every row of the range. Raises InvalidRequest if there are too many."""
+def render_interactions_csv(
+    desk: Desk, project: Project, days: DayRange, name: str, query: Mapping[str, str], max_rows: int
+) -> str:
+    """Returns the CSV of the API, with every row that the filter of the page finds, in the same order.
+
+    Raises InvalidRequest if there are too many."""
     times = TimeRange.from_days(days)
     rows: Sequence[ApiModel]
-    next_cursor: str | None
+    has_more: bool
     if name == "searches":
-        report = SearchesResponse.from_report(desk.searches.report(project.id, times, max_rows))
-        rows, next_cursor = report.searches, report.next_cursor
+        is_clicked = CHOICES[_parse_choice(query, "clicked")]
+        report = desk.searches.report(project.id, times, max_rows, is_clicked=is_clicked)
+        rows, has_more = SearchesResponse.from_report(report).searches, report.next_cursor is not None
     elif name == "questions":
-        questions, next_cursor = desk.conversations.list_questions(project.id, times, max_rows)
-        rows = [ConversationResponse.from_question(question) for question in questions]
+        is_answered = CHOICES[_parse_choice(query, "answered")]
+        questions, next_cursor = desk.conversations.list_questions(project.id, times, max_rows, is_answered=is_answered)
+        rows, has_more = [ConversationResponse.from_question(each) for each in questions], next_cursor is not None
+    elif name == "feedback":
+        filter_by = _parse_feedback_filter(days, query)
+        entries, next_cursor = desk.feedback.list_entries(project.id, filter_by, max_rows)
+        rows, has_more = [feedback_to_response(entry) for entry in entries], next_cursor is not None
     else:
-        entries, next_cursor = desk.feedback.list_entries(project.id, FeedbackFilter(times), max_rows)
-        rows = [feedback_to_response(entry) for entry in entries]
-    if next_cursor is not None:
+        pages, has_more = desk.feedback.count_by_page(project.id, _parse_feedback_filter(days, query), max_rows, 0)
+        rows = [PageFeedbackResponse.from_page_feedback(page) for page in pages]
+    if has_more:
         raise InvalidRequest(f"This range has more than {max_rows:,} rows. Choose a shorter range, or use the API.")
     return render_list_csv("assistant" if name == "questions" else name, rows)
 
 
-def _parse_feedback_filter(selection: ReadershipSelection, query: Mapping[str, str]) -> FeedbackFilter:
+def _parse_feedback_filter(days: DayRange, query: Mapping[str, str]) -> FeedbackFilter:
     source, status = query.get("source", ""), query.get("status", "")
     if source and source not in SOURCE_LABELS:
         raise InvalidRequest("There is no such source of feedback.")
     if status and status not in STATUS_LABELS:
         raise InvalidRequest("There is no such status of feedback.")
     return FeedbackFilter(
-        TimeRange.from_days(selection.chosen.days),
+        TimeRange.from_days(days),
         FeedbackSource(source) if source else None,
         (FeedbackStatus(status),) if status else (),
     )

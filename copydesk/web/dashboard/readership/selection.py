@@ -13,6 +13,16 @@ from copydesk.web.dashboard.auth.access import SignedInRequest
 from copydesk.web.dashboard.readership.date_ranges import NO_RANGE, RANGE_LABELS, SelectedRange, parse_range
 from copydesk.web.responses.html import render_page
 
+FILTER_PARAMS = {
+    "visitors": ("search", "sort", "order"),
+    "views": ("search", "sort", "order"),
+    "feedback": ("source", "status"),
+    "feedback-by-page": ("source", "status"),
+    "searches": ("clicked",),
+    "questions": ("answered",),
+}
+"""The parameters of a page that filter or order the rows of a download."""
+
 
 @dataclass(frozen=True)
 class ReadershipSelection:
@@ -29,9 +39,14 @@ class ReadershipSelection:
         params = {**self.chosen.query, **extra}
         return f"/projects/{self.project.id}/readership{part}" + (f"?{urlencode(params)}" if params else "")
 
+    def download(self, report: str) -> str:
+        """Returns the URL of a download with the filter and order of the table that the page shows."""
+        params = {name: self.query[name] for name in FILTER_PARAMS.get(report, ()) if self.query.get(name)}
+        return self.at(f"/{report}.csv", **params)
+
     def pages(self, **extra: str | int) -> str:
         """Returns the URL of the table of pages with its current search and order."""
-        params = {name: self.query[name] for name in ("search", "sort", "order") if self.query.get(name)}
+        params = {name: self.query[name] for name in FILTER_PARAMS["visitors"] if self.query.get(name)}
         return self.at("", **{**params, **extra}) + "#pages"
 
 

@@ -14,6 +14,8 @@ from copydesk.analytics.stores.base import (
     Correction,
     Counts,
     DayRange,
+    HourlyReport,
+    HourPoint,
     Interval,
     LogResult,
     MissingReport,
@@ -31,9 +33,10 @@ from copydesk.analytics.stores.base import (
     SectionQuery,
     SectionReport,
     SectionRow,
+    SiteTotals,
     TimeseriesPoint,
 )
-from copydesk.core.clock import DAY
+from copydesk.core.clock import DAY, HOUR
 
 K = TypeVar("K", bound=Hashable)
 EPOCH = date(1970, 1, 1)
@@ -226,6 +229,24 @@ class ReferenceStore:
             TimeseriesPoint(day, self._visitors(project, g), self._views(project, g)) for day, g in groups.items()
         ]
         return sorted((moment for moment in points if moment.views.total), key=lambda moment: moment.day)
+
+    def count_site_totals(self, projects: Iterable[str], days: DayRange) -> list[SiteTotals]:
+        totals = []
+        for project in sorted(set(projects)):
+            views = self._views_in_range(project, days)
+            ai_mask = sum(CLASS_BITS[kind] for kind in self.ai.get(project, DEFAULT_AI_CLASSES))
+            totals.append(SiteTotals(project, self._visitors(project, views), self._views(project, views), ai_mask))
+        return [each for each in totals if each.views.total]
+
+    def load_hours(self, project: str, first_at: int, end_at: int) -> HourlyReport:
+        raw_views = self._raw_views(project)
+        views = [v for v in raw_views if first_at <= v.at < end_at and v.status not in (404, 410)]
+        points = [
+            HourPoint(hour, self._visitors(project, group), self._views(project, group))
+            for hour, group in sorted(_group_views(views, lambda v: v.at // HOUR).items())
+        ]
+        shown = [point for point in points if point.views.total]
+        return HourlyReport(self._visitors(project, views), self._views(project, views), shown)
 
     def _views_in_range(self, project: str, days: DayRange, missing: bool = False) -> list[PageView]:
         return [

@@ -30,7 +30,7 @@ from copydesk.analytics.stores.base import (
     Store,
 )
 from copydesk.analytics.stores.errors import RawViewsDeleted
-from copydesk.core.clock import DAY
+from copydesk.core.clock import DAY, HOUR
 from tests.analytics.stores.conformance.model import ReferenceStore
 
 FIRST = 20_470
@@ -41,7 +41,7 @@ VIEWS = st.builds(
     PageView,
     project=st.sampled_from((*PROJECTS[:1] * 3, *PROJECTS)),
     path=st.sampled_from(("/", "/a", "/b", "/é", "/a/b", "/a/b/c", "/ab/c?v=2/1")),
-    at=st.builds(lambda day, time: day * DAY + time, DAYS, st.sampled_from((0, 1, DAY - 1))),
+    at=st.builds(lambda day, time: day * DAY + time, DAYS, st.sampled_from((0, 1, HOUR - 1, HOUR, DAY - 1))),
     kind=st.sampled_from((VisitorClass.HUMAN, VisitorClass.ASSISTANT, *VisitorClass)),
     agent=st.sampled_from(("", "Reader", "Finder")),
     operator=st.sampled_from(("", "Example")),
@@ -148,6 +148,18 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
             for interval in INTERVALS:
                 found = list(self.store.load_timeseries(project, interval, days))
                 assert found == self.model.load_timeseries(project, interval, days)
+            totals = list(self.store.count_site_totals(PROJECTS, days))
+            assert totals == self.model.count_site_totals(PROJECTS, days)
+            for each in totals:
+                assert each.visitors == self.store.count_visitors_by_page(each.project_id, days, 1).totals
+                assert each.views == self.store.count_views_by_page(each.project_id, days, 1).totals
+
+        @rule(project=st.sampled_from(PROJECTS), first=DAYS, hours=st.integers(0, 60))
+        def ask_for_hours(self, project: str, first: int, hours: int) -> None:
+            report = self.store.load_hours(project, first * DAY, first * DAY + hours * HOUR)
+            assert replace(report, hours=list(report.hours)) == self.model.load_hours(
+                project, first * DAY, first * DAY + hours * HOUR
+            )
 
         @rule()
         def rebuild(self) -> None:

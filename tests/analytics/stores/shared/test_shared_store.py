@@ -20,6 +20,7 @@ from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.errors import DayOutOfRange, StoreInUse
 from copydesk.analytics.stores.shared import SharedStore
 from copydesk.analytics.stores.shared.client import StoreServerLost, StoreServerSilent, StoreVersionMismatch
+from copydesk.core.clock import DAY
 from copydesk.core.errors import StoreUnavailable
 from tests.analytics.stores.shared.neighbor import BATCH_VIEWS, MONDAY, NeighborProcess, make_view, start_neighbors
 
@@ -65,11 +66,14 @@ def test_guest_gets_the_same_answers_as_the_owner(owner: NeighborProcess, store:
         ("list_agents", "docs"),
         ("list_rules", "docs"),
         ("load_timeseries", "docs", "week"),
+        ("count_site_totals", ["docs", "other"]),
+        ("load_hours", "docs", MONDAY * DAY, (MONDAY + 2) * DAY),
         ("backlog",),
         ("fold",),
     ):
         assert getattr(store, name)(*arguments) == owner.ask(name, *arguments), name
     assert store.count_views_by_page("docs").totals == Counts(2, 1, 3)
+    assert [each.views.total for each in store.count_site_totals({"docs"})] == [3]
     store.rebuild_index()
     store.forget_visitor("docs", 2**63 - 1)
     assert store.count_visitors_by_page("docs").totals == Counts(0, 1, 1)

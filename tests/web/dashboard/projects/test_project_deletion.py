@@ -68,7 +68,8 @@ def fill(service: Service) -> Service:
     """Gives a project a row in every table that can have one."""
     desk, project_id = service.desk, service.project.id
     job = service.client.wait(service.client.create_job("Replace colour with color.", idempotency_key="once")["id"])
-    service.client.send_events([VIEW])
+    service.client.send_events([VIEW, {"path": "/style.css"}])
+    desk.uncounted.flush()
     desk.feedback.add(project_id, "/a", True, "Good.", clock.now())
     desk.searches.add_all(project_id, [NewSearch("install", clock.now())])
     desk.conversations.add_all(project_id, [NewQuestion("thread", "How?", "So.", clock.now())])

@@ -111,6 +111,49 @@ def test_a_project_is_listed_with_its_jobs_visitors_and_pull_requests(service: S
     assert "7 human, 1 AI" in shown
 
 
+def test_search_finds_projects_by_words_of_name_and_repository(service: Service, admin: httpx.Client) -> None:
+    for name in ("Käse handbook", "Handbook of tea", "Other"):
+        service.another_project(name)
+
+    def list_names(search: str) -> list[str]:
+        shown = admin.get("/projects", params={"search": search}).text
+        return [html.unescape(name) for name in re.findall(r'<h2 dir="auto"><a [^>]*>(.*?)</a>', shown)]
+
+    assert sorted(list_names("HANDBOOK")) == ["Handbook of tea", "Käse handbook"]
+    assert list_names("tea hand") == ["Handbook of tea"]
+    assert set(list_names("Other docs.git")) == {"Other"}
+    shown = admin.get("/projects", params={"search": "<b>nowhere"}).text
+    assert "No project has “&lt;b&gt;nowhere”" in shown
+    assert admin.get("/projects", params={"page": "x"}).status_code == 400
+
+
+def test_long_list_of_projects_has_pages_that_keep_the_search(
+    service: Service, admin: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("copydesk.web.dashboard.projects.project_list.PROJECTS_PER_PAGE", 2)
+    for number in range(3):
+        service.another_project(f"Paged & {number}")
+    first = admin.get("/projects", params={"search": "paged &"}).text
+    link = re.search(r'href="([^"]*)" rel="next"', first)
+    assert link
+    second = admin.get(html.unescape(link[1])).text
+    names = re.findall(r"Paged &amp; (\d)</a>", first + second)
+    assert names == ["0", "1", "2"]
+    assert 'rel="next"' not in second
+    assert "There are no more projects" in admin.get("/projects", params={"page": 99}).text
+
+
+def test_list_counts_with_the_ai_classes_of_each_project(service: Service, admin: httpx.Client) -> None:
+    other = service.another_project("Classes")
+    events = f"/v1/analytics/{other.project.id}/events"
+    assert other.http.post(events, json={"path": "/", "ip": "192.0.2.1", "userAgent": "GPTBot/1.0"}).status_code == 202
+    assert other.http.post(events, json={"path": "/", "ip": "192.0.2.2", "userAgent": FIREFOX}).status_code == 202
+    other.http.get(f"/v1/analytics/{other.project.id}/visitors")
+    service.desk.projects.change(other.project.id, {"ai_classes": "assistant,training"}, actor="test")
+    shown = admin.get("/projects").text.partition("Classes")[2].partition("</li>")[0]
+    assert "1 human, 1 AI" in shown
+
+
 def test_project_is_created_with_the_default_branch_and_shows_its_setup(service: Service, admin: httpx.Client) -> None:
     response = post_form(admin, "/projects/new", name="New", repository=str(service.repository), root="docs")
     project = get_created_project(service, response)
@@ -365,7 +408,7 @@ def test_empty_project_shows_setup_until_the_first_view(
     assert f"/v2/agent/{project.id}/job" in shown
     assert service.url in shown
     todo = {"people": False, "ai": False, "job": False, "key": False}
-    assert admin.get(f"{path}/start.json").json() == {"steps": todo, "next": None}
+    assert admin.get(f"{path}/start.json").json() == {"steps": todo, "next": None, "uncounted": 0}
     service.desk.keys.create(project.id, actor="test")
     assert admin.get(f"{path}/start.json").json()["steps"]["key"]
     view = {"u": "https://docs.example.com/guide"}
@@ -374,7 +417,7 @@ def test_empty_project_shows_setup_until_the_first_view(
     )
     assert sent.is_success
     state = admin.get(f"{path}/start.json").json()
-    assert state == {"steps": {**todo, "key": True, "people": True}, "next": f"{path}/readership"}
+    assert state == {"steps": {**todo, "key": True, "people": True}, "next": f"{path}/readership", "uncounted": 0}
     for away in (path, f"{path}/start"):
         assert admin.get(away).headers["location"] == f"{path}/readership"
     assert admin.get(f"{path}/start?stay=true").status_code == 200

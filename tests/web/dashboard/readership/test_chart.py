@@ -3,16 +3,24 @@
 import pytest
 
 from copydesk.analytics.date_ranges import parse_day
-from copydesk.analytics.stores.base import ALL_DAYS, Counts, DayRange, Interval, TimeseriesPoint
+from copydesk.analytics.stores.base import ALL_DAYS, Counts, DayRange, HourPoint, Interval, TimeseriesPoint
+from copydesk.core.clock import DAY, HOUR
 from copydesk.core.errors import InvalidRequest
-from copydesk.web.dashboard.readership.chart import MAX_POINTS, PLOT_BOTTOM, PLOT_TOP, build_chart, format_axis_value
+from copydesk.web.dashboard.readership.chart import (
+    MAX_POINTS,
+    PLOT_BOTTOM,
+    PLOT_TOP,
+    build_chart,
+    build_hour_chart,
+    format_axis_value,
+)
 from copydesk.web.dashboard.readership.date_ranges import (
     choose_interval,
     format_range,
     list_interval_starts,
     parse_range,
 )
-from copydesk.web.dashboard.readership.figures import build_tiles, format_change
+from copydesk.web.dashboard.readership.figures import PeriodTotals, build_tiles, format_change
 
 FIRST = parse_day("2026-03-01")
 
@@ -116,10 +124,59 @@ def test_default_range_is_the_last_30_days_or_the_chosen_days() -> None:
     assert picked.previous == make_range("2025-12-01", "2025-12-31")
 
 
-def test_single_day_is_drawn_with_the_preceding_days() -> None:
-    assert parse_range("", "2026-03-14", "2026-03-14").chart_days == make_range("2026-03-01", "2026-03-14")
-    assert parse_range("", "1970-01-02", "1970-01-02").chart_days == make_range("1970-01-02", "1970-01-02")
-    assert parse_range("", "2026-03-13", "2026-03-14").chart_days == make_range("2026-03-13", "2026-03-14")
+def test_run_up_of_a_range_are_the_preceding_days() -> None:
+    assert parse_range("", "2026-03-14", "2026-03-14").run_up_days == make_range("2026-03-01", "2026-03-14")
+    assert parse_range("", "1970-01-02", "1970-01-02").run_up_days == make_range("1970-01-02", "1970-01-02")
+
+
+@pytest.mark.parametrize(("interval", "first", "last", "unfinished"), [
+    ("day", "2026-03-01", "2026-03-18", ["Wednesday, 18 March 2026 (so far)"]),
+    ("day", "2026-03-01", "2026-03-17", []),
+    ("day", "2026-03-17", "2026-03-25", ["Wednesday, 18 March 2026 (so far)"]),
+    ("week", "2026-01-01", "2026-03-18", ["Week of 16 March 2026 (so far)"]),
+    ("week", "2026-01-01", "2026-03-15", []),
+    ("week", "2026-01-01", "2026-03-10", ["Week of 9 March 2026 (until 10 March)"]),
+    ("month", "2024-01-01", "2026-03-18", ["March 2026 (so far)"]),
+    ("month", "2024-01-01", "2026-02-28", []),
+    ("month", "2024-01-01", "2026-02-27", ["February 2026 (until 27 February)"]),
+])  # fmt: skip
+def test_interval_that_is_not_over_is_unfinished(
+    interval: Interval, first: str, last: str, unfinished: list[str]
+) -> None:
+    chart = build_chart(interval, make_range(first, last), [], today=parse_day("2026-03-18"))
+    assert [point.name for point in chart.points if point.is_unfinished] == unfinished
+    assert chart.has_unfinished == bool(unfinished)
+    assert all(not point.is_unfinished for point in chart.points[:-1])
+
+
+def test_unfinished_part_of_a_line_begins_at_the_last_finished_point() -> None:
+    span = DayRange(FIRST, FIRST + 4)
+    chart = build_chart("day", span, [make_point(FIRST + day, 2) for day in range(3)], today=FIRST + 2)
+    assert [place.split(",")[0] for place in chart.line("human", "finished").split()] == ["0.5", "1.5"]
+    assert [place.split(",")[0] for place in chart.line("ai", "unfinished").split()] == ["1.5", "2.5"]
+    assert [point.x for point in chart.points] == [12.5, 37.5, 62.5], "the axis has room for the days to come"
+    only_today = build_chart("day", DayRange(FIRST, FIRST + 1), [make_point(FIRST, 2)], today=FIRST)
+    assert (only_today.line("human", "finished"), only_today.line("human", "unfinished")) == ("", f"0.5,{PLOT_TOP}")
+
+
+def test_hours_are_drawn_until_now() -> None:
+    now = FIRST * DAY + 14 * HOUR + 37 * 60_000
+    hours = [HourPoint(FIRST * 24 + 14, Counts(3, 1, 4), Counts(3, 1, 4))]
+    chart = build_hour_chart(FIRST, hours, now, [now, now - DAY])
+    assert (len(chart.points), chart.slots, len(chart.labels)) == (15, 24, 8)
+    assert chart.points[-1].name == "Sunday, 1 March 2026, 14:00 to 15:00 UTC (so far)"
+    assert [point.is_unfinished for point in chart.points] == [False] * 14 + [True]
+    assert [point.change_count for point in chart.points] == [0] * 14 + [1]
+    assert len(build_hour_chart(FIRST, hours, now + DAY).points) == 24
+    assert not build_hour_chart(FIRST, hours, now + DAY).has_unfinished
+    assert build_hour_chart(FIRST + 2, [], now).points == [], "a day in the future has no points"
+
+
+def test_changes_are_marked_at_their_interval() -> None:
+    chart = build_chart(
+        "week", make_range("2026-03-02", "2026-03-15"), [], change_days=[FIRST + 1, FIRST + 7, FIRST + 8]
+    )
+    assert [point.change_count for point in chart.points] == [2, 1]
 
 
 def test_all_time_has_no_previous_period() -> None:
@@ -164,10 +221,22 @@ def test_change_is_a_percentage_of_the_previous_period(now: int, before: int | N
 
 
 def test_change_of_the_ai_share_is_in_percentage_points() -> None:
-    found = {tile.name: tile for tile in build_tiles(Counts(6, 4, 8), 1_234, (Counts(3, 1, 4), 1_000))}
+    found = {
+        tile.name: tile for tile in build_tiles(Counts(6, 4, 8), 1_234, None, PeriodTotals(Counts(3, 1, 4), 1_000))
+    }
     assert (found["share"].value, found["share"].change, found["share"].before) == ("50.0%", "+25.0 points", "25.0%")
     assert (found["views"].value, found["views"].change) == ("1,234", "+23.4%")
-    nothing = {tile.name: tile for tile in build_tiles(Counts(), 0, None)}
+    nothing = {tile.name: tile for tile in build_tiles(Counts(), 0, None, None)}
     assert (nothing["share"].value, nothing["share"].change) == ("–", "no figure")
-    fresh = {tile.name: tile for tile in build_tiles(Counts(1, 1, 2), 2, (Counts(), 0))}
+    fresh = {tile.name: tile for tile in build_tiles(Counts(1, 1, 2), 2, None, PeriodTotals(Counts(), 0))}
     assert (fresh["share"].change, fresh["human"].change) == ("new", "new")
+    part = PeriodTotals(Counts(4, 2, 5), 900)
+    partly = {
+        tile.name: tile for tile in build_tiles(Counts(6, 4, 8), 1_234, part, PeriodTotals(Counts(3, 1, 4), 1_000))
+    }
+    assert (partly["views"].value, partly["views"].change, partly["views"].before) == (
+        "1,234",
+        "−10.0%",
+        "1,000 to 900",
+    )
+    assert (partly["share"].value, partly["share"].before) == ("50.0%", "25.0% to 40.0%")

@@ -1,5 +1,8 @@
 """The pages of feedback triage, searches and questions, over real HTTP."""
 
+import csv
+import html
+import io
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -92,7 +95,7 @@ def test_searches_are_listed_with_and_without_clicks(viewer: httpx.Client, site:
     new = [NewSearch("install", now, clicked="/install"), NewSearch("install", now), NewSearch("teapot", now)]
     site.desk.searches.add_all(site.project.id, new)
     text = open_page(viewer, site, "/searches")
-    assert re.findall(r'<tr><th scope="row" class="path">(\w+)</th><td class="figure">(\d+)</td>', text) == [
+    assert re.findall(r'<tr><th scope="row" class="path" dir="auto">(\w+)</th><td class="figure">(\d+)</td>', text) == [
         ("install", "2"),
         ("teapot", "1"),
     ]
@@ -101,7 +104,7 @@ def test_searches_are_listed_with_and_without_clicks(viewer: httpx.Client, site:
     with_clicks = open_page(viewer, site, "/searches", clicked="yes")
     assert "teapot" not in with_clicks
     without_clicks = open_page(viewer, site, "/searches", clicked="no")
-    assert ("teapot" in without_clicks, 'class="path">install' in without_clicks) == (True, False)
+    assert ("teapot" in without_clicks, 'class="path" dir="auto">install' in without_clicks) == (True, False)
 
 
 def test_questions_are_listed_answered_and_unanswered(viewer: httpx.Client, site: Service) -> None:
@@ -116,6 +119,31 @@ def test_questions_are_listed_answered_and_unanswered(viewer: httpx.Client, site
     assert all(words in text for words in ("How do I sign in?", "With a key.", "Keys", "Is there tea?", "/start"))
     assert "Is there tea?" not in open_page(viewer, site, "/questions", answered="yes")
     assert "How do I sign in?" not in open_page(viewer, site, "/questions", answered="no")
+
+
+def test_download_has_the_rows_that_the_filter_finds(viewer: httpx.Client, site: Service) -> None:
+    desk, project_id, now = site.desk, site.project.id, clock.now()
+    desk.searches.add_all(project_id, [NewSearch("clicked", now, clicked="/a"), NewSearch("lost", now)])
+    answers = [NewQuestion("t", "answered", "So.", now), NewQuestion("t", "unanswered", "", now, answered=False)]
+    desk.conversations.add_all(project_id, answers)
+    desk.feedback.add(project_id, "/remark", False, "remark", now)
+    desk.feedback.add(project_id, "/code", None, "code", now, FeedbackDetails(code="x = 1"))
+
+    def download(part: str, report: str, **query: Any) -> list[list[str]]:
+        link = re.search(rf'href="([^"]*/{report}\.csv[^"]*)"', open_page(viewer, site, part, **query))
+        assert link
+        answer = viewer.get(html.unescape(link[1]))
+        assert answer.status_code == 200
+        return list(csv.reader(io.StringIO(answer.text)))[1:]
+
+    assert [row[0] for row in download("/searches", "searches", clicked="no")] == ["lost"]
+    assert [row[0] for row in download("/searches", "searches")] == ["clicked", "lost"]
+    assert [row[2] for row in download("/questions", "questions", answered="no")] == ["unanswered"]
+    assert [row[2] for row in download("/feedback", "feedback", source="code_snippet")] == ["/code"]
+    assert [row[0] for row in download("/feedback", "feedback-by-page", source="contextual")] == ["/remark"]
+    assert len(download("/feedback", "feedback-by-page", status="pending")) == 2
+    for refused in ("searches.csv?clicked=x", "feedback.csv?source=x", "questions.csv?answered=x"):
+        assert viewer.get(f"/projects/{project_id}/readership/{refused}").status_code == 400
 
 
 def test_pages_follow_each_other(viewer: httpx.Client, site: Service) -> None:

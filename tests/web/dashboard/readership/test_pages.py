@@ -11,10 +11,14 @@ from urllib.parse import urlencode
 
 import httpx2 as httpx
 import pytest
+from sqlalchemy import insert, update
 
 from copydesk.analytics.date_ranges import format_day
 from copydesk.analytics.page_view import PageView, VisitorClass
+from copydesk.automations.tables import automation_runs
 from copydesk.core import clock
+from copydesk.jobs.service import NewJob
+from copydesk.jobs.storage.tables import jobs
 from tests.support.people import signed_in_client
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -91,7 +95,7 @@ def find_tile(text: str, name: str) -> tuple[str, str]:
 def parse_rows(text: str) -> list[tuple[str, ...]]:
     """Returns the rows of the table of pages: path, human, AI, total."""
     figures = r'<td class="figure">([\d,]+)</td>' * 3
-    found = re.findall(rf'<tr><th scope="row" class="path">(.*?)</th>{figures}', text)
+    found = re.findall(rf'<tr><th scope="row" class="path" dir="auto">(.*?)</th>{figures}', text)
     return [(html.unescape(path), *counts) for path, *counts in found]
 
 
@@ -143,7 +147,7 @@ def test_accepted_view_is_on_the_page_immediately(viewer: httpx.Client, site: Se
 
 def test_chart_and_table_match_the_timeseries(viewer: httpx.Client, filled_site: Service) -> None:
     text = open_report(viewer, filled_site, range="90d")
-    assert text.count('class="point"') == 90
+    assert text.count('<g class="point') == 90
     drawn = re.findall(r"<title>(.*?)\nHuman (\d+)\nAI (\d+)\nTotal (\d+)\nViews (\d+)</title>", text)
     listed = re.findall(
         r'<tr><th scope="row">(.*?)</th><td class="figure">(\d+)</td><td class="figure">(\d+)</td>'
@@ -157,15 +161,124 @@ def test_chart_and_table_match_the_timeseries(viewer: httpx.Client, filled_site:
     assert text.count('tabindex="0"><title>') == 1
 
 
-def test_chart_of_one_day_shows_the_preceding_days(viewer: httpx.Client, site: Service) -> None:
-    today = clock.now() // clock.DAY  # midnight may have passed since TODAY was read
+def test_one_day_is_drawn_by_hour(viewer: httpx.Client, site: Service) -> None:
+    day = TODAY - 3
+    at = {1: (0, 23), 2: (5,), 3: (5, 5)}
     log_views(
-        site, *(make_view(site, "/", visitor, today - ago) for visitor, ago in ((1, 0), (2, 1), (3, 13), (4, 14)))
+        site,
+        *(
+            make_view(site, "/", visitor, day)._replace(at=day * clock.DAY + hour * clock.HOUR)
+            for visitor, hours in at.items()
+            for hour in hours
+        ),
+        make_view(site, "/", 4, day - 1),
     )
+    picked: dict[str, Any] = {"from": format_day(day), "to": format_day(day)}
+    text = open_report(viewer, site, **picked)
+    assert "Visitors by hour" in text
+    humans = re.findall(r"\nHuman (\d)\n", text)
+    assert humans == ["1", *"0" * 4, "2", *"0" * 17, "1"]
+    assert (find_tile(text, "human"), find_tile(text, "views")[0]) == (("3", "+200.0% from 1"), "5")
+    rows = open_report(viewer, site, "/timeseries.csv", **picked).splitlines()
+    assert rows[1:] == [
+        f"{format_day(day)}T00:00:00Z,1,0,1,1,0,1",
+        f"{format_day(day)}T05:00:00Z,2,0,2,3,0,3",
+        f"{format_day(day)}T23:00:00Z,1,0,1,1,0,1",
+    ]
+    assert "unfinished" not in text.partition("<figure")[2]
+
+
+def test_today_is_compared_with_yesterday_until_the_same_time(viewer: httpx.Client, site: Service) -> None:
+    now = clock.now()  # views a minute from now would be counted if midnight or that minute passed meanwhile
+    seen = [(1, now), (2, now), (3, now - clock.DAY), (4, now - clock.DAY + clock.HOUR)]
+    log_views(site, *(make_view(site, "/", visitor)._replace(at=at) for visitor, at in seen))
     text = open_report(viewer, site, range="today")
+    if clock.today() == now // clock.DAY == (now + clock.HOUR) // clock.DAY:
+        assert find_tile(text, "visitors") == ("2", "+100.0% from 1")
+        assert "compared with yesterday until the same time" in text
+        assert 'class="human unfinished"' in text
+        assert text.count("(so far)") == 2, "the current hour, in the chart and in the table"
+        assert text.count('<g class="point') == now % clock.DAY // clock.HOUR + 1, "future hours have no point"
+
+
+def test_change_of_a_range_that_ends_today_leaves_today_out(viewer: httpx.Client, site: Service) -> None:
+    today = clock.today()
+    ago = [(1, 1), (2, 2), (3, 0), (4, 0), (5, 7), (6, 8)]
+    log_views(site, *(make_view(site, "/", visitor, today - days) for visitor, days in ago))
+    text = open_report(viewer, site, range="7d")
+    if clock.today() == today:
+        # Two people on complete days, against one on the day that is 8 days ago: 7 days ago is as unfinished as today.
+        assert find_tile(text, "visitors") == ("4", "+100.0% from 1 to 2")
+        assert "Today is incomplete, so the change leaves it out" in text
+        assert text.count('class="point unfinished"') == 1
+
+
+def test_day_whose_raw_views_are_deleted_is_drawn_with_the_preceding_days(viewer: httpx.Client, site: Service) -> None:
+    log_views(
+        site, *(make_view(site, "/", visitor, TODAY - ago) for visitor, ago in ((1, 3), (2, 4), (3, 16), (4, 17)))
+    )
+    site.desk.store.fold()
+    site.desk.store.delete_raw_views(TODAY - 1)
+    picked: dict[str, Any] = {"from": format_day(TODAY - 3), "to": format_day(TODAY - 3)}
+    text = open_report(viewer, site, **picked)
     assert re.findall(r"\nHuman (\d)\n", text) == ["1", *"0" * 11, "1", "1"]
+    assert "with the 13 days before" in text
     assert (find_tile(text, "human")[0], find_tile(text, "views")[0]) == ("1", "1")
-    assert len(open_report(viewer, site, "/timeseries.csv", range="today").splitlines()) == 2
+    assert len(open_report(viewer, site, "/timeseries.csv", **picked).splitlines()) == 2
+
+
+def test_merged_pull_requests_and_releases_are_marked_and_listed(viewer: httpx.Client, site: Service) -> None:
+    desk, day = site.desk, TODAY - 3
+    log_views(site, make_view(site, "/", 1, day))
+    merged, pushed, still_open, older = (
+        desk.jobs.create(site.project, NewJob(prompt)).job.id for prompt in (HOSTILE, "Pushed.", "Open.", "Older.")
+    )
+    at, link = day * clock.DAY + clock.HOUR, "https://forge.example.org/1"
+    values: dict[str, dict[str, Any]] = {
+        merged: {"status": "archived", "pull_state": "merged", "archived_at": at, "finished_at": 1, "pr_link": link},
+        pushed: {"status": "archived", "pull_state": "merged", "archived_at": at + 40 * clock.DAY, "finished_at": at},
+        still_open: {"status": "completed", "pull_state": "open", "finished_at": at, "pr_link": link},
+        older: {"status": "archived", "pull_state": "merged", "archived_at": at - 60 * clock.DAY, "pr_link": link},
+    }
+    automation = desk.automations.create(site.project, {"kind": "broken_links"}, actor="test")
+    trigger = {"text": "Released.", "type": "release", "tags": ["code v1.2"]}
+    with desk.database.write() as tx:
+        for job, changed in values.items():
+            tx.execute(update(jobs).where(jobs.c.id == job).values(changed))
+        for number, about in enumerate((trigger, {"text": "Monday", "type": "schedule"}, trigger)):
+            run = {
+                "id": f"arun_{site.project.id}{number}", "automation_id": automation.id, "key": str(number),
+                "job_id": pushed, "message_id": "msg", "is_appended": False, "trigger": about, "fired_at": at + number,
+                "ended_at_once": False, "cost_before": 0.0,
+            }  # fmt: skip
+            tx.execute(insert(automation_runs).values(run))
+    text = open_report(viewer, site)
+    listed = text.partition('id="changes-title"')[2].partition("</section>")[0]
+    found = re.findall(r'(Merged|Released) <a [^>]*href="/projects/\w+/jobs/(\w+)">(.*?)</a>', listed)
+    assert sorted(found) == sorted(
+        [("Merged", merged, html.escape(HOSTILE, quote=True).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")),
+         ("Merged", pushed, "Pushed."), ("Released", pushed, "code v1.2")]
+    )  # fmt: skip
+    assert re.findall(r"\nViews 1\nChanges (\d)</title>", text) == ["3"]
+    assert "changes-title" not in open_report(viewer, site, range="yesterday")
+
+
+@pytest.mark.parametrize("report", ["visitors", "views"])
+@pytest.mark.parametrize(
+    "query", [{"search": "GUIDE/1", "sort": "path"}, {"sort": "human", "order": "up"}, {"search": "nowhere"}]
+)
+def test_download_has_the_rows_of_the_table_in_its_order(
+    viewer: httpx.Client, filled_site: Service, report: str, query: dict[str, Any]
+) -> None:
+    pages = [open_report(viewer, filled_site, page=page, **query) for page in (1, 2)]
+    shown = [row[0] for text in pages for row in parse_rows(text)]
+    link = re.search(rf'href="([^"]*/{report}\.csv[^"]*)"', pages[0])
+    assert link
+    answer = viewer.get(html.unescape(link[1]))
+    rows = list(csv.reader(io.StringIO(answer.text)))[1:]
+    assert [row[0] for row in rows] == shown
+    if report == "visitors":
+        assert [tuple(row) for row in rows] == [row for text in pages for row in parse_rows(text)]
 
 
 def test_pages_match_the_api_and_are_paginated(viewer: httpx.Client, filled_site: Service) -> None:
@@ -268,7 +381,7 @@ def test_too_large_download_is_refused_instead_of_truncated(
     viewer: httpx.Client, site: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_views(site, *(make_view(site, f"/{number}", 1) for number in range(3)))
-    monkeypatch.setattr("copydesk.web.dashboard.readership.pages.MAX_CSV_ROWS", 2)
+    monkeypatch.setattr("copydesk.web.dashboard.readership.downloads.MAX_CSV_ROWS", 2)
     assert "more than 2 rows" in open_report(viewer, site, "/visitors.csv", 400)
 
 

@@ -5,7 +5,7 @@ deleted before the next change. A change writes new files and never touches a li
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,8 @@ from copydesk.analytics.stores.duckdb.folding.run_file import (
     get_run_folder,
     get_run_path,
     sync_folder,
-    write_run,
 )
+from copydesk.analytics.stores.duckdb.folding.run_merge import RunMerge, merge_runs, write_visits
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
     Keys,
@@ -31,10 +31,8 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     find_sorted,
     insert_sorted,
     join_visits,
-    merge_sorted,
 )
 from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
-from copydesk.analytics.stores.errors import StoreFull
 
 log = logging.getLogger(__name__)
 
@@ -150,9 +148,9 @@ class VisitRuns:
 
     def read_all(self) -> Iterator[VisitRows]:
         """Yields all visits, sorted by key, in parts; all visits with the same key are in the same part."""
-        yield from _merge_runs([self._get_recent(), *self._runs.values()], self._sizes.part)
+        yield from merge_runs([self._get_recent(), *self._runs.values()], self._sizes.part)
 
-    def plan_merge(self, is_urgent: bool = False) -> "RunMerge | None":
+    def plan_merge(self, is_urgent: bool = False) -> RunMerge | None:
         """Returns a merge of runs of similar size, if there are enough of them: twice as many if it must be urgent.
 
         Loads nothing.
@@ -167,7 +165,7 @@ class VisitRuns:
         self._merges.append(merge)
         return merge
 
-    def finish_merge(self, merge: "RunMerge") -> None:
+    def finish_merge(self, merge: RunMerge) -> None:
         """Replaces the merged runs by the run that was written, unless one of them was deleted in the meantime."""
         is_current = self._recent is not None and all(
             self._runs.get(run_id) is run for run_id, run in merge.runs.items()
@@ -183,7 +181,7 @@ class VisitRuns:
         finally:
             self._merges.remove(merge)
 
-    def drop_merge(self, merge: "RunMerge") -> None:
+    def drop_merge(self, merge: RunMerge) -> None:
         """Deletes what a merge has written."""
         self._merges.remove(merge)
         with suppress(OSError):
@@ -224,7 +222,7 @@ class VisitRuns:
             self._folder.mkdir()
             sync_folder(self._folder.parent)
         self._last_id += 1
-        _write_run(self._run_path(self._last_id), rows, parts)
+        write_visits(self._run_path(self._last_id), rows, parts)
         self._list_run(connection, self._last_id, rows)
 
     def _list_run(self, connection: DuckConnection, run_id: int, rows: int) -> None:
@@ -285,49 +283,6 @@ class VisitRuns:
         return get_run_path(self._database.path, run_id)
 
 
-@dataclass(frozen=True)
-class RunMerge:
-    """Runs that become one. Writing it needs no lock, because runs never change."""
-
-    run_id: int
-    path: Path
-    runs: dict[int, RunFile]
-    part_rows: int
-
-    @property
-    def rows(self) -> int:
-        return sum(run.rows for run in self.runs.values())
-
-    def write(self, is_stopping: Callable[[], bool]) -> bool:
-        """Writes the merged run. Returns False if it was stopped. Raises StoreDamaged if a run is damaged."""
-        for run in self.runs.values():
-            run.verify()
-        try:
-            parts = _merge_runs(list(self.runs.values()), self.part_rows)
-            _write_run(self.path, self.rows, _yield_until_stopped(parts, is_stopping))
-        except MergeStopped:
-            return False
-        return True
-
-
-class MergeStopped(Exception):
-    """The store is closing."""
-
-
-def _yield_until_stopped(parts: Iterable[VisitRows], is_stopping: Callable[[], bool]) -> Iterator[VisitRows]:
-    for part in parts:
-        if is_stopping():
-            raise MergeStopped
-        yield part
-
-
-def _write_run(path: Path, rows: int, parts: Iterable[VisitRows]) -> None:
-    try:
-        write_run(path, rows, parts)
-    except OSError as error:
-        raise StoreFull from error
-
-
 def read_visits(connection: DuckConnection, statement: str, params: dict[str, int] | None = None) -> VisitRows:
     """Returns the visits that a statement selects as key, scope, day and bits."""
     columns = connection.execute(statement, params or {}).fetchnumpy()
@@ -361,21 +316,13 @@ def copy_runs(connection: DuckConnection, runs: Mapping[int, RunFile], database:
     listed = connection.execute(f"select id from {database}.visit_runs order by id").fetchall()  # noqa: S608 - ours
     for (run_id,) in listed:
         runs[run_id].verify()
-        for rows in _merge_runs([runs[run_id]], COPIED_ROWS):
+        for rows in merge_runs([runs[run_id]], COPIED_ROWS):
             connection.register(
                 "copied_rows", {"scope": rows.scope, "key": rows.key, "day": rows.day, "bits": rows.bits}
             )
             connection.execute(f"insert into {database}.visits from copied_rows")
             connection.unregister("copied_rows")
     connection.execute(f"delete from {database}.visit_runs")  # noqa: S608 - ours
-
-
-def _merge_runs(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRows]:
-    for part in merge_sorted(sources, max(1, rows * DEFAULT_RUN_SIZES.merged_runs // max(len(sources), 1))):
-        yield part
-        for source in sources:
-            if isinstance(source, RunFile):
-                source.release_memory()
 
 
 def _find_visits(source: SortedVisits, keys: Keys) -> tuple[Positions, VisitRows]:

@@ -1,0 +1,1 @@
+"""The first analytics page: totals with their change, the chart, and what changed the documentation."""
