@@ -47,7 +47,7 @@ def count_visitors_by_page(
     query: PageQuery = DEFAULT_PAGE_QUERY,
 ) -> ReportPage:
     with database.read() as connection:
-        params = {"project": _find_project(connection, project_id), "first": days.first, "end": days.end}
+        params = {"project": find_project(connection, project_id), "first": days.first, "end": days.end}
         statement = load_sql("visitors").replace("/* order */", ORDER_BY_CLAUSES[query.by, query.descending])
         page_params = {"limit": limit, "offset": offset, "search": query.search}
         results = connection.execute(statement, {**params, **page_params}).fetchall()
@@ -56,7 +56,7 @@ def count_visitors_by_page(
 
 def count_views_by_page(database: DuckDatabase, project_id: str, days: DayRange, limit: int, offset: int) -> ReportPage:
     with database.read() as connection:
-        params = {"project": _find_project(connection, project_id), "first": days.first, "end": days.end}
+        params = {"project": find_project(connection, project_id), "first": days.first, "end": days.end}
         results = connection.execute(load_sql("views"), {**params, "limit": limit, "offset": offset}).fetchall()
     return _build_page(results, limit, offset)
 
@@ -65,7 +65,7 @@ def list_agents(
     database: DuckDatabase, project_id: str, days: DayRange, limit: int, offset: int
 ) -> tuple[Sequence[AgentRow], bool]:
     with database.read() as connection:
-        params = {"project": _find_project(connection, project_id), "first": days.first, "end": days.end}
+        params = {"project": find_project(connection, project_id), "first": days.first, "end": days.end}
         results = connection.execute(load_sql("agents"), {**params, "limit": limit, "offset": offset}).fetchall()
     rows = [
         AgentRow(agent or None, operator or None, KIND_BY_BIT[kind], visitor_count, view_count)
@@ -78,7 +78,7 @@ def list_missing_pages(
     database: DuckDatabase, project_id: str, days: DayRange, limit: int, offset: int
 ) -> MissingReport:
     with database.read() as connection:
-        params = {"project": _find_project(connection, project_id), "first": days.first, "end": days.end}
+        params = {"project": find_project(connection, project_id), "first": days.first, "end": days.end}
         results = connection.execute(load_sql("missing"), {**params, "limit": limit, "offset": offset}).fetchall()
         other, page_results, has_more = split_missing_results(results, limit, offset)
         scopes = [scope for scope, *_ in page_results]
@@ -91,7 +91,7 @@ def list_rules(
     database: DuckDatabase, project_id: str, days: DayRange, limit: int, with_missing: bool
 ) -> Sequence[RuleRow]:
     with database.read() as connection:
-        params = {"project": _find_project(connection, project_id), "first": days.first * DAY, "end": days.end * DAY}
+        params = {"project": find_project(connection, project_id), "first": days.first * DAY, "end": days.end * DAY}
         results = connection.execute(load_sql("rules"), {**params, "limit": limit, "missing": with_missing}).fetchall()
     return [
         RuleRow(agent or None, operator or None, KIND_BY_BIT[kind], rule, view_count)
@@ -103,7 +103,7 @@ def load_timeseries(
     database: DuckDatabase, project_id: str, interval: Interval, days: DayRange
 ) -> Sequence[TimeseriesPoint]:
     with database.read() as connection:
-        project = _find_project(connection, project_id)
+        project = find_project(connection, project_id)
         [(site, ai_mask)] = connection.execute(SELECT_SITE, {"project": project}).fetchall() or [(0, 0)]
         params = {"project": project, "site": site, "ai": ai_mask, "first": days.first, "end": days.end}
         results = connection.execute(load_sql("timeseries"), {**params, "interval": interval}).fetchall()
@@ -113,7 +113,7 @@ def load_timeseries(
     ]
 
 
-def _find_project(connection: DuckConnection, project_id: str) -> int:
+def find_project(connection: DuckConnection, project_id: str) -> int:
     """Returns the id of a project in this transaction; 0, which matches no project, if it is unknown."""
     rows = connection.execute("select id from projects where name = $name", {"name": project_id}).fetchall()
     return int(rows[0][0]) if rows else 0

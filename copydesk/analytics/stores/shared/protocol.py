@@ -38,9 +38,10 @@ from copydesk.analytics.stores.base import (
     StoreInUse,
     TimeseriesPoint,
 )
+from copydesk.analytics.stores.export_format import ExportDay
 from copydesk.core.errors import RequestError, StoreUnavailable
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 """Increase it when messages change. They contain the names of classes and methods."""
 GREETING = f"copydesk {__version__} {PROTOCOL_VERSION}".encode()
 """The server sends this first. A client that receives it is connected to a server of the same version."""
@@ -58,7 +59,7 @@ DECODERS: dict[str, Callable[..., Any]] = {
         known.__name__: known
         for known in (
             *(AgentRow, PageQuery, TimeseriesPoint, ReportPage, Path, DayRange, PageCounts, RuleRow, Counts),
-            *(Reclassification, MissingReport, MissingRow, ReferrerCount),
+            *(Reclassification, MissingReport, MissingRow, ReferrerCount, ExportDay),
         )
     },
     Correction.__name__: lambda views, skipped_days: Correction(views, tuple(skipped_days)),

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from copydesk.cli.commands.analytics import import_logs, maintenance, reclassify
+from copydesk.cli.commands.analytics import export, import_logs, maintenance, reclassify
 from copydesk.cli.day_range import parse_day_bounds
 from copydesk.cli.output import JsonOption, open_client, print_json, print_table
 
@@ -147,6 +147,7 @@ def searches(
 
 
 app.command("import")(import_logs.import_logs)
+app.command("export")(export.export)
 maintenance.register_commands(app)
 app.command("reclassify")(reclassify.reclassify)
 
