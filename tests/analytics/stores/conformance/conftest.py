@@ -21,7 +21,8 @@ STORE_OPENERS: dict[str, Callable[[Path], Store]] = {
 DEFAULT_CLICKHOUSE_TESTS = (
     "test_total_counts", "test_an_event_is_logged_once", "test_rows_are_ordered_by_total", "test_changed_ai_classes",
     "test_backup_of", "test_reports_stay_exact", "test_withdrawn_views_are", "test_day_with_deleted_raw_views",
-    "test_reclassified_views_count", "test_missing_pages_change", "test_paths_beyond", "test_withdrawn_missing",
+    "test_reclassified_views_count", "test_exported", "test_fingerprints_change",
+    "test_missing_pages_change", "test_paths_beyond", "test_withdrawn_missing",
 )  # fmt: skip
 """The tests that run on ClickHouse by default; the others are drills there, because its engine is slow."""
 
