@@ -146,7 +146,7 @@ def test_exported_reports_have_the_numbers_of_the_day(store: Store, tmp_path: Pa
         missing += [make_missing("/gone", 1, referrer="x.example", day=day), make_missing("/crawled", 9, kind="other")]
         log_and_fold(store, *views, *crawls, *missing, make_view("/d", day, visitor=None))
     today, seen_at = format_day(MONDAY), f"{format_day(MONDAY)}T00:00:00.005Z"
-    for dataset, rows in {
+    reports: dict[str, list[tuple[Any, ...]]] = {
         "visitors": [(today, "=a", 1, 0, 1), (today, "/b", 1, 2, 2)],
         "views": [(today, "=a", 1, 0, 1), (today, "/b", 1, 2, 3), (today, "/d", 1, 0, 1)],
         "agents": [
@@ -157,12 +157,11 @@ def test_exported_reports_have_the_numbers_of_the_day(store: Store, tmp_path: Pa
         ],
         "timeseries": [(today, 2, 2, 3, 3, 2, 5)],
         "missing": [(today, "/gone", 2, 0, 2, 3, seen_at, "/a 2\nx.example 1")],
-    }.items():
+    }
+    for dataset, rows in reports.items():
         assert export_rows(store, tmp_path, dataset, file_format) == expect_rows(dataset, file_format, *rows), dataset
-        days = DayRange(MONDAY, MONDAY + 1)
-        if dataset == "visitors":
-            report = store.count_visitors_by_page("docs", days).rows
-            assert {(row.path, row.count.total) for row in report} == {(row[1], row[4]) for row in rows}
+    report = store.count_visitors_by_page("docs", DayRange(MONDAY, MONDAY + 1)).rows
+    assert {(row.path, row.count.total) for row in report} == {(row[1], row[4]) for row in reports["visitors"]}
 
 
 def test_exported_missing_pages_beyond_the_limit_are_one_row(store: Store, tmp_path: Path) -> None:
