@@ -59,6 +59,8 @@ KINDS = {
     ("GET", f"{ANALYTICS}/views"): "export",
     ("GET", f"{ANALYTICS}/agents"): "export",
     ("GET", f"{ANALYTICS}/missing"): "export",
+    ("GET", f"{ANALYTICS}/history"): "export",
+    ("GET", f"{ANALYTICS}/history/pages"): "export",
     ("GET", f"{ANALYTICS}/timeseries"): "export",
     ("GET", f"{ANALYTICS}/feedback"): "export",
     ("GET", f"{ANALYTICS}/feedback/by-page"): "export",

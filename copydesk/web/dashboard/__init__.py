@@ -18,8 +18,8 @@ from copydesk.web.dashboard.projects import (
     repository,
     settings,
 )
+from copydesk.web.dashboard.readership import history, missing_pages
 from copydesk.web.dashboard.readership import interactions as interaction_pages
-from copydesk.web.dashboard.readership import missing_pages
 from copydesk.web.dashboard.readership import pages as readership_pages
 
 router = APIRouter(include_in_schema=False)
@@ -44,6 +44,7 @@ for module in (
     interaction_pages,
     readership_pages,
     missing_pages,
+    history,
     system,
 ):
     router.include_router(module.router)

@@ -24,6 +24,8 @@ LIST_COLUMNS = {
     "feedback-by-page": ("path", "thumbsUp", "thumbsDown", "code", "total"),
     "searches": ("searchQuery", "hits", "ctr", "topClickedPage", "lastSearchedAt"),
     "missing": ("path", "human", "ai", "total", "requests", "lastSeenAt", "referrers"),
+    "history": ("date", "source", "visitors", "pageviews"),
+    "history-pages": ("path", "source", "visitors", "pageviews"),
     "assistant": (
         *("id", "timestamp", "query", "response", "responseType", "resolutionStatus", "queryCategory", "pageUrl"),
         "sources",
