@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def import_history(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", help="The zip archive or the CSV files that the other tool exports."),
+        typer.Argument(metavar="FILE", help="The zip archive or the CSV files that the other tool exports."),
     ],
     project: ProjectOption,
     json: JsonOption = False,
