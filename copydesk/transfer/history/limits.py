@@ -4,7 +4,8 @@ from copydesk.transfer.history.csv_rows import HistoryFileInvalid
 
 MAX_ROWS = 5_000_000
 MAX_EVENTS = 5_000_000
-MAX_PAGE_ROWS = 500_000
+MAX_PAGE_ROWS = 100_000
+"""They are stored in one transaction, which holds up other writers of SQLite for some seconds."""
 MAX_UNPACKED_BYTES = 2_000_000_000
 MAX_ARCHIVE_ENTRIES = 1_000
 
