@@ -95,6 +95,7 @@ def _export_file(
         return
     unfinished = folder / f".{target.name}{UNFINISHED_SUFFIX}"
     row_count = store.export_day(request.project_id, dataset, export_day.day, request.file_format, unfinished)
+    unfinished.chmod(0o600)  # the process that owns the store may have another umask
     sync_to_disk(unfinished)
     checksum = checksum_file(unfinished)
     os.replace(unfinished, target)

@@ -107,7 +107,7 @@ def test_export_writes_one_file_per_day_and_dataset_while_a_server_runs(
         {"date": "2026-01-02", "path": "/a", "human": 2, "ai": 0, "total": 2}
     ]
     for file in folder.iterdir():
-        assert stat.S_IMODE(file.stat().st_mode) & stat.S_IWOTH == 0
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_second_run_writes_only_what_is_new_or_changed(site: Service, export: Export, tmp_path: Path) -> None:
