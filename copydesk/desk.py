@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from copydesk.analytics.history import History
     from copydesk.analytics.ingest.collector import Collector
     from copydesk.analytics.ingest.site_registry import SiteRegistry
     from copydesk.analytics.ingest.uncounted_requests import UncountedCounter
@@ -167,6 +168,12 @@ class Desk:
         from concurrent.futures import ThreadPoolExecutor
 
         return ThreadPoolExecutor(max_workers=1, thread_name_prefix="limits")
+
+    @cached_property
+    def history(self) -> "History":
+        from copydesk.analytics.history import History
+
+        return History(self.database)
 
     @cached_property
     def feedback(self) -> "Feedback":

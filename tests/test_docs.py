@@ -23,6 +23,7 @@ from copydesk.cli.commands.doctor import MIN_GIT_VERSION
 from copydesk.core.errors import RequestError
 from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
+from copydesk.core.projects.privacy_choices import PRIVACY_CHANGE_NOTE, PRIVACY_CHOICES
 from copydesk.core.projects.sealed_secrets import KNOWN_SECRETS
 from copydesk.core.settings import Settings, env_variable
 from copydesk.desk import open_desk
@@ -82,6 +83,12 @@ def test_every_setting_of_a_project_is_documented_with_its_default(name: str) ->
     default = {**Policy.model_fields, **CollectionOptions.model_fields}[name].default
     shown = ", ".join(default) if isinstance(default, tuple) else default
     assert row.split(" | ")[1:2] == [{None: "none", "": "empty"}.get(shown, f"`{shown}`")]
+
+
+def test_every_privacy_choice_is_documented_in_the_words_of_the_forms() -> None:
+    page = (ROOT / "docs/privacy.md").read_text("utf-8")
+    assert [c for c in PRIVACY_CHOICES if f"| {c.title} | `{c.name}` | {c.consequence} |" not in page] == []
+    assert PRIVACY_CHANGE_NOTE.partition(". ")[2] in " ".join(page.split())
 
 
 def test_every_reason_why_a_view_is_dropped_is_documented() -> None:

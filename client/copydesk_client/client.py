@@ -21,12 +21,12 @@ Day = str | date | None
 """A day as text or a date. A datetime means the day that contains it."""
 Interval = Literal["day", "week", "month"]
 Report = Literal[
-    "visitors", "views", "agents", "missing", "referrers", "sections", "feedback", "feedback/by-page", "searches",
-    "assistant",
+    "visitors", "views", "agents", "missing", "referrers", "sections", "history", "history/pages", "feedback",
+    "feedback/by-page", "searches", "assistant",
 ]  # fmt: skip
 
 PAGE_SIZES = {"feedback": 100, "feedback/by-page": 100, "searches": 100, "assistant": 1000}
-ROW_FIELDS = {"feedback/by-page": "feedback", "assistant": "conversations"}
+ROW_FIELDS = {"feedback/by-page": "feedback", "assistant": "conversations", "history/pages": "pages"}
 """The fields with the rows of reports that do not have the report's name."""
 
 
@@ -203,6 +203,19 @@ class Client:
     ) -> shapes.Missing:
         """Returns paths that were answered with 404 or 410, with their unique visitors and where they came from."""
         return cast(shapes.Missing, self._get_report("missing", date_from, date_to, limit=limit, offset=offset))
+
+    def history(
+        self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0
+    ) -> shapes.History:
+        """Returns the daily totals that other tools have counted and that were imported."""
+        return cast(shapes.History, self._get_report("history", date_from, date_to, limit=limit, offset=offset))
+
+    def history_pages(
+        self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0
+    ) -> shapes.HistoryPages:
+        """Returns what other tools have counted for each page."""
+        report = self._get_report("history/pages", date_from, date_to, limit=limit, offset=offset)
+        return cast(shapes.HistoryPages, report)
 
     def timeseries(
         self, date_from: Day = None, date_to: Day = None, *, interval: Interval = "day"

@@ -262,6 +262,32 @@ class Missing(TypedDict):
     """All paths beyond the limit of missing paths, counted together."""
 
 
+class HistoryDay(TypedDict):
+    date: str
+    source: str
+    """The tool that counted: plausible or umami."""
+    visitors: int
+    pageviews: int
+
+
+class History(TypedDict):
+    history: list[HistoryDay]
+    hasMore: bool
+
+
+class HistoryPage(TypedDict):
+    path: str
+    source: str
+    visitors: int
+    """The sum of the daily visitors."""
+    pageviews: int
+
+
+class HistoryPages(TypedDict):
+    pages: list[HistoryPage]
+    hasMore: bool
+
+
 class Moment(TypedDict):
     date: str
     human: int

@@ -1,4 +1,4 @@
-"""Tables of the main database: interactions of readers, and the coordination of ClickHouse stores.
+"""Tables of the main database: interactions of readers, imported history, and the coordination of ClickHouse stores.
 
 The page views themselves are in the analytics store.
 """
@@ -83,6 +83,31 @@ uncounted_requests = Table(
     sqlite_with_rowid=False,
 )
 """How many requests of a day were not counted as views, by reason."""
+
+history_days = Table(
+    "history_days",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("source", String(20), primary_key=True),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("visitors", BigInteger, nullable=False),
+    Column("pageviews", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Daily totals that another tool counted (`source`); `day` is the number of days since 1970."""
+
+history_pages = Table(
+    "history_pages",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("source", String(20), primary_key=True),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("path", Text, primary_key=True),
+    Column("visitors", BigInteger, nullable=False),
+    Column("pageviews", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""The same for each page."""
 
 view_batches = Table(
     "view_batches",

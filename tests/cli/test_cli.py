@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from copydesk.cli import app
 from copydesk.core.errors import RequestError
+from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
 from tests.support.repositories import list_branches, make_repository, read_file
 from tests.support.service import Service
 
@@ -40,6 +41,18 @@ def against(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
 def parse_output(result: Result) -> Any:
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
+
+
+def test_privacy_is_chosen_when_a_project_is_created(run: Run, tmp_path: Path) -> None:
+    create = ("project", "create", "Docs", "--repo", str(make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})))
+    assert parse_output(run(*create, "--json"))["collecting"]["privacy"] == "lasting"
+    assert parse_output(run(*create, "--privacy", "daily", "--json"))["collecting"]["privacy"] == "daily"
+    refused = run(*create, "--privacy", "hourly")
+    assert refused.exit_code == 1
+    assert "privacy:" in str(refused.exception)
+    shown = " ".join(run("project", "create", "--help").stdout.split())
+    assert all(choice.consequence in shown for choice in PRIVACY_CHOICES)
+    assert len(parse_output(run("project", "list", "--json"))) == 2
 
 
 def test_project_and_key_are_created_without_a_server(run: Run, tmp_path: Path) -> None:

@@ -112,11 +112,12 @@ class Handler(BaseHTTPRequestHandler):
             }
             match = INSERT_PATTERN.fullmatch(query)
             if match and not re.match(rb"(?i)\s*select|\s*with", match[3][:10]) and match[2].lower() != b"values":
-                result, rows_written = b"", insert_rows(session, *match.groups())
+                result, rows_written, result_rows = b"", insert_rows(session, *match.groups()), 0
             else:
                 answer: Any = session.query(query.decode(), "TabSeparated", params=query_parameters)
-                result, rows_written = answer.bytes() or b"", answer.rows_written()
-        return result, {"X-ClickHouse-Summary": json.dumps({"written_rows": str(rows_written)})}
+                result, rows_written, result_rows = answer.bytes() or b"", answer.rows_written(), answer.rows_read()
+        summary = {"written_rows": str(rows_written), "result_rows": str(result_rows)}
+        return result, {"X-ClickHouse-Summary": json.dumps(summary)}
 
     def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "") == "chunked":

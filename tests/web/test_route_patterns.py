@@ -62,6 +62,8 @@ KINDS = {
     ("GET", f"{ANALYTICS}/referrers"): "export",
     ("GET", f"{ANALYTICS}/sections"): "export",
     ("GET", f"{ANALYTICS}/pages/{{path}}"): "export",
+    ("GET", f"{ANALYTICS}/history"): "export",
+    ("GET", f"{ANALYTICS}/history/pages"): "export",
     ("GET", f"{ANALYTICS}/timeseries"): "export",
     ("GET", f"{ANALYTICS}/feedback"): "export",
     ("GET", f"{ANALYTICS}/feedback/by-page"): "export",

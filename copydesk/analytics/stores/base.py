@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.errors import DayOutOfRange
+from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 from copydesk.core.clock import DAY
 
 CLASS_BITS = {"human": 1, "assistant": 2, "search": 4, "training": 8, "other": 16}
@@ -416,5 +417,20 @@ class Store(Protocol):
 
     def back_up(self, target: Path) -> None:
         """Writes a consistent copy to a new file, while the store stays available."""
+
+    def find_export_range(self, project_id: str) -> DayRange | None:
+        """Returns the days from the first to the last folded view of a project; None if it has none."""
+
+    def list_export_days(self, project_id: str, days: DayRange) -> Sequence[ExportDay]:
+        """Returns the days that have folded views, with fingerprints that say whether their data has changed.
+
+        The cost grows with the number of views in the range.
+        """
+
+    def export_day(self, project_id: str, dataset: str, day: int, file_format: ExportFormat, target: Path) -> int:
+        """Writes a dataset of a day to a file, and returns its number of rows.
+
+        Replaces an existing file. Uses an amount of memory that does not depend on the number of views.
+        """
 
     def close(self) -> None: ...

@@ -19,6 +19,7 @@ from copydesk.cli.output import (
 from copydesk.cli.project_lookup import find_project
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import InvalidRequest, ProjectNotFound
+from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
 
 if TYPE_CHECKING:
     from copydesk.core.projects.projects import Project
@@ -32,6 +33,12 @@ app = typer.Typer(
     help="Creates, shows, changes and deletes projects. Each project has one documentation repository.",
     no_args_is_help=True,
 )
+
+
+def _describe_privacy() -> str:
+    """Returns the help of --privacy: each choice with what it means."""
+    choices = " ".join(f"{choice.name}: {choice.consequence}" for choice in PRIVACY_CHOICES)
+    return f"How long a visitor is recognized: daily, monthly or lasting. {choices}"
 
 
 @app.command()
@@ -79,6 +86,9 @@ def create(
     root: Annotated[
         str, typer.Option("--root", metavar="FOLDER", help="The documentation folder, if not the repository root.")
     ] = "",
+    privacy: Annotated[
+        str | None, typer.Option("--privacy", metavar="PERIOD", help=f"{_describe_privacy()} [default: lasting].")
+    ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,6 +103,9 @@ def create(
 
     if not check and ref is None:
         raise InvalidRequest("--no-check requires --ref.")
+    options = _parse_assignments(policy or [])
+    if privacy is not None:
+        options["privacy"] = privacy
     new_project = NewProject(
         name=name,
         repository=repo,
@@ -103,7 +116,7 @@ def create(
         token_env=token_env,
         token=sys.stdin.read().strip() if token_stdin else None,
         allow_private=not forbid_private,
-        options=_parse_assignments(policy or []),
+        options=options,
     )
     with open_configured_desk(create=True) as desk:
         project = create_project(

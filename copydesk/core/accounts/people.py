@@ -30,6 +30,8 @@ SIGN_IN_LIMIT_PER_PERSON, SIGN_IN_LIMIT_PER_ADDRESS = (
     RateLimit("sign-in", 10, 15 * 60_000),
     RateLimit("sign-in-address", 50, 15 * 60_000),
 )
+ATTEMPTS_KEPT_MS = clock.DAY
+"""Much longer than a window, so that a wrong clock does not end a window early."""
 
 
 class WrongPassword(RequestError):
@@ -168,6 +170,7 @@ class People:
         """
         email = email.strip().lower()[:200]
         with self.database.write() as tx:
+            _delete_old_attempts(tx)
             consume(self.database, tx, SIGN_IN_LIMIT_PER_ADDRESS, _client_network(address))
             consume(self.database, tx, SIGN_IN_LIMIT_PER_PERSON, sha256_hex(email))
         with self.database.read() as tx:
@@ -342,6 +345,13 @@ def _has_admin(tx: Connection) -> bool:
 def _reset_sign_in_attempts(tx: Connection, email: str) -> None:
     """Resets the sign-in rate limit of this email address. Called after a correct password."""
     tx.execute(delete(limits).where(limits.c.bucket == f"{SIGN_IN_LIMIT_PER_PERSON.name}:{sha256_hex(email)}"))
+
+
+def _delete_old_attempts(tx: Connection) -> None:
+    """Deletes the counted attempts of windows that ended long ago: they contain IP addresses."""
+    for limit in (SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON):
+        is_old = limits.c.started_at < clock.now() - ATTEMPTS_KEPT_MS
+        tx.execute(delete(limits).where(limits.c.bucket.startswith(f"{limit.name}:", autoescape=True), is_old))
 
 
 def _client_network(address: str | None) -> str:

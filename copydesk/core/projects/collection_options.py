@@ -1,11 +1,12 @@
 """Options for how the page views of a project are collected and counted."""
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, field_validator
 
 from copydesk.core.projects.options import CommaSeparated, ProjectOptions
+from copydesk.core.projects.privacy_choices import DEFAULT_PRIVACY, PrivacyName
 
 ORIGIN_PATTERN = re.compile(r"https?://(?:\*\.)?[a-z0-9.-]+(?::\d{1,5})?|https?://\[[0-9a-f:]+\](?::\d{1,5})?")
 NON_HUMAN_CLASSES = ("assistant", "search", "training", "other")
@@ -22,7 +23,7 @@ class CollectionOptions(ProjectOptions):
     """Query parameters that identify a separate page. All others are dropped."""
     ai_classes: CommaSeparated = ("assistant",)
     """The classes of visitors that count as AI."""
-    privacy: Literal["lasting", "daily", "monthly"] = "lasting"
+    privacy: PrivacyName = DEFAULT_PRIVACY
     """How long a visitor is recognized: forever (lasting), within a day (daily) or within a month (monthly)."""
     do_not_track: bool = False
     """Do not count browsers that ask not to be tracked."""

@@ -18,7 +18,7 @@ from copydesk.web.dashboard.projects import (
     repository,
     settings,
 )
-from copydesk.web.dashboard.readership import audience, downloads, missing_pages
+from copydesk.web.dashboard.readership import audience, downloads, history, missing_pages
 from copydesk.web.dashboard.readership import interactions as interaction_pages
 from copydesk.web.dashboard.readership import pages as readership_pages
 
@@ -46,6 +46,7 @@ for module in (
     missing_pages,
     audience,
     downloads,
+    history,
     system,
 ):
     router.include_router(module.router)

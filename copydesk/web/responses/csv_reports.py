@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from copydesk.core.text.csv_cells import escape_formula
+
 REPORT_COLUMNS = {
     "visitors": ("path", "human", "ai", "total"),
     "views": ("path", "human", "ai", "total"),
@@ -24,14 +26,14 @@ LIST_COLUMNS = {
     "missing": ("path", "human", "ai", "total", "requests", "lastSeenAt", "referrers"),
     "referrers": ("referrer", "kind", "visitors", "views"),
     "sections": ("section", "human", "ai", "total", "views"),
+    "history": ("date", "source", "visitors", "pageviews"),
+    "history-pages": ("path", "source", "visitors", "pageviews"),
     "assistant": (
         *("id", "timestamp", "query", "response", "responseType", "resolutionStatus", "queryCategory", "pageUrl"),
         "sources",
     ),
 }
 """The columns of each list. A row may lack some of them."""
-FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""Characters at the start of a cell that make a spreadsheet run it as a formula, including the full-width ones."""
 
 
 def render_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -77,7 +79,7 @@ def flatten_row(row: dict[str, Any]) -> list[Any]:
 
 
 def _escape_formula(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_PREFIXES) else value
+    return escape_formula(value) if isinstance(value, str) else value
 
 
 def prefers_csv(accept: str) -> bool:

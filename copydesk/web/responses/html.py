@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import RequestError
+from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
 
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -48,6 +49,7 @@ _templates = Environment(
 )
 _templates.filters["time"] = format_time
 _templates.globals["asset"] = asset_url
+_templates.globals["privacy_choices"] = PRIVACY_CHOICES
 
 
 def render_page(

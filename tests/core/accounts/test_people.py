@@ -4,11 +4,12 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, insert, select, update
 
 from copydesk.core import audit_log, clock
 from copydesk.core.accounts import passwords
 from copydesk.core.accounts.people import (
+    ATTEMPTS_KEPT_MS,
     SIGN_IN_LIMIT_PER_ADDRESS,
     SIGN_IN_LIMIT_PER_PERSON,
     InvitationGone,
@@ -170,6 +171,20 @@ def test_password_guesses_from_one_network_are_limited_across_accounts(desk: Des
     set_guess_count(desk, SIGN_IN_LIMIT_PER_ADDRESS.quota, "sign-in-address:%")
     assert sign_in_wrongly(desk, "another@example.org", "2001:db8::ffff") is TooManyRequests
     assert sign_in_wrongly(desk, "another@example.org", "2001:db8:0:1::1") is WrongPassword
+
+
+def test_counted_sign_in_attempts_are_deleted_after_a_day(desk: Desk) -> None:
+    sign_in_wrongly(desk, "ada@example.org", "192.0.2.1")
+    sign_in_wrongly(desk, "eve@example.org", "192.0.2.2")
+    with desk.database.write() as tx:
+        old = limits.c.bucket != "sign-in-address:192.0.2.2"
+        tx.execute(update(limits).where(old).values(started_at=limits.c.started_at - ATTEMPTS_KEPT_MS - 1000))
+        tx.execute(insert(limits).values(bucket="jobs:proj_1", started_at=1, used=1))
+    sign_in_wrongly(desk, "bob@example.org", "192.0.2.3")
+    with desk.database.read() as tx:
+        buckets = set(tx.execute(select(limits.c.bucket)).scalars())
+    assert {"sign-in-address:192.0.2.2", "sign-in-address:192.0.2.3", "jobs:proj_1"} < buckets
+    assert len(buckets) == 4
 
 
 def set_guess_count(desk: Desk, times: int, which: str) -> None:

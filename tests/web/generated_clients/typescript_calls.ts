@@ -87,6 +87,10 @@ async function callReports() {
   assert.ok(agents.agents.some((row) => row.agent === "ChatGPT-User" && row.class === "assistant"));
   const missing = await read("exportMissing", sdk.exportMissing({ path, query }));
   assert.deepEqual([missing.missing, missing.hasMore], [[], false]);
+  const history = await read("exportHistory", sdk.exportHistory({ path, query }));
+  assert.deepEqual([history.history, history.hasMore], [[], false]);
+  const historyPages = await read("exportHistoryPages", sdk.exportHistoryPages({ path, query }));
+  assert.deepEqual([historyPages.pages, historyPages.hasMore], [[], false]);
   const series = await read("exportTimeseries", sdk.exportTimeseries({ path, query: { ...query, interval: "day" } }));
   assert.deepEqual(series.timeseries.map((point) => point.date), [day(0)]);
 

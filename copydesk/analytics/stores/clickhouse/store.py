@@ -28,7 +28,7 @@ from copydesk.analytics.stores.base import (
     TimeseriesPoint,
     shorten_event_hash,
 )
-from copydesk.analytics.stores.clickhouse import backup
+from copydesk.analytics.stores.clickhouse import backup, export
 from copydesk.analytics.stores.clickhouse.connection.circuit_breaker import CircuitBreaker
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster, build_cluster
 from copydesk.analytics.stores.clickhouse.connection.url import parse_clickhouse_url
@@ -41,6 +41,7 @@ from copydesk.analytics.stores.clickhouse.reports import Reports
 from copydesk.analytics.stores.clickhouse.schema import FIRST_VERSION_WITH_SOURCES, upgrade_schema
 from copydesk.analytics.stores.clickhouse.source_backfill import SourceBackfill
 from copydesk.analytics.stores.clickhouse.view_log import ViewLog
+from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 from copydesk.core.db.database import Database
 
 
@@ -185,6 +186,18 @@ class ClickHouseStore:
     def back_up(self, target: Path) -> None:
         self._ensure_schema()
         backup.back_up(self._cluster, self._batches, self._shard_leases, target)
+
+    def find_export_range(self, project_id: str) -> DayRange | None:
+        self._ensure_schema()
+        return export.find_export_range(self._cluster, project_id)
+
+    def list_export_days(self, project_id: str, days: DayRange) -> Sequence[ExportDay]:
+        self._ensure_schema()
+        return export.list_export_days(self._cluster, self._batches, project_id, days)
+
+    def export_day(self, project_id: str, dataset: str, day: int, file_format: ExportFormat, target: Path) -> int:
+        self._ensure_schema()
+        return export.export_day(self._cluster, self._batches, project_id, dataset, day, file_format, target)
 
     def restore(self, source: Path) -> None:
         """Restores a backup into an empty store. Replaces the batches and AI classes in the main database."""

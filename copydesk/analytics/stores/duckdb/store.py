@@ -31,13 +31,14 @@ from copydesk.analytics.stores.base import (
     TimeseriesPoint,
     shorten_event_hash,
 )
-from copydesk.analytics.stores.duckdb import corrections, maintenance, page_reports, reports
+from copydesk.analytics.stores.duckdb import corrections, export, maintenance, page_reports, reports
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.source_backfill import backfill_sources, is_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, count_unfolded_views
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
+from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 
 MAX_UPGRADE_SECONDS_PER_FOLD = 2.0
 """Reports wait for folds, so an upgrade of many views takes several."""
@@ -192,6 +193,15 @@ class DuckStore:
             with self._fold_lock:
                 runs = stack.enter_context(self._index.visits.hold_runs())
             self._database.copy_to(target, lambda connection, name: copy_runs(connection, runs, name))
+
+    def find_export_range(self, project_id: str) -> DayRange | None:
+        return export.find_export_range(self._database, project_id)
+
+    def list_export_days(self, project_id: str, days: DayRange) -> Sequence[ExportDay]:
+        return export.list_export_days(self._database, project_id, days)
+
+    def export_day(self, project_id: str, dataset: str, day: int, file_format: ExportFormat, target: Path) -> int:
+        return export.export_day(self._database, project_id, dataset, day, ExportFormat(file_format), target)
 
     def move_visits_into_table(self) -> None:
         """Moves the visits from their files into DuckDB's table, where a migration reads them.

@@ -44,6 +44,7 @@ from copydesk.analytics.stores.base import (
     TimeseriesPoint,
 )
 from copydesk.analytics.stores.errors import DayOutOfRange, RawViewsDeleted, StoreDamaged, StoreFull, StoreInUse
+from copydesk.analytics.stores.export_format import ExportDay
 from copydesk.core.errors import RequestError, StoreUnavailable
 
 PROTOCOL_VERSION = 6
@@ -65,7 +66,7 @@ DECODERS: dict[str, Callable[..., Any]] = {
         for known in (
             *(AgentRow, PageQuery, TimeseriesPoint, ReportPage, Path, DayRange, PageCounts, RuleRow, Counts),
             *(Reclassification, MissingReport, MissingRow, ReferrerCount, ReferrerReport, ReferrerRow, ReferrerTotals),
-            *(SectionQuery, SectionReport, SectionRow, PageDetail, SiteTotals, HourlyReport, HourPoint),
+            *(SectionQuery, SectionReport, SectionRow, PageDetail, SiteTotals, HourlyReport, HourPoint, ExportDay),
         )
     },
     Correction.__name__: lambda views, skipped_days: Correction(views, tuple(skipped_days)),

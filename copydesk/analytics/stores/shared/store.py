@@ -1,5 +1,6 @@
 """A store for all processes of a machine. Calls go to the file if this process owns it, otherwise to its owner."""
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -31,8 +32,10 @@ from copydesk.analytics.stores.base import (
     TimeseriesPoint,
 )
 from copydesk.analytics.stores.errors import StoreInUse
+from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 from copydesk.analytics.stores.shared.client import StoreClient, StoreServerLost, StoreServerUnavailable
 from copydesk.analytics.stores.shared.server import SOCKET_FILE, StoreServer
+from copydesk.analytics.stores.shared.spool import reserve_spool_file
 from copydesk.core.errors import StoreUnavailable
 
 T = TypeVar("T")
@@ -156,6 +159,20 @@ class SharedStore:
     def back_up(self, target: Path) -> None:
         """Writes a copy. Not retried if the owner is killed, because the incomplete copy would already exist."""
         self._call_with_retry(Store.back_up, target.absolute(), repeatable=False)
+
+    def find_export_range(self, project_id: str) -> DayRange | None:
+        return self._call_with_retry(Store.find_export_range, project_id)
+
+    def list_export_days(self, project_id: str, days: DayRange) -> Sequence[ExportDay]:
+        return self._call_with_retry(Store.list_export_days, project_id, days)
+
+    def export_day(self, project_id: str, dataset: str, day: int, file_format: ExportFormat, target: Path) -> int:
+        """Writes a dataset to a file. The owner writes it in the data folder, from where this process moves it: the
+        owner may lack permission for the target, or have other folders, as in a container."""
+        with reserve_spool_file(self._folder.absolute(), target) as spool_file:
+            row_count = self._call_with_retry(Store.export_day, project_id, dataset, day, file_format, spool_file)
+            shutil.move(spool_file, target)
+        return row_count
 
     def close(self) -> None:
         with self._open_lock:

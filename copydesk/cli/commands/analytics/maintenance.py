@@ -88,6 +88,7 @@ def delete(
                 loaded_project, desk.store, COMMAND_WAIT_SECONDS
             )  # forget_project also deleted which classes count as AI
             desk.delete_interactions(loaded_project.id)
+            desk.history.remove(loaded_project.id)
         with desk.database.write() as tx:
             action = "analytics.visitor_forgotten" if visitor_id else "analytics.forgotten"
             audit_log.record(tx, loaded_project.id, current_actor(), action, loaded_project.id)

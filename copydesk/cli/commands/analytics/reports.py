@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from copydesk.cli.commands.analytics import import_logs, maintenance, reclassify
+from copydesk.cli.commands.analytics import export, history, import_logs, maintenance, reclassify
 from copydesk.cli.day_range import parse_day_bounds
 from copydesk.cli.output import JsonOption, open_client, print_json, print_table
 
@@ -194,6 +194,9 @@ def searches(
 
 
 app.command("import")(import_logs.import_logs)
+app.command("export")(export.export)
+app.command("import-history")(history.import_history)
+app.command("remove-history")(history.remove_history)
 maintenance.register_commands(app)
 app.command("reclassify")(reclassify.reclassify)
 

@@ -24,6 +24,8 @@ ACTION_SENTENCES = {
     "pull.closed": "closed pull request #{subject}",
     "analytics.forgotten": "deleted all page views, counts, feedback, searches and questions",
     "analytics.feedback_forgotten": "deleted {entries} feedback entries",
+    "analytics.history_imported": "imported {days} days of history from {source}",
+    "analytics.history_removed": "removed {days} days of imported history",
     "analytics.visitor_forgotten": "deleted the data of a visitor",
     "analytics.reclassified": "applied agent table {version} to {views} stored page views",
     "person.invited": "invited {email} as {role}",

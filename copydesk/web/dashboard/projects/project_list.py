@@ -10,6 +10,7 @@ from copydesk.analytics.date_ranges import clamp_day_range
 from copydesk.analytics.stores.base import CLASS_BITS, Counts, SiteTotals
 from copydesk.core import clock
 from copydesk.core.errors import InvalidRequest, RequestError
+from copydesk.core.projects.privacy_choices import DEFAULT_PRIVACY, PRIVACY_CHANGE_NOTE, PRIVACY_INTRODUCTION
 from copydesk.core.projects.projects import FORGES, Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
@@ -27,7 +28,7 @@ router = APIRouter()
 REPOSITORY_TIMEOUT_SECONDS = 20.0
 """How long a page waits for the repository's host."""
 PROJECTS_PER_PAGE = 60
-FORM_FIELDS = ("name", "repository", "forge", "ref", "root", "model", "forbid_private")
+FORM_FIELDS = ("name", "repository", "forge", "ref", "root", "model", "forbid_private", "privacy")
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ async def submit_new_project(post: AdminPost) -> Response:
         model=typed["model"] or None,
         token=post.form.get("secret").strip() or None,
         allow_private="forbid_private" not in post.form,
+        options={"privacy": typed["privacy"] or DEFAULT_PRIVACY},
     )
     try:
         # The host may be slow, so this does not use the small thread pool that the other pages share.
@@ -137,12 +139,13 @@ def _render_form(
         signed_in=signed_in,
         tab="projects",
         title="New project",
-        typed={**dict.fromkeys(FORM_FIELDS, ""), **typed},
+        typed={**dict.fromkeys(FORM_FIELDS, ""), "privacy": DEFAULT_PRIVACY, **typed},
         faults=faults or {},
         error=error or ("The project wasn’t created. Fix the problems below." if faults else ""),
         forges=FORGES,
         models=check_models(signed_in.desk),
         default_model=signed_in.desk.settings.model,
+        privacy_help=f"{PRIVACY_INTRODUCTION} {PRIVACY_CHANGE_NOTE}",
     )
 
 

@@ -10,17 +10,20 @@ from typing import Any, Literal, get_args, get_origin
 
 from copydesk.core.projects.collection_options import NON_HUMAN_CLASSES, CollectionOptions
 from copydesk.core.projects.policy import Policy
+from copydesk.core.projects.privacy_choices import PRIVACY_CHANGE_NOTE, PRIVACY_CHOICES, PRIVACY_INTRODUCTION
 from copydesk.core.projects.projects import CHANGEABLE_FIELDS, Project
 from copydesk.web.dashboard.auth.form_data import FormData
 
-PROJECT_FIELD_HELP = {
+FIELD_HELP = {
     "name": "Shown in the dashboard.",
     "ref": "The branch that jobs start from and that pull requests go to.",
     "root": "The documentation folder. Leave empty for the repository root.",
     "model": "The model that runs this project's jobs. Leave empty for the server's default.",
     "token_env": "The server's environment variable with the repository's token. It is used before the stored one. "
     "It can only be set with copydesk project set; here you can remove it.",
+    "privacy": f"{PRIVACY_INTRODUCTION} {PRIVACY_CHANGE_NOTE}",
 }
+"""The help of fields whose docstring does not suffice."""
 FIELD_LABELS = {
     "ref": "Branch",
     "root": "Documentation folder",
@@ -100,7 +103,7 @@ class SettingField:
     label: str
     help: str
     kind: str
-    """The kind of input: text, tick, choice, ticks, model or given (can only be removed)."""
+    """The kind of input: text, tick, choice, ticks, privacy, model or given (can only be removed)."""
     was: str
     """The current value. The form sends it back, so that only fields that were changed on the page are changed."""
     value: str
@@ -115,7 +118,7 @@ class SettingField:
 
 def build_field(name: str, current: str, value: str, fault: str) -> SettingField:
     kind, options = _choose_input(name)
-    help_text = PROJECT_FIELD_HELP.get(name) or _read_help()[name].replace("`", "")
+    help_text = FIELD_HELP.get(name) or _read_help()[name].replace("`", "")
     if kind == "words":
         kind = "text"
         help_text = f"{help_text} Separate with commas."
@@ -149,6 +152,8 @@ def _choose_input(name: str) -> tuple[str, tuple[str, ...]]:
         return {"model": "model", "token_env": "given"}.get(name, "text"), ()
     if name == "ai_classes":
         return "ticks", NON_HUMAN_CLASSES
+    if name == "privacy":
+        return "privacy", tuple(choice.name for choice in PRIVACY_CHOICES)
     annotation = {**Policy.model_fields, **CollectionOptions.model_fields}[name].annotation
     if annotation is bool:
         return "tick", ()

@@ -24,6 +24,7 @@ DEFAULT_CLICKHOUSE_TESTS = (
     "test_reclassified_views_count", "test_missing_pages_change", "test_paths_beyond", "test_withdrawn_missing",
     "test_referrers_count", "test_hosts_beyond", "test_section_is", "test_page_that_was",
     "test_totals_of_many_projects", "test_hours_count",
+    "test_exported", "test_fingerprints_change",
 )  # fmt: skip
 """The tests that run on ClickHouse by default; the others are drills there, because its engine is slow."""
 

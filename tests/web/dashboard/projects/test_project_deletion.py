@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import inspect, text, update
 from typer.testing import CliRunner
 
+from copydesk.analytics.history import HistoryCounts, HistorySource, ImportedHistory
 from copydesk.analytics.interactions.conversations import NewQuestion
 from copydesk.analytics.interactions.searches import NewSearch
 from copydesk.analytics.page_view import PageView, VisitorClass
@@ -73,6 +74,8 @@ def fill(service: Service) -> Service:
     desk.feedback.add(project_id, "/a", True, "Good.", clock.now())
     desk.searches.add_all(project_id, [NewSearch("install", clock.now())])
     desk.conversations.add_all(project_id, [NewQuestion("thread", "How?", "So.", clock.now())])
+    counts = HistoryCounts(1, 2)
+    desk.history.replace(project_id, ImportedHistory(HistorySource.UMAMI, {20_000: counts}, {(20_000, "/a"): counts}))
     desk.secrets.set(project_id, "forge_token", "token", actor="test")
     desk.contexts.add(service.project, NewContext("code", str(service.repository)), actor="test")
     automation = service.client.create_automation(name="A", prompt="Fix the broken links.", trigger={"type": "api"})

@@ -18,6 +18,7 @@ from sqlalchemy import update
 from copydesk.core import audit_log
 from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
+from copydesk.core.projects.privacy_choices import PRIVACY_CHANGE_NOTE, PRIVACY_CHOICES
 from copydesk.core.projects.projects import CHANGEABLE_FIELDS, Project
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.tables import jobs
@@ -158,6 +159,29 @@ def test_project_is_created_with_the_default_branch_and_shows_its_setup(service:
     response = post_form(admin, "/projects/new", name="New", repository=str(service.repository), root="docs")
     project = get_created_project(service, response)
     assert (project.name, project.ref, project.root, project.forge) == ("New", "main", "docs", "local")
+
+
+def test_privacy_is_chosen_with_its_consequences_when_a_project_is_created(
+    service: Service, admin: httpx.Client
+) -> None:
+    shown = html.unescape(admin.get("/projects/new").text)
+    for choice in PRIVACY_CHOICES:
+        assert choice.title in shown
+        assert choice.consequence in shown
+    assert PRIVACY_CHANGE_NOTE in shown
+    assert 'name="privacy" value="lasting" required checked' in shown
+    fields = {"name": "Private", "repository": str(service.repository)}
+    assert get_created_project(service, post_form(admin, "/projects/new", **fields)).collecting.privacy == "lasting"
+    chosen = get_created_project(service, post_form(admin, "/projects/new", **fields, privacy="daily"))
+    assert chosen.collecting.privacy == "daily"
+    settings_page = html.unescape(admin.get(f"/projects/{chosen.id}/settings").text)
+    assert 'name="privacy" value="daily" required checked' in settings_page
+    assert all(choice.consequence in settings_page for choice in PRIVACY_CHOICES)
+    refused = post_form(admin, "/projects/new", **fields, privacy="hourly")
+    assert refused.status_code == 400
+    assert 'id="privacy-fault"' in refused.text
+    kept = post_form(admin, "/projects/new", name="", repository="/nowhere", privacy="monthly")
+    assert 'name="privacy" value="monthly" required checked' in kept.text
 
 
 def test_form_errors_are_shown_by_field_and_values_are_kept(admin: httpx.Client) -> None:

@@ -13,7 +13,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from clickhouse_connect.driver.httputil import all_managers, get_pool_manager
-from urllib3 import PoolManager, Timeout
+from urllib3 import HTTPResponse, PoolManager, Timeout
 from urllib3.exceptions import HTTPError
 
 from copydesk.analytics.stores.clickhouse.connection.circuit_breaker import CircuitBreaker
@@ -102,6 +102,17 @@ class Node:
                 column_type_names=list(column_types),
                 column_oriented=True,
                 settings=_deduplication_settings(client, dedup_token),
+            ),
+        )
+
+    def stream(
+        self, query: str, params: Mapping[str, Any], settings: Mapping[str, Any], file_format: str
+    ) -> HTTPResponse:
+        """Returns the response to a query in this format; the caller reads and closes it."""
+        return self._run_with_retry(
+            LONG_TIMEOUT_SECONDS,
+            lambda client: cast(
+                HTTPResponse, client.raw_stream(query, dict(params), settings=dict(settings), fmt=file_format)
             ),
         )
 

@@ -1,0 +1,1 @@
+"""Reads the history that other analytics tools export: Plausible and Umami."""
