@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from copydesk.jobs.service import Jobs
     from copydesk.jobs.workflow.executor import ModelFactory
     from copydesk.reader_signals import AnalyticsSignals
+    from copydesk.sharing.service import Sharing
 
 log = logging.getLogger(__name__)
 MEGABYTE = 1_000_000
@@ -197,6 +198,12 @@ class Desk:
         )
         return Conversations(self.database, quota)
 
+    @cached_property
+    def sharing(self) -> "Sharing":
+        from copydesk.sharing.service import Sharing
+
+        return Sharing(self.database)
+
     def delete_expired_interactions(self) -> int:
         """Deletes feedback, searches and questions that are older than their project keeps them. Returns how many."""
         from copydesk.core.clock import today
@@ -276,7 +283,8 @@ class Desk:
         Returns whether its page views are deleted too. If the analytics store is unavailable, a worker deletes them
         later.
         """
-        import copydesk.analytics.tables  # noqa: F401 - adds its tables to those that are searched for rows
+        import copydesk.analytics.tables
+        import copydesk.sharing.tables  # noqa: F401
         from copydesk.automations.records import lock_automations_of_project
         from copydesk.jobs.projects.project_deletion import lock_project_and_stop_jobs
         from copydesk.jobs.publish.git.mirror import delete_mirror

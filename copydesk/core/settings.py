@@ -147,6 +147,8 @@ class Settings(BaseSettings):
     """Views that browsers may send per site and minute."""
     collect_per_address: int = Field(600, ge=1)
     """Views that browsers may send per IP address and minute."""
+    share_per_address: int = Field(120, ge=1)
+    """Requests for shared pages and badges per IP address and minute."""
     feedback_per_address: int = Field(30, ge=1)
     """Feedback entries that browsers may send per IP address and hour."""
     feedback_per_day: int = Field(5_000, ge=1)

@@ -9,9 +9,6 @@ from typing import Any
 
 from sqlalchemy import JSON, Connection, LargeBinary, Select, String, Table, Text, cast, select
 
-import copydesk.analytics.tables
-import copydesk.automations.tables
-import copydesk.jobs.storage.tables  # noqa: F401 - adds their tables to the metadata
 from copydesk.core.db.tables import metadata
 
 ROWS_PER_BATCH = 1000

@@ -21,6 +21,7 @@ from copydesk.web.dashboard.projects import (
 from copydesk.web.dashboard.readership import interactions as interaction_pages
 from copydesk.web.dashboard.readership import missing_pages
 from copydesk.web.dashboard.readership import pages as readership_pages
+from copydesk.web.dashboard.sharing import share_links
 
 router = APIRouter(include_in_schema=False)
 for module in (
@@ -44,6 +45,7 @@ for module in (
     interaction_pages,
     readership_pages,
     missing_pages,
+    share_links,
     system,
 ):
     router.include_router(module.router)

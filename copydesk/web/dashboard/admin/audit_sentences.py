@@ -20,6 +20,8 @@ ACTION_SENTENCES = {
     "automation.changed": "changed {fields} of the automation {name}",
     "automation.deleted": "deleted the automation {name}",
     "automation.run": "started a run of the automation {name}",
+    "share.created": "created the link {name}, which shares {parts}",
+    "share.revoked": "revoked the link {name}",
     "pull.merged": "merged pull request #{subject}",
     "pull.closed": "closed pull request #{subject}",
     "analytics.forgotten": "deleted all page views, counts, feedback, searches and questions",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 
-from copydesk.analytics.stores.base import ALL_DAYS, DayRange, Interval, PageQuery, ReportPage, Store, TimeseriesPoint
+from copydesk.analytics.stores.base import ALL_DAYS, DayRange, PageQuery, ReportPage
 from copydesk.core import clock
 from copydesk.core.errors import InvalidRequest, NotFound
 from copydesk.core.projects.projects import Project
@@ -18,7 +18,7 @@ from copydesk.web.api.reports.schemas import AgentsResponse, TimeseriesResponse,
 from copydesk.web.api.schemas import ApiModel
 from copydesk.web.dashboard.auth.access import ViewerRequest
 from copydesk.web.dashboard.readership.chart import Chart, build_chart
-from copydesk.web.dashboard.readership.date_ranges import SelectedRange, choose_interval, format_range
+from copydesk.web.dashboard.readership.date_ranges import SelectedRange, format_range
 from copydesk.web.dashboard.readership.figures import (
     AgentTableRow,
     Tile,
@@ -31,6 +31,7 @@ from copydesk.web.dashboard.readership.figures import (
 from copydesk.web.dashboard.readership.interactions import INTERACTION_LISTS, render_interactions_csv
 from copydesk.web.dashboard.readership.missing_pages import render_missing_csv
 from copydesk.web.dashboard.readership.selection import parse_selection, render_readership, render_selection_error
+from copydesk.web.dashboard.readership.series import load_series
 from copydesk.web.responses.csv_reports import REPORT_COLUMNS, render_report_csv
 from copydesk.web.responses.html import PAGE_HEADERS
 
@@ -116,7 +117,7 @@ def _build_report(
 ) -> ReadershipReport:
     store = desk.get_folded_store(project)
     pages = store.count_visitors_by_page(project.id, selected.days, ROWS_PER_PAGE, offset, page_query)
-    interval, span, series = _load_series(store, project.id, selected.chart_days)
+    interval, span, series = load_series(store, project.id, selected.chart_days)
     views = sum(each.views.total for each in series if interval != "day" or each.day >= selected.days.first)
     previous_days = selected.previous
     previous = None
@@ -144,21 +145,6 @@ def _list_agents(desk: Desk, project: Project, days: DayRange, offset: int) -> t
     return build_agent_rows(rows, store.list_rules(project.id, rule_days), project.collecting.ai_classes), has_more
 
 
-def _load_series(store: Store, project_id: str, days: DayRange) -> tuple[Interval, DayRange, Sequence[TimeseriesPoint]]:
-    """Returns the interval, the days and the points of a chart.
-
-    For all time, the chart begins with the first month that has views, and its length decides the interval."""
-    if days != ALL_DAYS:
-        interval = choose_interval(days)
-        return interval, days, store.load_timeseries(project_id, interval, days)
-    months = store.load_timeseries(project_id, "month")
-    first_day = months[0].day if months else clock.today()
-    interval = choose_interval(DayRange(first_day, clock.today() + 1))
-    series = months if interval == "month" else store.load_timeseries(project_id, interval)
-    end = max(clock.today(), series[-1].day if series else 0) + 1
-    return interval, DayRange(first_day, end), series
-
-
 def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> str:
     """Returns the same CSV as the API, with every row of the range."""
     if report in INTERACTION_LISTS:
@@ -170,7 +156,7 @@ def _render_csv(desk: Desk, project: Project, days: DayRange, report: str) -> st
     store = desk.get_folded_store(project)
     response: ApiModel
     if report == "timeseries":
-        interval, _, series = _load_series(store, project.id, days)
+        interval, _, series = load_series(store, project.id, days)
         response = TimeseriesResponse.from_points(interval, series)
         has_more = False
     elif report == "agents":
