@@ -41,7 +41,9 @@ def create(
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the link is for.")] = "",
     expires: Annotated[
         str | None,
-        typer.Option("--expires", metavar="TIME", help="The lifetime, such as 12h, 90d or 2w [default: until revoked]."),
+        typer.Option(
+            "--expires", metavar="TIME", help="The lifetime, such as 12h, 90d or 2w [default: until revoked]."
+        ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the URL.")] = False,
     json: JsonOption = False,

@@ -72,6 +72,7 @@ def fill(service: Service) -> Service:
     desk.feedback.add(project_id, "/a", True, "Good.", clock.now())
     desk.searches.add_all(project_id, [NewSearch("install", clock.now())])
     desk.conversations.add_all(project_id, [NewQuestion("thread", "How?", "So.", clock.now())])
+    desk.sharing.links.create(project_id, actor="test")
     desk.secrets.set(project_id, "forge_token", "token", actor="test")
     desk.contexts.add(service.project, NewContext("code", str(service.repository)), actor="test")
     automation = service.client.create_automation(name="A", prompt="Fix the broken links.", trigger={"type": "api"})
