@@ -13,6 +13,7 @@ import copydesk
 import copydesk.analytics.tables
 import copydesk.automations.tables
 import copydesk.jobs.storage.tables  # adds its tables to the metadata
+import copydesk.mail.tables
 import copydesk.sharing.tables
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
