@@ -202,7 +202,7 @@ class Desk:
     def sharing(self) -> "Sharing":
         from copydesk.sharing.service import Sharing
 
-        return Sharing(self.database)
+        return Sharing(self.database, self.settings)
 
     def delete_expired_interactions(self) -> int:
         """Deletes feedback, searches and questions that are older than their project keeps them. Returns how many."""

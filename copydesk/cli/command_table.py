@@ -34,6 +34,7 @@ COMMANDS = {
     "automation": CommandEntry("automation", "Creates and manages automations over the API."),
     "pull": CommandEntry("pull", "Shows, merges and closes local pull requests."),
     "analytics": CommandEntry("analytics.reports", "Shows who reads your docs, and imports access logs."),
+    "mail": CommandEntry("sharing.mail", "Sends a test mail."),
     "share": CommandEntry("sharing.share", "Shares a project's analytics by public links and badges, read-only."),
 }
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.utils import parseaddr
+from socket import SHUT_RDWR
 from threading import Timer
 from typing import Literal
 
@@ -150,8 +151,9 @@ class SmtpServer:
 
 def _abort(connection: smtplib.SMTP) -> None:
     """Closes the connection under a thread that waits for it."""
-    with suppress(OSError, AttributeError):
-        connection.sock.shutdown(2)
+    with suppress(OSError):
+        if connection.sock is not None:
+            connection.sock.shutdown(SHUT_RDWR)
 
 
 def _quit(connection: smtplib.SMTP) -> None:
