@@ -284,7 +284,8 @@ class Desk:
         later.
         """
         import copydesk.analytics.tables
-        import copydesk.sharing.tables  # noqa: F401
+        import copydesk.mail.tables
+        import copydesk.sharing.tables  # noqa: F401 - these imports add tables to those that are searched for rows
         from copydesk.automations.records import lock_automations_of_project
         from copydesk.jobs.projects.project_deletion import lock_project_and_stop_jobs
         from copydesk.jobs.publish.git.mirror import delete_mirror

@@ -9,6 +9,11 @@ from typing import Any
 
 from sqlalchemy import JSON, Connection, LargeBinary, Select, String, Table, Text, cast, select
 
+import copydesk.analytics.tables
+import copydesk.automations.tables
+import copydesk.jobs.storage.tables
+import copydesk.mail.tables
+import copydesk.sharing.tables  # noqa: F401 - these imports add their tables to the metadata
 from copydesk.core.db.tables import metadata
 
 ROWS_PER_BATCH = 1000

@@ -13,7 +13,6 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage
 from ipaddress import ip_address
 from pathlib import Path
-from typing import cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -155,7 +154,7 @@ class _Session:
             raw = b"".join(lines)
             self.server.raw.append(raw)
             self.server.envelopes.append((self.sender, self.recipient))
-            self.server.messages.append(cast(EmailMessage, message_from_bytes(raw, policy=policy.default)))
+            self.server.messages.append(message_from_bytes(raw, policy=policy.default))
             self.oddities.after_accepting()
             if self.oddities.drops_after_data:
                 self.oddities.drops_after_data -= 1
