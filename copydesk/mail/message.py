@@ -34,7 +34,7 @@ def build_message(content: MailContent, sender: str) -> EmailMessage:
     message["Message-ID"] = content.message_id
     message["Auto-Submitted"] = "auto-generated"
     for name, value in content.headers.items():
-        message[name] = "".join(char for char in value if char.isprintable())
+        message[name] = _disarm("".join(char for char in value if char.isprintable()))
     message.set_content(_clean_body(content.text), cte="quoted-printable")
     message.add_alternative(_clean_body(content.html), subtype="html", cte="quoted-printable")
     return message
@@ -43,7 +43,7 @@ def build_message(content: MailContent, sender: str) -> EmailMessage:
 def clean_header(text: str) -> str:
     """Returns the text on one line, without control and invisible characters, so that it cannot add a header."""
     printable = "".join(char if char.isprintable() else " " for char in text)
-    return truncate(to_single_line(printable), MAX_HEADER_CHARS)
+    return _disarm(truncate(to_single_line(printable), MAX_HEADER_CHARS))
 
 
 def format_message_id(mail_id: str, sender: str) -> str:
@@ -55,6 +55,11 @@ def find_domain(sender: str) -> str:
     """Returns the domain of a sender, which may have the form `Name <name@example.org>`."""
     domain = parseaddr(sender)[1].rpartition("@")[2]
     return domain if domain.isascii() and domain else FALLBACK_DOMAIN
+
+
+def _disarm(value: str) -> str:
+    """Breaks encoded words (`=?utf-8?q?=0A?=`), which the email package would decode to the characters in them."""
+    return value.replace("=?", "= ?")
 
 
 def _clean_body(text: str) -> str:

@@ -85,13 +85,23 @@ class SmtpServer:
         """Sends the message. Raises a MailFailed unless the server has accepted it."""
         with self._connect() as connection:
             try:
-                connection.send_message(message, parseaddr(self.sender)[1], [recipient])
+                self._transmit(connection, message, recipient)
             except smtplib.SMTPRecipientsRefused as error:
                 raise self._judge(*next(iter(error.recipients.values()))) from None
             except smtplib.SMTPResponseException as error:
                 raise self._judge(error.smtp_code, error.smtp_error) from None
-            except smtplib.SMTPNotSupportedError:
-                raise MailRefused("The mail server does not support this address (SMTPUTF8).") from None
+
+    def _transmit(self, connection: smtplib.SMTP, message: EmailMessage, recipient: str) -> None:
+        """Sends the message as it is. `SMTP.send_message` would change lines that begin with `From`."""
+        sender = parseaddr(self.sender)[1]
+        connection.ehlo_or_helo_if_needed()
+        if sender.isascii() and recipient.isascii():
+            connection.sendmail(sender, [recipient], message.as_bytes())
+        elif connection.has_extn("smtputf8"):
+            data = message.as_bytes(policy=message.policy.clone(utf8=True))
+            connection.sendmail(sender, [recipient], data, mail_options=["SMTPUTF8", "BODY=8BITMIME"])
+        else:
+            raise MailRefused("The mail server does not support this address (SMTPUTF8).")
 
     @contextmanager
     def _connect(self) -> Iterator[smtplib.SMTP]:

@@ -111,7 +111,7 @@ class _Session:
         verb = command.split(" ")[0].upper()
         if verb in ("EHLO", "HELO"):
             offers = ["STARTTLS"] if self.oddities.offers_starttls and not self.is_encrypted else []
-            offers += ["AUTH PLAIN LOGIN"] if self.oddities.requires_login else []
+            offers += ["AUTH PLAIN"] if self.oddities.requires_login else []
             lines = ["mail.example.org", "8BITMIME", *offers]
             self.reply("\r\n".join(f"250{' ' if line == lines[-1] else '-'}{line}" for line in lines))
         elif verb == "STARTTLS":
