@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
+from email.policy import SMTPUTF8
 from email.utils import parseaddr
 from socket import SHUT_RDWR
 from threading import Timer
@@ -98,7 +99,7 @@ class SmtpServer:
         if sender.isascii() and recipient.isascii():
             connection.sendmail(sender, [recipient], message.as_bytes())
         elif connection.has_extn("smtputf8"):
-            data = message.as_bytes(policy=message.policy.clone(utf8=True))
+            data = message.as_bytes(policy=SMTPUTF8)
             connection.sendmail(sender, [recipient], data, mail_options=["SMTPUTF8", "BODY=8BITMIME"])
         else:
             raise MailRefused("The mail server does not support this address (SMTPUTF8).")
