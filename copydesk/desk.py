@@ -200,9 +200,10 @@ class Desk:
 
     @cached_property
     def sharing(self) -> "Sharing":
-        from copydesk.sharing.service import Sharing
+        from copydesk.sharing.service import Sharing, SummarySources
 
-        return Sharing(self.database, self.settings)
+        sources = SummarySources(self.projects, self.feedback, self.get_folded_store)
+        return Sharing(self.database, self.settings, sources)
 
     def delete_expired_interactions(self) -> int:
         """Deletes feedback, searches and questions that are older than their project keeps them. Returns how many."""
@@ -243,6 +244,7 @@ class Desk:
                 PeriodicTask("schedules", TICK_SECONDS, scheduler.tick),
                 PeriodicTask("watch", settings.watch_minutes * 60, watch.tick),
                 PeriodicTask("requested looks", LOOK_TICK_SECONDS, RequestedLooks(self.look_requests, watch).tick),
+                *self.sharing.list_tasks(),
             ],
         )
 
