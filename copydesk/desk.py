@@ -200,7 +200,8 @@ class Desk:
 
     @cached_property
     def sharing(self) -> "Sharing":
-        from copydesk.sharing.service import Sharing, SummarySources
+        from copydesk.sharing.service import Sharing
+        from copydesk.sharing.summary.weekly_summaries import SummarySources
 
         sources = SummarySources(self.projects, self.feedback, self.get_folded_store)
         return Sharing(self.database, self.settings, sources)

@@ -27,7 +27,7 @@ from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect_to_sign_in
 from copydesk.web.responses.validation_errors import to_invalid_request
 from copydesk.web.route_patterns import PAGE_PREFIX
-from copydesk.web.sharing import badge_routes, link_api, public_pages
+from copydesk.web.sharing import badge_routes, link_api, public_pages, unsubscribe
 from copydesk.web.sharing.badge_routes import NumberCache
 from copydesk.web.sharing.share_access import ShareLimiter
 
@@ -70,6 +70,7 @@ def create_app(desk: Desk) -> FastAPI:
         link_api,
         public_pages,
         badge_routes,
+        unsubscribe,
         static_files,
         dashboard,
     ):

@@ -33,6 +33,8 @@ PUBLIC = {
     ("GET", "/share/{token}/searches"),
     ("GET", "/share/{token}/badge.svg"),
     ("GET", "/share/{token}/number.json"),
+    ("GET", "/unsubscribe/{token}"),
+    ("POST", "/unsubscribe/{token}"),
     ("POST", "/webhooks/{projectId}"),
     ("GET", "/beacon.js"),
     ("POST", "/v1/collect/{siteId}"),

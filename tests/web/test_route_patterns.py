@@ -90,6 +90,8 @@ KINDS = {
     ("GET", "/share/{token}/searches"): "page",
     ("GET", "/share/{token}/badge.svg"): "page",
     ("GET", "/share/{token}/number.json"): "page",
+    ("GET", "/unsubscribe/{token}"): "page",
+    ("POST", "/unsubscribe/{token}"): "page",
 }
 """The kind of each route outside the dashboard. All routes of the dashboard are pages."""
 
@@ -107,7 +109,7 @@ MATCHED_ROUTES = {
     "BEACON_PATH": {"/v1/collect/{siteId}"},
     "WEBHOOK_PREFIX": {"/webhooks/{projectId}"},
     "WEBHOOK_PATH": {"/webhooks/{projectId}"},
-    "SIGN_IN_FORM_PATH": {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/join/{secret}"},
+    "SIGN_IN_FORM_PATH": {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/join/{secret}", "/unsubscribe/{token}"},
 }
 """The routes that each pattern matches, and no others."""
 PATTERNS_OF_AREAS = {"API_PREFIX", "PROJECT_PATH", "JOBS_PREFIX", "ANALYTICS_PREFIX", "PAGE_PREFIX"}
@@ -177,7 +179,7 @@ def test_gate_finds_the_project_of_every_route_that_needs_a_key(app: FastAPI) ->
 
 def test_pages_are_the_routes_of_the_dashboard_public_reviews_and_shared_analytics(app: FastAPI) -> None:
     dashboard = {route.path for route in list_dashboard_routes()}
-    shared = {path for _, path in KINDS if path.startswith("/share/")}
+    shared = {path for _, path in KINDS if path.startswith(("/share/", "/unsubscribe/"))}
     assert find_matches(app, "PAGE_PREFIX") == dashboard | shared | {"/review/{token}/pulls/{number}"}
 
 

@@ -154,9 +154,11 @@ class SummarySubscriptions:
 
     def find_by_token(self, token: str) -> Subscriber:
         """Returns the subscription of an unsubscribe link. Raises SubscriberNotFound."""
+        if len(token) != TOKEN_CHARS or not token.isalnum() or not token.isascii():
+            raise SubscriberNotFound
         with self.database.read() as tx:
             row = tx.execute(select(subscribers).where(subscribers.c.token == token)).first()
-        if row is None or "\0" in token:
+        if row is None:
             raise SubscriberNotFound
         return _subscriber_from_row(row)
 
@@ -204,5 +206,5 @@ def _new_row(project_id: str, email: str, actor: str, person_id: str | None) -> 
     }
 
 
-def _subscriber_from_row(row: Row[Any]) -> Subscriber:
+def _subscriber_from_row(row: Row[*tuple[Any, ...]]) -> Subscriber:
     return Subscriber(**{field.name: row._mapping[field.name] for field in fields(Subscriber)})

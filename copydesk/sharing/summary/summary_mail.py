@@ -2,7 +2,7 @@
 
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -53,7 +53,7 @@ def write_summary(report: WeekReport, base_url: str, unsubscribe_url: str) -> Su
         f"&from={format_day(report.days.first)}&to={format_day(report.days.end - 1)}"
     )
     change = describe_change(report.visitors.total, report.visitors_before.total)
-    values = {
+    values: dict[str, Any] = {
         "name": name,
         "span": span,
         "sections": build_sections(report),

@@ -21,7 +21,7 @@ from copydesk.web.dashboard.projects import (
 from copydesk.web.dashboard.readership import interactions as interaction_pages
 from copydesk.web.dashboard.readership import missing_pages
 from copydesk.web.dashboard.readership import pages as readership_pages
-from copydesk.web.dashboard.sharing import share_links
+from copydesk.web.dashboard.sharing import share_links, weekly_summary
 
 router = APIRouter(include_in_schema=False)
 for module in (
@@ -46,6 +46,7 @@ for module in (
     readership_pages,
     missing_pages,
     share_links,
+    weekly_summary,
     system,
 ):
     router.include_router(module.router)
