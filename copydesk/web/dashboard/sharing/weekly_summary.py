@@ -35,14 +35,14 @@ async def summary_page(request: Request, project_id: str, signed_in: ViewerReque
 
 @router.get("/preview")
 async def preview_summary(
-    project_id: str, signed_in: ViewerRequest, format: Literal["html", "text"] = "html"
+    project_id: str, signed_in: ViewerRequest, view: Literal["html", "text"] = "html"
 ) -> Response:
     """Shows the mail as it would be if it was sent now."""
     project = await signed_in.get_project(project_id)
     summaries = signed_in.desk.sharing.summaries
     report = await run_in_thread(summaries.build_report, project, clock.now())
     summary = summaries.write(report, None)
-    if format == "text":
+    if view == "text":
         return Response(summary.text, media_type="text/plain; charset=utf-8", headers=PREVIEW_HEADERS)
     return Response(summary.html, media_type="text/html; charset=utf-8", headers=PREVIEW_HEADERS)
 
