@@ -95,7 +95,7 @@ def build_sections(report: WeekReport) -> list[FactSection]:
         Fact("Not helpful", f"{counts.not_helpful:,}"),
         Fact("Entries", f"{counts.total:,}"),
     ]
-    merged = [Fact(clean_line(pull.title), "", "", pull.link or "") for pull in report.merged]
+    merged = [Fact(clean_line(pull.title), "", "", _check_link(pull.link)) for pull in report.merged]
     more = report.merged_count - len(merged)
     merged += [Fact(f"and {more:,} more", "")] if more else []
     sections = [
@@ -132,6 +132,12 @@ def format_days(days: DayRange) -> str:
 def clean_line(text: str) -> str:
     """Returns text of readers and sites on one line, without characters that could imitate another line."""
     return truncate(to_single_line("".join(c if c.isprintable() else " " for c in text)), MAX_TITLE_CHARS)
+
+
+def _check_link(link: str | None) -> str:
+    """Returns the link if it is one that a mail may contain; otherwise an empty string."""
+    is_web = link is not None and link.startswith(("https://", "http://")) and link.isprintable() and " " not in link
+    return link if link is not None and is_web else ""
 
 
 def _compare(label: str, now: int, before: int) -> Fact:
