@@ -2,15 +2,31 @@
 
 from collections.abc import Mapping
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.policy import EmailPolicy
 from email.utils import formatdate, parseaddr
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from copydesk.core.clock import SECOND
 from copydesk.core.text.truncation import to_single_line, truncate
 
 MAX_HEADER_CHARS = 200
 FALLBACK_DOMAIN = "localhost"
+
+
+class MailPolicy(EmailPolicy):
+    """Writes `List-…` headers on one line: the standard policy would encode a long address, and break it for mail
+    programs."""
+
+    def fold(self, name: str, value: Any) -> str:
+        return f"{name}: {value}{self.linesep}" if name.startswith("List-") else super().fold(name, value)
+
+    def fold_binary(self, name: str, value: Any) -> bytes:
+        return self.fold(name, value).encode() if name.startswith("List-") else super().fold_binary(name, value)
+
+
+MAIL_POLICY = MailPolicy(linesep="\r\n")
+UNICODE_POLICY = MailPolicy(linesep="\r\n", utf8=True)
+"""For servers that take addresses in any script."""
 
 
 class MailContent(NamedTuple):
@@ -26,7 +42,7 @@ class MailContent(NamedTuple):
 
 def build_message(content: MailContent, sender: str) -> EmailMessage:
     """Returns the message. It is the same for every attempt, so that a receiver can recognize a repeated one."""
-    message = EmailMessage(policy=SMTP)
+    message = EmailMessage(policy=MAIL_POLICY)
     message["From"] = clean_header(sender)
     message["To"] = clean_header(content.recipient)
     message["Subject"] = clean_header(content.subject)

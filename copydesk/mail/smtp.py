@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
-from email.policy import SMTPUTF8
 from email.utils import parseaddr
 from socket import SHUT_RDWR
 from threading import Timer
@@ -16,7 +15,7 @@ from copydesk.core.errors import UserFacingError
 from copydesk.core.settings import Settings
 from copydesk.core.text.redaction import redact
 from copydesk.core.text.truncation import to_single_line, truncate
-from copydesk.mail.message import find_domain
+from copydesk.mail.message import UNICODE_POLICY, find_domain
 
 SOCKET_TIMEOUT_SECONDS = 30.0
 DELIVERY_TIMEOUT_SECONDS = 240.0
@@ -99,7 +98,7 @@ class SmtpServer:
         if sender.isascii() and recipient.isascii():
             connection.sendmail(sender, [recipient], message.as_bytes())
         elif connection.has_extn("smtputf8"):
-            data = message.as_bytes(policy=SMTPUTF8)
+            data = message.as_bytes(policy=UNICODE_POLICY)
             connection.sendmail(sender, [recipient], data, mail_options=["SMTPUTF8", "BODY=8BITMIME"])
         else:
             raise MailRefused("The mail server does not support this address (SMTPUTF8).")

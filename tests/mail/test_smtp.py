@@ -15,6 +15,7 @@ from tests.support.smtp_server import PASSWORD, USER, SmtpOddities, create_certi
 
 SENDER = "Copydesk <desk@example.org>"
 RECIPIENT = "ada@example.net"
+LONG_LINK = f"<https://example.org/{'u' * 200}>"
 HOSTILE = "Docs\r\nBcc: eve@example.com\r\n\r\nInjected\x00\u2028Bcc: x@example.com\u0085X: y"
 
 
@@ -43,13 +44,13 @@ def test_mail_arrives_with_both_parts_and_its_headers() -> None:
         text = "Zoë read 100 %.\n.\n..dots\nFrom here\n" + "long " * 400
         send(
             make_server(server.port),
-            make_content("Grüße 📈", text, "<p>Zoë</p>", **{"List-Unsubscribe": "<https://example.org/u>"}),
+            make_content("Grüße 📈", text, "<p>Zoë</p>", **{"List-Unsubscribe": LONG_LINK}),
         )
     [message] = server.messages
     assert server.envelopes == [("desk@example.org", RECIPIENT)]
     assert (message["From"], message["To"], message["Subject"]) == (SENDER, RECIPIENT, "Grüße 📈")
     assert (message["Message-ID"], message["Auto-Submitted"]) == ("<mail_1@example.org>", "auto-generated")
-    assert message["List-Unsubscribe"] == "<https://example.org/u>"
+    assert f"\r\nList-Unsubscribe: {LONG_LINK}\r\n".encode() in server.raw[0], "not folded or encoded"
     plain, rich = message.get_body(("plain",)), message.get_body(("html",))
     assert plain is not None
     assert rich is not None
@@ -59,10 +60,11 @@ def test_mail_arrives_with_both_parts_and_its_headers() -> None:
     assert all(byte < 128 for byte in server.raw[0])
 
 
-@pytest.mark.parametrize("place", ["subject", "sender", "header"])
+@pytest.mark.parametrize("place", ["subject", "sender", "header", "list header"])
 def test_no_text_can_add_a_header(place: str) -> None:
     content = make_content(
-        HOSTILE if place == "subject" else "Hello", **({"X-Page": HOSTILE} if place == "header" else {})
+        HOSTILE if place == "subject" else "Hello",
+        **({"header": {"X-Page": HOSTILE}, "list header": {"List-Id": HOSTILE}}.get(place, {})),
     )
     with serve_smtp() as server:
         sender = f"{HOSTILE} <desk@example.org>" if place == "sender" else SENDER
