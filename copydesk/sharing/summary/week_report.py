@@ -9,6 +9,7 @@ from sqlalchemy import case, select
 from copydesk.analytics.date_ranges import TimeRange
 from copydesk.analytics.interactions.feedback import Feedback, FeedbackFilter
 from copydesk.analytics.stores.base import Counts, DayRange, MissingRow, PageCounts, Store
+from copydesk.core.clock import DAY
 from copydesk.core.db.database import Database
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.storage.tables import jobs
@@ -60,9 +61,9 @@ class WeekReport:
     merged_count: int
 
 
-def find_week(slot: int, day_ms: int = 86_400_000) -> DayRange:
+def find_week(slot: int) -> DayRange:
     """Returns the last seven UTC days that are complete at this time."""
-    end = slot // day_ms
+    end = slot // DAY
     return DayRange(end - DAYS_PER_WEEK, end)
 
 

@@ -15,7 +15,6 @@ router = APIRouter(prefix="/v1/analytics/{projectId}", tags=["sharing"], depende
 
 SharedPart = Literal["overview", "pages", "agents", "missing", "searches", "badge"]
 MAX_NAME_CHARS = 200
-PRINTABLE_PATTERN = r"^[^\x00-\x1f\x7f-\xa0\u2028\u2029]*$"
 ShareId = Annotated[str, Path(alias="shareId", description="The ID of the link.")]
 
 

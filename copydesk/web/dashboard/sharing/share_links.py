@@ -23,7 +23,6 @@ PART_LABELS = {
     "searches": "Searches, with what readers typed",
 }
 EXPIRY_LABELS = {"7": "7 days", "30": "30 days", "90": "90 days", "365": "1 year", "none": "Never"}
-METRIC_LABELS = {"visitors": "visitors", "views": "views", "ai": "AI visitors"}
 
 
 @router.get("/projects/{project_id}/sharing")
