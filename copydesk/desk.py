@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from copydesk.jobs.workflow.executor import ModelFactory
     from copydesk.jobs.workflow.isolation.page_lookups import PageLookups
     from copydesk.reader_signals import AnalyticsSignals
+    from copydesk.sharing.service import Sharing
 
 log = logging.getLogger(__name__)
 MEGABYTE = 1_000_000
@@ -220,6 +221,14 @@ class Desk:
         )
         return Conversations(self.database, quota)
 
+    @cached_property
+    def sharing(self) -> "Sharing":
+        from copydesk.sharing.service import Sharing
+        from copydesk.sharing.summary.weekly_summaries import SummarySources
+
+        sources = SummarySources(self.projects, self.feedback, self.get_folded_store)
+        return Sharing(self.database, self.settings, sources)
+
     def delete_expired_interactions(self) -> int:
         """Deletes feedback, searches and questions that are older than their project keeps them, and old counts of
         requests that were not counted. Returns how many rows."""
@@ -261,6 +270,7 @@ class Desk:
                 PeriodicTask("schedules", TICK_SECONDS, scheduler.tick),
                 PeriodicTask("watch", settings.watch_minutes * 60, watch.tick),
                 PeriodicTask("requested looks", LOOK_TICK_SECONDS, RequestedLooks(self.look_requests, watch).tick),
+                *self.sharing.list_tasks(),
             ],
         )
 
@@ -301,7 +311,9 @@ class Desk:
         Returns whether its page views are deleted too. If the analytics store is unavailable, a worker deletes them
         later.
         """
-        import copydesk.analytics.tables  # noqa: F401 - adds its tables to those that are searched for rows
+        import copydesk.analytics.tables
+        import copydesk.mail.tables
+        import copydesk.sharing.tables  # noqa: F401 - these imports add tables to those that are searched for rows
         from copydesk.automations.records import lock_automations_of_project
         from copydesk.jobs.projects.project_deletion import lock_project_and_stop_jobs
         from copydesk.jobs.publish.git.mirror import delete_mirror

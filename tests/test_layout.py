@@ -13,6 +13,8 @@ import copydesk
 import copydesk.analytics.tables
 import copydesk.automations.tables
 import copydesk.jobs.storage.tables  # adds its tables to the metadata
+import copydesk.mail.tables
+import copydesk.sharing.tables
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
 from copydesk.core.db.tables import metadata
@@ -33,10 +35,12 @@ MAY_IMPORT = {
     "analytics": {"core"},
     "automations": {"core", "jobs"},
     "reader_signals": {"core", "analytics", "automations"},
-    "desk": {"reader_signals", "core", "jobs", "analytics", "automations"},
-    "transfer": {"core", "jobs", "analytics", "automations"},
-    "web": {"core", "jobs", "analytics", "automations", "desk"},
-    "cli": {"core", "jobs", "analytics", "automations", "desk", "transfer", "web", "client"},
+    "mail": {"core"},
+    "sharing": {"core", "jobs", "analytics", "automations", "mail"},
+    "desk": {"reader_signals", "core", "jobs", "analytics", "automations", "sharing", "mail"},
+    "transfer": {"core", "jobs", "analytics", "automations", "sharing", "mail"},
+    "web": {"core", "jobs", "analytics", "automations", "sharing", "mail", "desk"},
+    "cli": {"core", "jobs", "analytics", "automations", "sharing", "mail", "desk", "transfer", "web", "client"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }

@@ -234,6 +234,20 @@ class Client:
         report = self._get_report("feedback/by-page", date_from, date_to, limit=limit, offset=offset)
         return cast(shapes.FeedbackByPage, report)
 
+    def create_share(
+        self, parts: Iterable[str] = (), *, name: str = "", expires_in_days: int | None = None
+    ) -> shapes.CreatedShare:
+        """Creates a public, read-only link to these parts of the analytics, or to a badge. Its URL is shown once."""
+        body = {"parts": list(parts), "name": name, "expiresInDays": expires_in_days}
+        response = self._connection.send("POST", f"{self._analytics_path}/shares", body=body)
+        return cast(shapes.CreatedShare, response.json())
+
+    def list_shares(self) -> list[shapes.Share]:
+        return cast(list[shapes.Share], self._get(f"{self._analytics_path}/shares")["shares"])
+
+    def revoke_share(self, share_id: str) -> None:
+        self._connection.send("DELETE", f"{self._analytics_path}/shares/{share_id}")
+
     def rows(self, report: Report, date_from: Day = None, date_to: Day = None) -> Iterator[dict[str, Any]]:
         """Yields every row of a report, in as many requests as needed."""
         page_size, offset, position = PAGE_SIZES.get(report, 250), 0, dict[str, Any]()

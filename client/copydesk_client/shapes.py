@@ -348,3 +348,20 @@ class Taken(TypedDict):
     accepted: int
     duplicates: int
     dropped: list[DroppedEvent]
+
+
+class Share(TypedDict):
+    """A public link to analytics, without its secret part."""
+
+    id: str
+    name: str
+    parts: list[str]
+    createdAt: str
+    createdBy: str
+    expiresAt: str | None
+    lastUsedAt: str | None
+    revokedAt: str | None
+
+
+class CreatedShare(Share):
+    url: str

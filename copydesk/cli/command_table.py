@@ -28,12 +28,14 @@ COMMANDS = {
     "project": CommandEntry("project", "Creates, shows, changes and deletes projects."),
     "secret": CommandEntry("secret", "Stores a project's forge token and model keys."),
     "context": CommandEntry("context", "Manages the repositories that a project's agent may read."),
-    "key": CommandEntry("key", "Creates, lists and revokes a project's API keys."),
-    "person": CommandEntry("person", "Manages the people who sign in to the dashboard."),
+    "key": CommandEntry("accounts.key", "Creates, lists and revokes a project's API keys."),
+    "person": CommandEntry("accounts.person", "Manages the people who sign in to the dashboard."),
     "job": CommandEntry("job", "Creates, watches and manages jobs over the API."),
     "automation": CommandEntry("automation", "Creates and manages automations over the API."),
     "pull": CommandEntry("pull", "Shows, merges and closes local pull requests."),
     "analytics": CommandEntry("analytics.reports", "Shows who reads your docs, and imports access logs."),
+    "mail": CommandEntry("sharing.mail", "Sends a test mail."),
+    "share": CommandEntry("sharing.share", "Shares a project's analytics by public links and badges, read-only."),
 }
 
 

@@ -96,6 +96,19 @@ class Settings(BaseSettings):
     oidc_role: Literal["viewer", "editor", "admin"] = "viewer"
     """The role of people who sign in without an invitation."""
 
+    smtp_host: str = ""
+    """The mail server. If empty, Copydesk sends no mail."""
+    smtp_port: int = Field(0, ge=0, le=65535)
+    """Its port; 0 for the usual one of the TLS mode: 587, 465 or 25."""
+    smtp_tls: Literal["starttls", "tls", "none"] = "starttls"
+    """How the connection is encrypted. With `starttls`, a server that does not offer it gets no mail."""
+    smtp_user: str = ""
+    """The user name at the mail server; empty for no login."""
+    smtp_password: str = Field("", repr=False)
+    """The password of that user."""
+    smtp_from: str = ""
+    """The sender of mails, such as `Copydesk <copydesk@example.org>`."""
+
     model: str = "mechanic"
     """The default model for jobs: `mechanic`, `openai:…`, `anthropic:…`, `google:…` or `openai-compatible:…`."""
     models: Annotated[tuple[str, ...], NoDecode] = ()
@@ -147,6 +160,8 @@ class Settings(BaseSettings):
     """Views that browsers may send per site and minute."""
     collect_per_address: int = Field(600, ge=1)
     """Views that browsers may send per IP address and minute."""
+    share_per_address: int = Field(120, ge=1)
+    """Requests for shared pages and badges per IP address and minute."""
     feedback_per_address: int = Field(30, ge=1)
     """Feedback entries that browsers may send per IP address and hour."""
     feedback_per_day: int = Field(5_000, ge=1)
@@ -239,9 +254,13 @@ class Settings(BaseSettings):
         return tuple(domain.lower().removeprefix("@") for domain in value)
 
     @model_validator(mode="after")
-    def _validate_oidc(self) -> Self:
+    def _validate_groups(self) -> Self:
         if self.oidc_issuer and not (self.oidc_client_id and self.oidc_client_secret):
             raise ValueError("COPYDESK_OIDC_ISSUER also needs COPYDESK_OIDC_CLIENT_ID and COPYDESK_OIDC_CLIENT_SECRET")
+        if self.smtp_host and not re.search(r"[^\s@<>]@[^\s@<>]", self.smtp_from):
+            raise ValueError("COPYDESK_SMTP_HOST also needs COPYDESK_SMTP_FROM, the address that sends the mails")
+        if self.smtp_password and self.smtp_tls == "none" and self.smtp_host not in ("127.0.0.1", "::1", "localhost"):
+            raise ValueError("COPYDESK_SMTP_PASSWORD must not be sent without TLS: change COPYDESK_SMTP_TLS")
         return self
 
     @field_validator("database_url")
@@ -368,5 +387,5 @@ def _describe_error(location: Sequence[int | str], message: str, value: Any) -> 
     if not location:
         return message.removeprefix("Value error, ")
     field = str(location[0])
-    may_show_value = not field.endswith(("_url", "_key", "_secret"))
+    may_show_value = not field.endswith(("_url", "_key", "_secret", "_password"))
     return f"{env_variable(field)}: {message}" + (f" (got {value!r})" if may_show_value else "")

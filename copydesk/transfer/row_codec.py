@@ -11,7 +11,9 @@ from sqlalchemy import JSON, Connection, LargeBinary, Select, String, Table, Tex
 
 import copydesk.analytics.tables
 import copydesk.automations.tables
-import copydesk.jobs.storage.tables  # noqa: F401 - adds their tables to the metadata
+import copydesk.jobs.storage.tables
+import copydesk.mail.tables
+import copydesk.sharing.tables  # noqa: F401 - these imports add their tables to the metadata
 from copydesk.core.db.tables import metadata
 
 ROWS_PER_BATCH = 1000

@@ -27,6 +27,9 @@ from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect_to_sign_in
 from copydesk.web.responses.validation_errors import to_invalid_request
 from copydesk.web.route_patterns import PAGE_PREFIX
+from copydesk.web.sharing import badge_routes, link_api, public_pages, unsubscribe
+from copydesk.web.sharing.badge_routes import NumberCache
+from copydesk.web.sharing.share_access import ShareLimiter
 
 
 class MethodNotAllowed(RequestError):
@@ -45,6 +48,8 @@ def create_app(desk: Desk) -> FastAPI:
     )
     app.state.desk = desk
     app.state.exports = analytics.create_export_limiter(desk)
+    app.state.badge_numbers = NumberCache()
+    app.state.share_limiter = ShareLimiter(desk.settings)
     app.state.health = health.Health(desk)
     app.state.streams = StreamRegistry(desk)
     for module in (
@@ -66,6 +71,10 @@ def create_app(desk: Desk) -> FastAPI:
         reference,
         public_review,
         webhooks,
+        link_api,
+        public_pages,
+        badge_routes,
+        unsubscribe,
         static_files,
         dashboard,
     ):

@@ -27,6 +27,14 @@ PUBLIC = {
     ("GET", "/docs"),
     ("GET", "/static/{name}"),
     ("GET", "/review/{token}/pulls/{number}"),
+    ("GET", "/share/{token}"),
+    ("GET", "/share/{token}/agents"),
+    ("GET", "/share/{token}/missing"),
+    ("GET", "/share/{token}/searches"),
+    ("GET", "/share/{token}/badge.svg"),
+    ("GET", "/share/{token}/number.json"),
+    ("GET", "/unsubscribe/{token}"),
+    ("POST", "/unsubscribe/{token}"),
     ("POST", "/webhooks/{projectId}"),
     ("GET", "/beacon.js"),
     ("POST", "/v1/collect/{siteId}"),
@@ -43,6 +51,7 @@ NOT_A_JOB = "job_00000000000000000000000000"
 NOT_FEEDBACK = "fb_00000000000000000000000000"
 THREAD = "thread-1"
 CONTEXT = "code"
+NOT_A_SHARE = "share_00000000000000000000000000"
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +108,7 @@ def send_request(
     [existing] = service.desk.automations.list_for_project(service.project.id)
     where = where.replace("{automationId}", existing.automation.id)
     where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD).replace("{name}", CONTEXT)
+    where = where.replace("{shareId}", NOT_A_SHARE)
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None
     return client_without_key().request(method, service.url + where, headers=headers, json=body)

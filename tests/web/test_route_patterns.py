@@ -72,6 +72,9 @@ KINDS = {
     ("GET", f"{ANALYTICS}/assistant"): "export",
     ("GET", f"{ANALYTICS}/assistant/caller-stats"): "export",
     ("GET", f"{ANALYTICS}/assistant/threads/{{threadId}}"): "export",
+    ("GET", f"{ANALYTICS}/shares"): "export",
+    ("POST", f"{ANALYTICS}/shares"): "export",
+    ("DELETE", f"{ANALYTICS}/shares/{{shareId}}"): "export",
     ("POST", "/v1/collect/{siteId}"): "beacon",
     ("OPTIONS", "/v1/collect/{siteId}"): "beacon",
     ("GET", "/v1/collect/{siteId}/pixel.gif"): "beacon",
@@ -86,6 +89,14 @@ KINDS = {
     ("HEAD", "/openapi.json"): "page",
     ("GET", "/static/{name}"): "page",
     ("GET", "/review/{token}/pulls/{number}"): "page",
+    ("GET", "/share/{token}"): "page",
+    ("GET", "/share/{token}/agents"): "page",
+    ("GET", "/share/{token}/missing"): "page",
+    ("GET", "/share/{token}/searches"): "page",
+    ("GET", "/share/{token}/badge.svg"): "page",
+    ("GET", "/share/{token}/number.json"): "page",
+    ("GET", "/unsubscribe/{token}"): "page",
+    ("POST", "/unsubscribe/{token}"): "page",
 }
 """The kind of each route outside the dashboard. All routes of the dashboard are pages."""
 
@@ -103,7 +114,7 @@ MATCHED_ROUTES = {
     "BEACON_PATH": {"/v1/collect/{siteId}"},
     "WEBHOOK_PREFIX": {"/webhooks/{projectId}"},
     "WEBHOOK_PATH": {"/webhooks/{projectId}"},
-    "SIGN_IN_FORM_PATH": {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/join/{secret}"},
+    "SIGN_IN_FORM_PATH": {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/join/{secret}", "/unsubscribe/{token}"},
 }
 """The routes that each pattern matches, and no others."""
 PATTERNS_OF_AREAS = {"API_PREFIX", "PROJECT_PATH", "JOBS_PREFIX", "ANALYTICS_PREFIX", "PAGE_PREFIX"}
@@ -171,9 +182,10 @@ def test_gate_finds_the_project_of_every_route_that_needs_a_key(app: FastAPI) ->
         assert match["projectId"] == "prj_1"
 
 
-def test_pages_are_the_routes_of_the_dashboard_and_public_reviews(app: FastAPI) -> None:
+def test_pages_are_the_routes_of_the_dashboard_public_reviews_and_shared_analytics(app: FastAPI) -> None:
     dashboard = {route.path for route in list_dashboard_routes()}
-    assert find_matches(app, "PAGE_PREFIX") == dashboard | {"/review/{token}/pulls/{number}"}
+    shared = {path for _, path in KINDS if path.startswith(("/share/", "/unsubscribe/"))}
+    assert find_matches(app, "PAGE_PREFIX") == dashboard | shared | {"/review/{token}/pulls/{number}"}
 
 
 def test_every_route_is_classified(app: FastAPI) -> None:

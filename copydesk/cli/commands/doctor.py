@@ -81,7 +81,7 @@ app = typer.Typer(rich_markup_mode=None)
 def doctor(json: JsonOption = False) -> None:
     """Checks the settings, stores, model and repositories.
 
-    Also checks Python, git, the data folder, file permissions and the sandbox for check commands.
+    Also checks Python, git, the data folder, file permissions, the mail server and the sandbox for check commands.
     """
     results = _run_checks()
     if json:
@@ -265,6 +265,13 @@ def _check_sandbox(checkup: Checkup) -> str:
     return f"none, and no project needs one. {sandbox.reason}"
 
 
+def _check_mail(checkup: Checkup) -> str:
+    from copydesk.mail.smtp import SmtpServer
+
+    server = SmtpServer.from_settings(checkup.settings)
+    return server.check() if server else "not configured, so no mail is sent (COPYDESK_SMTP_HOST)"
+
+
 CHECKS = (
     Check("python", _check_python),
     Check("git", _check_git),
@@ -277,4 +284,5 @@ CHECKS = (
     Check("secrets", _check_secrets, needs=("database",)),
     Check("repositories", _check_repositories, needs=("git", "database", "secrets")),
     Check("sandbox", _check_sandbox),
+    Check("mail", _check_mail),
 )

@@ -21,6 +21,7 @@ from copydesk.web.dashboard.projects import (
 from copydesk.web.dashboard.readership import audience, downloads, history, missing_pages
 from copydesk.web.dashboard.readership import interactions as interaction_pages
 from copydesk.web.dashboard.readership import pages as readership_pages
+from copydesk.web.dashboard.sharing import share_links, weekly_summary
 
 router = APIRouter(include_in_schema=False)
 for module in (
@@ -47,6 +48,8 @@ for module in (
     audience,
     downloads,
     history,
+    share_links,
+    weekly_summary,
     system,
 ):
     router.include_router(module.router)

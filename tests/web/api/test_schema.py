@@ -35,7 +35,7 @@ ACCEPTS_FEEDBACK_WITH_CONTENT = {
 
 # OpenAPI cannot express valid schedules, path patterns and configured models, nor whether a repository can be read.
 ACCEPTS_USABLE_DEFINITIONS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
-DEFINITIONS = ("createAutomation", "changeAutomation", "addContextRepository")
+DEFINITIONS = ("createAutomation", "changeAutomation", "addContextRepository", "createShare")
 
 # OpenAPI cannot express which cursors this list returned.
 ACCEPTS_OWN_CURSORS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
@@ -64,6 +64,7 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
             "path.threadId": THREAD,
             "path.automationId": service.client.list_automations()[0]["id"],
             "path.name": "code",
+            "path.shareId": service.client.create_share()["id"],
         },
         "request-timeout": 20,
         "continue-on-failure": True,
@@ -170,6 +171,7 @@ def test_every_operation_matches_its_openapi_description(busy_service: Service) 
         "DELETE /v2/agent/{projectId}/automations/{automationId}",
         "POST /v2/agent/{projectId}/context",
         "DELETE /v2/agent/{projectId}/context/{name}",
+        "DELETE /v1/analytics/{projectId}/shares/{shareId}",
     }
     assert not [found for found in seen.answers if found[1] >= 500]
 

@@ -59,6 +59,8 @@ def objects(service: Service) -> dict[str, str]:
         "number": str(pull.number),
         "person_id": get_or_add_person(service, "viewer", "another@example.org").id,
         "secret": desk.people.invite("new@example.org", "viewer", actor="test"),
+        "share_id": desk.sharing.links.create(project.id, actor="test").link.id,
+        "subscriber_id": desk.sharing.subscriptions.add_address(project.id, "x@example.org", actor="test").id,
         "report": "visitors",
         "name": context.name,
         "feedback_id": desk.feedback.list_entries(project.id)[0][0].id,

@@ -39,6 +39,7 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.tables import comment_marks, pending_events, review_waits, webhook_deliveries
 from copydesk.jobs.workflow.maintenance import delete_orphaned_mirrors
 from copydesk.jobs.workspace.workspace import Workspace
+from copydesk.mail.outbox import NewMail
 from tests.conftest import DATABASES
 from tests.support import migrated_databases
 from tests.support.people import csrf_token_from_html, signed_in_client
@@ -76,6 +77,9 @@ def fill(service: Service) -> Service:
     desk.conversations.add_all(project_id, [NewQuestion("thread", "How?", "So.", clock.now())])
     counts = HistoryCounts(1, 2)
     desk.history.replace(project_id, ImportedHistory(HistorySource.UMAMI, {20_000: counts}, {(20_000, "/a"): counts}))
+    desk.sharing.links.create(project_id, actor="test")
+    subscriber = desk.sharing.subscriptions.add_address(project_id, "ada@example.org", actor="test")
+    mail = NewMail(f"x{project_id}", project_id, subscriber.id, subscriber.email, "x", "x", "x", {})
     desk.secrets.set(project_id, "forge_token", "token", actor="test")
     desk.contexts.add(service.project, NewContext("code", str(service.repository)), actor="test")
     automation = service.client.create_automation(name="A", prompt="Fix the broken links.", trigger={"type": "api"})
@@ -90,6 +94,7 @@ def fill(service: Service) -> Service:
         tx.execute(look_requests.insert().values(project_id=project_id, name="", request_id="look_x"))
         tx.execute(comment_marks.insert().values(job_id=job["id"], seen_until=0))
         tx.execute(review_waits.insert().values(job_id=job["id"], waiting_since=0))
+        desk.sharing.outbox.enqueue(tx, mail, "desk@example.org")
         tx.execute(view_classes.insert().values(project_id=project_id, ai=1))
     assert service.client.visitors()["totals"]["total"] == 1
     return service

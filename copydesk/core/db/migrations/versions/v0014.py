@@ -1,20 +1,33 @@
-"""Adds how many requests of each day were not counted as views, and why."""
+"""Adds the daily totals that other analytics tools have counted."""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0014"
-down_revision = "0012"
+down_revision = "0013"
 
 
 def upgrade() -> None:
     op.create_table(
-        "uncounted_requests",
+        "history_days",
         sa.Column("project_id", sa.String(length=40), nullable=False),
-        sa.Column("day", sa.Integer(), nullable=False, autoincrement=False),
-        sa.Column("reason", sa.String(length=40), nullable=False),
-        sa.Column("requests", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_uncounted_requests_project_id")),
-        sa.PrimaryKeyConstraint("project_id", "day", "reason", name=op.f("pk_uncounted_requests")),
+        sa.Column("source", sa.String(length=20), nullable=False),
+        sa.Column("day", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("visitors", sa.BigInteger(), nullable=False),
+        sa.Column("pageviews", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_history_days_project_id")),
+        sa.PrimaryKeyConstraint("project_id", "source", "day", name=op.f("pk_history_days")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "history_pages",
+        sa.Column("project_id", sa.String(length=40), nullable=False),
+        sa.Column("source", sa.String(length=20), nullable=False),
+        sa.Column("day", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("visitors", sa.BigInteger(), nullable=False),
+        sa.Column("pageviews", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_history_pages_project_id")),
+        sa.PrimaryKeyConstraint("project_id", "source", "day", "path", name=op.f("pk_history_pages")),
         sqlite_with_rowid=False,
     )

@@ -1,4 +1,4 @@
-"""Adds the daily totals that other analytics tools have counted."""
+"""Adds links that share analytics."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,25 +9,19 @@ down_revision = "0014"
 
 def upgrade() -> None:
     op.create_table(
-        "history_days",
+        "share_links",
+        sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("project_id", sa.String(length=40), nullable=False),
-        sa.Column("source", sa.String(length=20), nullable=False),
-        sa.Column("day", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("visitors", sa.BigInteger(), nullable=False),
-        sa.Column("pageviews", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_history_days_project_id")),
-        sa.PrimaryKeyConstraint("project_id", "source", "day", name=op.f("pk_history_days")),
-        sqlite_with_rowid=False,
+        sa.Column("name", sa.String(length=200), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("parts", sa.JSON(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("created_by", sa.String(length=200), nullable=False),
+        sa.Column("expires_at", sa.BigInteger()),
+        sa.Column("last_used_at", sa.BigInteger()),
+        sa.Column("revoked_at", sa.BigInteger()),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_share_links_project_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_share_links")),
+        sa.UniqueConstraint("digest", name=op.f("uq_share_links_digest")),
     )
-    op.create_table(
-        "history_pages",
-        sa.Column("project_id", sa.String(length=40), nullable=False),
-        sa.Column("source", sa.String(length=20), nullable=False),
-        sa.Column("day", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("path", sa.Text(), nullable=False),
-        sa.Column("visitors", sa.BigInteger(), nullable=False),
-        sa.Column("pageviews", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_history_pages_project_id")),
-        sa.PrimaryKeyConstraint("project_id", "source", "day", "path", name=op.f("pk_history_pages")),
-        sqlite_with_rowid=False,
-    )
+    op.create_index(op.f("ix_share_links_project_id_id"), "share_links", ["project_id", "id"], unique=False)

@@ -51,7 +51,7 @@ def build_report(
     now = clock.now()
     pages = store.count_visitors_by_page(project.id, selected.days, limit, offset, page_query)
     changes = list_changes(desk.database, project.id, selected.days)
-    chart, views = _build_chart(store, project.id, selected, changes, now)
+    chart, views = build_range_chart(store, project.id, selected, changes, now)
     comparison = compare_with_previous(store, project.id, selected, now)
     return ReadershipReport(
         tiles=build_tiles(pages.totals, views, comparison.current, comparison.previous),
@@ -59,14 +59,19 @@ def build_report(
         pages=pages,
         comparison=comparison,
         changes=changes,
-        run_up=len(chart.points) - 1 if selected.is_single_day and chart.interval == "day" else 0,
+        run_up=count_run_up_days(selected, chart),
         uncounted=sum(row.requests for row in list_uncounted(desk, project)),
         is_empty=views == 0,
         is_new=views == 0 and not store.list_agents(project.id, ALL_DAYS, 1)[0],
     )
 
 
-def _build_chart(
+def count_run_up_days(selected: SelectedRange, chart: Chart) -> int:
+    """Returns the number of days in the chart before the range."""
+    return len(chart.points) - 1 if selected.is_single_day and chart.interval == "day" else 0
+
+
+def build_range_chart(
     store: Store, project_id: str, selected: SelectedRange, changes: Sequence[DocumentationChange], now: int
 ) -> tuple[Chart, int]:
     """Returns the chart, and the number of views in the range."""

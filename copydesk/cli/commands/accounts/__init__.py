@@ -1,0 +1,1 @@
+"""Commands about who has access: API keys and people."""

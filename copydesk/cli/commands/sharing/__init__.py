@@ -1,0 +1,1 @@
+"""Commands that share analytics: links, and mail."""

@@ -1,0 +1,1 @@
+"""Mail: an outbox in the database, and the SMTP server that takes its mails."""

@@ -1,0 +1,1 @@
+"""Shows analytics to people outside: links to public pages, badges, and a weekly summary by mail."""
