@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from copydesk.sharing.service import Sharing
 
 log = logging.getLogger(__name__)
-MEGABYTE = 1_000_000
 
 
 class Desk:
@@ -178,48 +177,21 @@ class Desk:
 
     @cached_property
     def feedback(self) -> "Feedback":
-        from copydesk.analytics.interactions.feedback import TEXT_COLUMNS, Feedback
-        from copydesk.analytics.interactions.storage_quota import FeedbackFull, StorageQuota
+        from copydesk.analytics.interactions.limited_stores import open_feedback
 
-        settings = self.settings
-        quota = StorageQuota(
-            self.database,
-            TEXT_COLUMNS,
-            max_entries=settings.feedback_entries,
-            max_bytes=settings.feedback_megabytes * MEGABYTE,
-            error=FeedbackFull,
-        )
-        return Feedback(self.database, quota, settings.feedback_per_day)
+        return open_feedback(self.database, self.settings)
 
     @cached_property
     def searches(self) -> "Searches":
-        from copydesk.analytics.interactions.searches import TEXT_COLUMNS, Searches, SearchesFull
-        from copydesk.analytics.interactions.storage_quota import StorageQuota
+        from copydesk.analytics.interactions.limited_stores import open_searches
 
-        settings = self.settings
-        quota = StorageQuota(
-            self.database,
-            TEXT_COLUMNS,
-            max_entries=settings.search_entries,
-            max_bytes=settings.search_megabytes * MEGABYTE,
-            error=SearchesFull,
-        )
-        return Searches(self.database, quota)
+        return open_searches(self.database, self.settings)
 
     @cached_property
     def conversations(self) -> "Conversations":
-        from copydesk.analytics.interactions.conversations import TEXT_COLUMNS, Conversations, ConversationsFull
-        from copydesk.analytics.interactions.storage_quota import StorageQuota
+        from copydesk.analytics.interactions.limited_stores import open_conversations
 
-        settings = self.settings
-        quota = StorageQuota(
-            self.database,
-            TEXT_COLUMNS,
-            max_entries=settings.conversation_entries,
-            max_bytes=settings.conversation_megabytes * MEGABYTE,
-            error=ConversationsFull,
-        )
-        return Conversations(self.database, quota)
+        return open_conversations(self.database, self.settings)
 
     @cached_property
     def sharing(self) -> "Sharing":

@@ -16,9 +16,10 @@ import duckdb
 
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY, HOST, PROJECT, TABLE, generate_days
 from copydesk.analytics.page_view import PageView, VisitorClass
-from copydesk.analytics.stores.base import DayRange, ReportPage
+from copydesk.analytics.stores.base import DayRange
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.reports import KIND_BY_BIT
+from copydesk.analytics.stores.report_rows import ReportPage
 from copydesk.core.clock import DAY
 
 T = TypeVar("T")

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from copydesk.analytics.classification.classifier import Classifier
-from copydesk.analytics.stores.base import Reclassification, RuleRow
+from copydesk.analytics.stores.base import Reclassification
+from copydesk.analytics.stores.report_rows import RuleRow
 
 
 def find_reclassifications(rules: Iterable[RuleRow], classifier: Classifier) -> list[Reclassification]:

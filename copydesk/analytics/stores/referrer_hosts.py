@@ -5,8 +5,8 @@ from typing import Any
 
 from copydesk.analytics.classification.referrer_sources import Source, SourceKind, find_source
 from copydesk.analytics.page_view import MISSING_STATUSES, PageView
-from copydesk.analytics.stores.base import ReferrerRow, ReferrerTotals
 from copydesk.analytics.stores.name_limit import NameLimit
+from copydesk.analytics.stores.report_rows import ReferrerRow, ReferrerTotals
 from copydesk.core.clock import DAY
 
 MAX_REFERRER_HOSTS = 20_000

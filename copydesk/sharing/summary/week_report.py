@@ -8,7 +8,8 @@ from sqlalchemy import case, select
 
 from copydesk.analytics.date_ranges import TimeRange
 from copydesk.analytics.interactions.feedback import Feedback, FeedbackFilter
-from copydesk.analytics.stores.base import Counts, DayRange, MissingRow, PageCounts, Store
+from copydesk.analytics.stores.base import DayRange, Store
+from copydesk.analytics.stores.report_rows import Counts, MissingRow, PageCounts
 from copydesk.core.clock import DAY
 from copydesk.core.db.database import Database
 from copydesk.core.projects.projects import Project

@@ -17,7 +17,7 @@ from copydesk.analytics.classification.ip_ranges import IpRanges, load_shipped_l
 from copydesk.analytics.classification.reclassification import find_reclassifications
 from copydesk.analytics.page_paths import PageFormat
 from copydesk.analytics.page_view import Classification, VisitorClass
-from copydesk.analytics.stores.base import RuleRow
+from copydesk.analytics.stores.report_rows import RuleRow
 from tests.support.cpu_budget import limit_cpu
 
 CHROME = (

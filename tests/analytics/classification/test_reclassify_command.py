@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from copydesk import cli
 from copydesk.analytics.page_view import PageView, VisitorClass
-from copydesk.analytics.stores.base import Counts
+from copydesk.analytics.stores.report_rows import Counts
 from copydesk.cli.output import open_configured_desk
 from copydesk.core.clock import now
 from tests.support import migrated_databases

@@ -10,7 +10,8 @@ from copydesk.analytics.log_import.batches import read_batches
 from copydesk.analytics.log_import.formats import FORMATS, InvalidFieldMap, detect_format, parse_field_map
 from copydesk.analytics.log_import.line_converter import ImportRequest
 from copydesk.analytics.page_view import PageView
-from copydesk.analytics.stores.base import Counts, DayRange, Store
+from copydesk.analytics.stores.base import DayRange, Store
+from copydesk.analytics.stores.report_rows import Counts
 from tests.analytics.log_import.conftest import Imported, check_files
 from tests.analytics.log_import.samples import (
     DAY,

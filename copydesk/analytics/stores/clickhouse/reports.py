@@ -6,38 +6,33 @@ Only `list_sections` reads visits; only `list_rules`, `load_page` and `load_hour
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from copydesk.analytics.stores.base import (
-    CLASS_BITS,
-    MAX_PAGE_DETAIL_ROWS,
-    AgentRow,
-    Counts,
-    DayRange,
-    HourlyReport,
-    Interval,
-    MissingReport,
-    PageCounts,
-    PageDetail,
-    PageQuery,
-    ReferrerReport,
-    ReportPage,
-    RuleRow,
-    SectionQuery,
-    SectionReport,
-    SectionRow,
-    SiteTotals,
-    TimeseriesPoint,
-)
+from copydesk.analytics.stores.base import CLASS_BITS, MAX_PAGE_DETAIL_ROWS, DayRange, Interval, PageQuery, SectionQuery
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.analytics.stores.clickhouse.connection.node import MAX_PROJECTS_PER_STATEMENT, Rows
 from copydesk.analytics.stores.clickhouse.folding.batches import DEFAULT_AI_MASK, ViewBatches
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
-from copydesk.analytics.stores.hourly import build_hourly_report
 from copydesk.analytics.stores.missing_paths import (
     MAX_REFERRERS_PER_PATH,
     build_missing_report,
     split_missing_results,
 )
 from copydesk.analytics.stores.referrer_hosts import build_referrer_row, build_referrer_totals
+from copydesk.analytics.stores.report_rows import (
+    AgentRow,
+    Counts,
+    HourlyReport,
+    MissingReport,
+    PageCounts,
+    PageDetail,
+    ReferrerReport,
+    ReportPage,
+    RuleRow,
+    SectionReport,
+    SectionRow,
+    SiteTotals,
+    TimeseriesPoint,
+    build_hourly_report,
+)
 from copydesk.core.clock import DAY
 from copydesk.core.runtime.batches import split_into_batches
 

@@ -9,23 +9,13 @@ from copydesk.analytics.stores.base import (
     CLASS_BITS,
     DEFAULT_PAGE_QUERY,
     TOP_SECTIONS,
-    AgentRow,
     Correction,
     DayRange,
-    HourlyReport,
     Interval,
     LogResult,
-    MissingReport,
-    PageDetail,
     PageQuery,
     Reclassification,
-    ReferrerReport,
-    ReportPage,
-    RuleRow,
     SectionQuery,
-    SectionReport,
-    SiteTotals,
-    TimeseriesPoint,
     shorten_event_hash,
 )
 from copydesk.analytics.stores.clickhouse import backup, export
@@ -42,6 +32,18 @@ from copydesk.analytics.stores.clickhouse.schema import FIRST_VERSION_WITH_SOURC
 from copydesk.analytics.stores.clickhouse.source_backfill import SourceBackfill
 from copydesk.analytics.stores.clickhouse.view_log import ViewLog
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
+from copydesk.analytics.stores.report_rows import (
+    AgentRow,
+    HourlyReport,
+    MissingReport,
+    PageDetail,
+    ReferrerReport,
+    ReportPage,
+    RuleRow,
+    SectionReport,
+    SiteTotals,
+    TimeseriesPoint,
+)
 from copydesk.core.db.database import Database
 
 

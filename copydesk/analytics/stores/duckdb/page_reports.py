@@ -5,22 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from copydesk.analytics.stores.base import (
-    MAX_PAGE_DETAIL_ROWS,
-    AgentRow,
-    Counts,
-    DayRange,
-    PageDetail,
-    SectionQuery,
-    SectionReport,
-    SectionRow,
-)
+from copydesk.analytics.stores.base import MAX_PAGE_DETAIL_ROWS, DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.section_visitors import SectionPages, count_section_visitors
 from copydesk.analytics.stores.duckdb.reports import KIND_BY_BIT, SELECT_SITE, find_project, load_scope_timeseries
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.analytics.stores.referrer_hosts import build_referrer_row
+from copydesk.analytics.stores.report_rows import AgentRow, Counts, PageDetail, SectionReport, SectionRow
 from copydesk.core.clock import DAY
 
 READ_ATTEMPTS = 5

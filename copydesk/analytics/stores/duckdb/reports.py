@@ -3,33 +3,28 @@ read raw views."""
 
 from collections.abc import Collection, Sequence
 
-from copydesk.analytics.stores.base import (
-    CLASS_BITS,
-    DEFAULT_PAGE_QUERY,
-    AgentRow,
-    Counts,
-    DayRange,
-    HourlyReport,
-    Interval,
-    MissingReport,
-    PageCounts,
-    PageQuery,
-    ReferrerReport,
-    ReportPage,
-    RuleRow,
-    SiteTotals,
-    SortColumn,
-    TimeseriesPoint,
-)
+from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_PAGE_QUERY, DayRange, Interval, PageQuery, SortColumn
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
-from copydesk.analytics.stores.hourly import build_hourly_report
 from copydesk.analytics.stores.missing_paths import (
     MAX_REFERRERS_PER_PATH,
     build_missing_report,
     split_missing_results,
 )
 from copydesk.analytics.stores.referrer_hosts import build_referrer_row, build_referrer_totals
+from copydesk.analytics.stores.report_rows import (
+    AgentRow,
+    Counts,
+    HourlyReport,
+    MissingReport,
+    PageCounts,
+    ReferrerReport,
+    ReportPage,
+    RuleRow,
+    SiteTotals,
+    TimeseriesPoint,
+    build_hourly_report,
+)
 from copydesk.core.clock import DAY
 
 KIND_BY_BIT = {bit: kind for kind, bit in CLASS_BITS.items()}

@@ -12,23 +12,13 @@ from copydesk.analytics.stores.base import (
     CLASS_BITS,
     DEFAULT_PAGE_QUERY,
     TOP_SECTIONS,
-    AgentRow,
     Correction,
     DayRange,
-    HourlyReport,
     Interval,
     LogResult,
-    MissingReport,
-    PageDetail,
     PageQuery,
     Reclassification,
-    ReferrerReport,
-    ReportPage,
-    RuleRow,
     SectionQuery,
-    SectionReport,
-    SiteTotals,
-    TimeseriesPoint,
     shorten_event_hash,
 )
 from copydesk.analytics.stores.duckdb import corrections, export, maintenance, page_reports, reports
@@ -39,6 +29,18 @@ from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZE
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, count_unfolded_views
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
+from copydesk.analytics.stores.report_rows import (
+    AgentRow,
+    HourlyReport,
+    MissingReport,
+    PageDetail,
+    ReferrerReport,
+    ReportPage,
+    RuleRow,
+    SectionReport,
+    SiteTotals,
+    TimeseriesPoint,
+)
 
 MAX_UPGRADE_SECONDS_PER_FOLD = 2.0
 """Reports wait for folds, so an upgrade of many views takes several."""

@@ -17,34 +17,36 @@ from typing import Any
 from copydesk import __version__
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import (
-    AgentRow,
     Correction,
-    Counts,
     DayRange,
+    LogResult,
+    PageQuery,
+    Reclassification,
+    SectionQuery,
+    Store,
+)
+from copydesk.analytics.stores.errors import DayOutOfRange, RawViewsDeleted, StoreDamaged, StoreFull, StoreInUse
+from copydesk.analytics.stores.export_format import ExportDay
+from copydesk.analytics.stores.report_rows import (
+    AgentRow,
+    Counts,
     HourlyReport,
     HourPoint,
-    LogResult,
     MissingReport,
     MissingRow,
     PageCounts,
     PageDetail,
-    PageQuery,
-    Reclassification,
     ReferrerCount,
     ReferrerReport,
     ReferrerRow,
     ReferrerTotals,
     ReportPage,
     RuleRow,
-    SectionQuery,
     SectionReport,
     SectionRow,
     SiteTotals,
-    Store,
     TimeseriesPoint,
 )
-from copydesk.analytics.stores.errors import DayOutOfRange, RawViewsDeleted, StoreDamaged, StoreFull, StoreInUse
-from copydesk.analytics.stores.export_format import ExportDay
 from copydesk.core.errors import RequestError, StoreUnavailable
 
 PROTOCOL_VERSION = 6

@@ -12,27 +12,29 @@ from copydesk.analytics.stores.base import (
     ALL_DAYS,
     DEFAULT_PAGE_QUERY,
     TOP_SECTIONS,
-    AgentRow,
     Correction,
     DayRange,
-    HourlyReport,
     Interval,
     LogResult,
-    MissingReport,
-    PageDetail,
     PageQuery,
     Reclassification,
-    ReferrerReport,
-    ReportPage,
-    RuleRow,
     SectionQuery,
-    SectionReport,
-    SiteTotals,
     Store,
-    TimeseriesPoint,
 )
 from copydesk.analytics.stores.errors import StoreInUse
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
+from copydesk.analytics.stores.report_rows import (
+    AgentRow,
+    HourlyReport,
+    MissingReport,
+    PageDetail,
+    ReferrerReport,
+    ReportPage,
+    RuleRow,
+    SectionReport,
+    SiteTotals,
+    TimeseriesPoint,
+)
 from copydesk.analytics.stores.shared.client import StoreClient, StoreServerLost, StoreServerUnavailable
 from copydesk.analytics.stores.shared.server import SOCKET_FILE, StoreServer
 from copydesk.analytics.stores.shared.spool import reserve_spool_file

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Depends, Response
 
-from copydesk.analytics.stores.base import MissingReport
+from copydesk.analytics.stores.report_rows import MissingReport
 from copydesk.core.clock import format_iso
 from copydesk.web.api.dependencies import ProjectId, bearer
 from copydesk.web.api.reports.parameters import (

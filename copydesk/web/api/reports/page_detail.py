@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Depends, Response
 
-from copydesk.analytics.stores.base import PageDetail
+from copydesk.analytics.stores.report_rows import PageDetail
 from copydesk.core.errors import NotFound
 from copydesk.web.api.dependencies import ProjectId, bearer
 from copydesk.web.api.reports.parameters import REPORT_RESPONSES, CurrentReportRequest, DateRangeParams

@@ -5,7 +5,7 @@ from typing import Literal
 
 from fastapi import APIRouter, Depends, Response
 
-from copydesk.analytics.stores.base import ReferrerReport, ReferrerRow
+from copydesk.analytics.stores.report_rows import ReferrerReport, ReferrerRow
 from copydesk.web.api.dependencies import ProjectId, bearer
 from copydesk.web.api.reports.parameters import (
     TABLE_RESPONSES,

@@ -6,7 +6,8 @@ from pydantic import Field
 
 from copydesk.analytics.date_ranges import format_day
 from copydesk.analytics.page_view import VisitorClass
-from copydesk.analytics.stores.base import AgentRow, Counts, Interval, ReportPage, TimeseriesPoint
+from copydesk.analytics.stores.base import Interval
+from copydesk.analytics.stores.report_rows import AgentRow, Counts, ReportPage, TimeseriesPoint
 from copydesk.web.api.schemas import ApiModel
 
 

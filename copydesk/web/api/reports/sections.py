@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BeforeValidator, Field
 
-from copydesk.analytics.stores.base import SectionQuery, SectionReport
+from copydesk.analytics.stores.base import SectionQuery
+from copydesk.analytics.stores.report_rows import SectionReport
 from copydesk.core.errors import InvalidRequest
 from copydesk.web.api.dependencies import ProjectId, bearer
 from copydesk.web.api.reports.parameters import (

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 
 from copydesk.analytics.date_ranges import clamp_day_range
-from copydesk.analytics.stores.base import CLASS_BITS, Counts, SiteTotals
+from copydesk.analytics.stores.base import CLASS_BITS
+from copydesk.analytics.stores.report_rows import Counts, SiteTotals
 from copydesk.core import clock
 from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.projects.privacy_choices import DEFAULT_PRIVACY, PRIVACY_CHANGE_NOTE, PRIVACY_INTRODUCTION

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from copydesk.analytics.stores.base import Counts, DayRange, HourPoint, Interval, TimeseriesPoint
+from copydesk.analytics.stores.base import DayRange, Interval
+from copydesk.analytics.stores.report_rows import Counts, HourPoint, TimeseriesPoint
 from copydesk.core import clock
 from copydesk.web.dashboard.readership.date_ranges import (
     date_from_day,

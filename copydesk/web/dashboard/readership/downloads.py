@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fastapi import APIRouter, Request, Response
 
 from copydesk.analytics.date_ranges import format_day
-from copydesk.analytics.stores.base import DayRange, HourPoint, PageCounts, PageQuery, Store
+from copydesk.analytics.stores.base import DayRange, PageQuery, Store
+from copydesk.analytics.stores.report_rows import HourPoint, PageCounts
 from copydesk.core import clock
 from copydesk.core.errors import InvalidRequest, NotFound
 from copydesk.core.projects.projects import Project

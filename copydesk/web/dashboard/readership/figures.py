@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from copydesk.analytics.page_view import VisitorClass
-from copydesk.analytics.stores.base import AgentRow, Counts, PageCounts, PageQuery, RuleRow, SortColumn
+from copydesk.analytics.stores.base import PageQuery, SortColumn
+from copydesk.analytics.stores.report_rows import AgentRow, Counts, PageCounts, RuleRow
 from copydesk.core.errors import InvalidRequest
 
 SORT_COLUMNS: tuple[SortColumn, ...] = get_args(SortColumn)

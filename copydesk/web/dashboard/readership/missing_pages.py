@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from copydesk.analytics.stores.base import DayRange, MissingRow
+from copydesk.analytics.stores.base import DayRange
+from copydesk.analytics.stores.report_rows import MissingRow
 from copydesk.core.errors import InvalidRequest
 from copydesk.core.ids import random_text
 from copydesk.core.projects.projects import Project

@@ -7,8 +7,9 @@ from itertools import product
 import pytest
 
 from copydesk.analytics.page_view import PageView
-from copydesk.analytics.stores.base import ALL_DAYS, Reclassification, ReportPage, Store
+from copydesk.analytics.stores.base import ALL_DAYS, Reclassification, Store
 from copydesk.analytics.stores.clickhouse.folding.apply_correction import CORRECTION_TABLES
+from copydesk.analytics.stores.report_rows import ReportPage
 from tests.analytics.stores.clickhouse.faults import kill_at_statement
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view

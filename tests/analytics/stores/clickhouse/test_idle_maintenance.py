@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import text
 
-from copydesk.analytics.stores.base import Counts
 from copydesk.analytics.stores.clickhouse.connection.errors import StoreBusy
 from copydesk.analytics.stores.clickhouse.folding.batches import MAX_BATCH_AGE_MS
 from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeases
+from copydesk.analytics.stores.report_rows import Counts
 from tests.analytics.stores.clickhouse.faults import kill_at_statement
 from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
 from tests.support.clickhouse_store import FolderClickHouseStore

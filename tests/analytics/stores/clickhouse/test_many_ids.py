@@ -3,7 +3,8 @@
 import pytest
 from sqlalchemy import insert
 
-from copydesk.analytics.stores.base import CLASS_BITS, Counts
+from copydesk.analytics.stores.base import CLASS_BITS
+from copydesk.analytics.stores.report_rows import Counts
 from copydesk.analytics.tables import view_classes
 from tests.analytics.stores.conformance.test_store import MONDAY, make_view
 from tests.support.clickhouse_store import FolderClickHouseStore

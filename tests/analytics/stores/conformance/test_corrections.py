@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.stores.base import Correction, Counts, DayRange, Reclassification, Store
+from copydesk.analytics.stores.base import Correction, DayRange, Reclassification, Store
 from copydesk.analytics.stores.errors import RawViewsDeleted
+from copydesk.analytics.stores.report_rows import Counts
 from copydesk.analytics.stores.shared import SharedStore
 from tests.analytics.stores.conformance.conftest import STORE_OPENERS
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view

@@ -25,11 +25,11 @@ from copydesk.analytics.stores.base import (
     Interval,
     PageQuery,
     Reclassification,
-    ReportPage,
     SectionQuery,
     Store,
 )
 from copydesk.analytics.stores.errors import RawViewsDeleted
+from copydesk.analytics.stores.report_rows import ReportPage
 from copydesk.core.clock import DAY, HOUR
 from tests.analytics.stores.conformance.model import ReferenceStore
 

@@ -7,19 +7,9 @@ from pathlib import Path
 import pytest
 
 from copydesk.analytics.page_view import PageView, VisitorClass
-from copydesk.analytics.stores.base import (
-    ALL_DAYS,
-    Counts,
-    DayRange,
-    LogResult,
-    PageCounts,
-    PageQuery,
-    RuleRow,
-    SortColumn,
-    Store,
-    TimeseriesPoint,
-)
+from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult, PageQuery, SortColumn, Store
 from copydesk.analytics.stores.errors import DayOutOfRange
+from copydesk.analytics.stores.report_rows import Counts, PageCounts, RuleRow, TimeseriesPoint
 from copydesk.core.clock import DAY
 
 MONDAY = 20_458

@@ -1,6 +1,7 @@
 """The totals of several sites, and visitors by hour; test_exact compares both with the count over all views."""
 
-from copydesk.analytics.stores.base import CLASS_BITS, Counts, DayRange, HourPoint, SiteTotals, Store
+from copydesk.analytics.stores.base import CLASS_BITS, DayRange, Store
+from copydesk.analytics.stores.report_rows import Counts, HourPoint, SiteTotals
 from copydesk.core.clock import DAY, HOUR
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from copydesk.analytics.page_view import VisitorClass
-from copydesk.analytics.stores.base import ALL_DAYS, Counts, DayRange, LogResult, PageQuery
+from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult, PageQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.errors import DayOutOfRange, StoreInUse
+from copydesk.analytics.stores.report_rows import Counts
 from copydesk.analytics.stores.shared import SharedStore
 from copydesk.analytics.stores.shared.client import StoreServerLost, StoreServerSilent, StoreVersionMismatch
 from copydesk.core.clock import DAY

@@ -3,7 +3,8 @@
 import pytest
 
 from copydesk.analytics.date_ranges import parse_day
-from copydesk.analytics.stores.base import ALL_DAYS, Counts, DayRange, HourPoint, Interval, TimeseriesPoint
+from copydesk.analytics.stores.base import ALL_DAYS, DayRange, Interval
+from copydesk.analytics.stores.report_rows import Counts, HourPoint, TimeseriesPoint
 from copydesk.core.clock import DAY, HOUR
 from copydesk.core.errors import InvalidRequest
 from copydesk.web.dashboard.readership.chart import (

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from copydesk.analytics.stores.base import Counts, DayRange, Store
+from copydesk.analytics.stores.base import DayRange, Store
+from copydesk.analytics.stores.report_rows import Counts
 from copydesk.core import clock
 from copydesk.web.dashboard.readership.date_ranges import SelectedRange, format_range
 from copydesk.web.dashboard.readership.figures import PeriodTotals

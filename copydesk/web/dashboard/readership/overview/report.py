@@ -3,18 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from copydesk.analytics.stores.base import (
-    ALL_DAYS,
-    Counts,
-    DayRange,
-    HourlyReport,
-    Interval,
-    PageQuery,
-    ReportPage,
-    SiteTotals,
-    Store,
-    TimeseriesPoint,
-)
+from copydesk.analytics.stores.base import ALL_DAYS, DayRange, Interval, PageQuery, Store
+from copydesk.analytics.stores.report_rows import Counts, HourlyReport, ReportPage, SiteTotals, TimeseriesPoint
 from copydesk.core import clock
 from copydesk.core.projects.projects import Project
 from copydesk.desk import Desk
