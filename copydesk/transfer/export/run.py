@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from copydesk.analytics.date_ranges import format_day
-from copydesk.analytics.stores.base import DayRange, Store, StoreFull
+from copydesk.analytics.stores.base import DayRange, Store
+from copydesk.analytics.stores.errors import StoreFull
 from copydesk.analytics.stores.export_format import EXPORT_SCHEMA_VERSION, RAW_DATASET, ExportDay, ExportFormat
 from copydesk.core import clock
 from copydesk.core.errors import UserFacingError

@@ -11,12 +11,12 @@ from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.analytics.stores.clickhouse.connection.node import MAX_PROJECTS_PER_STATEMENT, Rows
 from copydesk.analytics.stores.clickhouse.folding.batches import DEFAULT_AI_MASK, ViewBatches
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
-from copydesk.analytics.stores.missing_paths import (
+from copydesk.analytics.stores.names.missing_paths import (
     MAX_REFERRERS_PER_PATH,
     build_missing_report,
     split_missing_results,
 )
-from copydesk.analytics.stores.referrer_hosts import build_referrer_row, build_referrer_totals
+from copydesk.analytics.stores.names.referrer_hosts import build_referrer_row, build_referrer_totals
 from copydesk.analytics.stores.report_rows import (
     AgentRow,
     Counts,

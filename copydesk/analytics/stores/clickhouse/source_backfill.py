@@ -11,7 +11,7 @@ from copydesk.analytics.stores.clickhouse.connection.node import LONG_TIMEOUT_SE
 from copydesk.analytics.stores.clickhouse.folding.batches import ViewBatches
 from copydesk.analytics.stores.clickhouse.folding.visitor_index import stage_changes
 from copydesk.analytics.stores.clickhouse.maintenance import IN_PART, VISITS_TEMPLATE, Maintenance, count_parts
-from copydesk.analytics.stores.referrer_hosts import ReferrerHostLimit
+from copydesk.analytics.stores.names.referrer_hosts import ReferrerHostLimit
 
 REFERRERS_PER_STATEMENT = 500
 SELECT_REFERRERS = """

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from copydesk.analytics.classification.referrer_sources import Source
 from copydesk.analytics.page_view import MISSING_STATUSES, PageView
 from copydesk.analytics.stores.base import CLASS_BITS, LogResult, day_from_milliseconds, shorten_event_hash
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.analytics.stores.clickhouse.connection.node import MAX_EVENTS_PER_STATEMENT, split_into_chunks
 from copydesk.analytics.stores.clickhouse.folding.batches import BatchSnapshot, ViewBatches
 from copydesk.analytics.stores.clickhouse.sql_files import load_sql
-from copydesk.analytics.stores.missing_paths import MissingPathLimit
-from copydesk.analytics.stores.referrer_hosts import ReferrerHostLimit
+from copydesk.analytics.stores.names.missing_paths import MissingPathLimit
+from copydesk.analytics.stores.names.referrer_hosts import ReferrerHostLimit
+from copydesk.analytics.stores.names.referrer_sources import Source
 
 INBOX_COLUMNS = {
     "batch": "UInt128", "project": "String", "path": "String", "at": "Int64", "kind": "UInt8", "agent": "String",

@@ -11,7 +11,7 @@ from copydesk.analytics.stores.duckdb.folding.section_visitors import SectionPag
 from copydesk.analytics.stores.duckdb.reports import KIND_BY_BIT, SELECT_SITE, find_project, load_scope_timeseries
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.errors import StoreDamaged
-from copydesk.analytics.stores.referrer_hosts import build_referrer_row
+from copydesk.analytics.stores.names.referrer_hosts import build_referrer_row
 from copydesk.analytics.stores.report_rows import AgentRow, Counts, PageDetail, SectionReport, SectionRow
 from copydesk.core.clock import DAY
 

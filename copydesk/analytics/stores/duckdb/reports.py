@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_PAGE_QUERY, DayRange, Interval, PageQuery, SortColumn
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
-from copydesk.analytics.stores.missing_paths import (
+from copydesk.analytics.stores.names.missing_paths import (
     MAX_REFERRERS_PER_PATH,
     build_missing_report,
     split_missing_results,
 )
-from copydesk.analytics.stores.referrer_hosts import build_referrer_row, build_referrer_totals
+from copydesk.analytics.stores.names.referrer_hosts import build_referrer_row, build_referrer_totals
 from copydesk.analytics.stores.report_rows import (
     AgentRow,
     Counts,

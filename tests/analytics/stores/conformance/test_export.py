@@ -14,7 +14,7 @@ from copydesk.analytics.date_ranges import format_day
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import DayRange, Store
 from copydesk.analytics.stores.export_format import EXPORT_COLUMNS, ColumnType, ExportDay, ExportFormat
-from copydesk.analytics.stores.missing_paths import MAX_NEW_MISSING_PATHS_PER_DAY
+from copydesk.analytics.stores.names.missing_paths import MAX_NEW_MISSING_PATHS_PER_DAY
 from copydesk.analytics.stores.shared import SharedStore
 from copydesk.core.clock import DAY
 from copydesk.core.text.csv_cells import escape_formula

@@ -4,7 +4,8 @@ import logging
 import threading
 import time
 
-from copydesk.analytics.stores.duckdb.folding.visit_runs import RunMerge, VisitRuns
+from copydesk.analytics.stores.duckdb.folding.run_merge import RunMerge
+from copydesk.analytics.stores.duckdb.folding.visit_runs import VisitRuns
 from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -34,16 +35,19 @@ class RunMerges:
             self._thread.start()
 
     def catch_up(self) -> None:
-        """Merges runs now if very many wait, as in a long fold, whose lock the thread cannot get. The caller holds it.
+        """Merges runs now if very many wait, as in a long fold, whose lock the thread cannot get.
 
-        Failures are left to the thread, which retries after a pause.
+        The caller holds the lock.
         """
-        while (merge := self._visits.plan_merge(is_urgent=True)) is not None:
+        while time.monotonic() >= self._next_at:
+            merge = self._visits.plan_merge(is_urgent=True)
+            if merge is None:
+                return
+            is_written = False
             try:
                 is_written = merge.write(self._is_stopping.is_set)
             except StoreUnavailable as error:
-                log.warning("could not merge files of visits during a fold: %s", error)
-                is_written = False
+                self._pause(error)
             if not is_written:
                 self._visits.drop_merge(merge)
                 return
@@ -65,10 +69,14 @@ class RunMerges:
             while planned is not None:
                 planned = self._merge(planned)
         except Exception as error:
-            self._next_at = time.monotonic() + RETRY_SECONDS
-            is_expected = isinstance(error, StoreUnavailable)
-            message = "could not merge files of visits; will retry in %d seconds: %s"
-            log.warning(message, RETRY_SECONDS, error, exc_info=not is_expected)
+            self._pause(error)
+
+    def _pause(self, error: Exception) -> None:
+        """Reports a failed merge, and merges nothing for a while."""
+        self._next_at = time.monotonic() + RETRY_SECONDS
+        is_expected = isinstance(error, StoreUnavailable)
+        message = "could not merge files of visits; will retry in %d seconds: %s"
+        log.warning(message, RETRY_SECONDS, error, exc_info=None if is_expected else error)
 
     def _merge(self, merge: RunMerge) -> RunMerge | None:
         """Carries out a merge. Returns the next one, if there is one."""

@@ -16,7 +16,7 @@ from copydesk.analytics.stores.duckdb.ids.scopes import (
     compute_salt,
 )
 from copydesk.analytics.stores.duckdb.ids.source_ids import SourceIds
-from copydesk.analytics.stores.missing_paths import MissingPathLimit
+from copydesk.analytics.stores.names.missing_paths import MissingPathLimit
 
 SELECT_PATHS = """
     select path, id from scopes where sort = $sort and project = $project and path in (select unnest($paths))

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from copydesk.analytics.classification.referrer_sources import Source, SourceKind
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.ids.scopes import SOURCE_KIND_SCOPE, compute_salt
-from copydesk.analytics.stores.referrer_hosts import OTHER_HOSTS, ReferrerHostLimit
+from copydesk.analytics.stores.names.referrer_hosts import OTHER_HOSTS, ReferrerHostLimit
+from copydesk.analytics.stores.names.referrer_sources import Source, SourceKind
 
 SELECT_SOURCES = """
     select kind, path, id from scopes

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from copydesk.analytics.classification.referrer_sources import Source, SourceKind, find_source
 from copydesk.analytics.page_view import MISSING_STATUSES, PageView
-from copydesk.analytics.stores.name_limit import NameLimit
+from copydesk.analytics.stores.names.name_limit import NameLimit
+from copydesk.analytics.stores.names.referrer_sources import Source, SourceKind, find_source
 from copydesk.analytics.stores.report_rows import ReferrerRow, ReferrerTotals
 from copydesk.core.clock import DAY
 

@@ -63,5 +63,5 @@ def _strip_www(host: str) -> str:
 
 @cache
 def _load_kinds() -> dict[str, SourceKind]:
-    text = files("copydesk.analytics.classification").joinpath("referrers.toml").read_text("utf-8")
+    text = files("copydesk.analytics.stores.names").joinpath("referrers.toml").read_text("utf-8")
     return {domain: SourceKind[kind.upper()] for kind, domains in tomllib.loads(text).items() for domain in domains}

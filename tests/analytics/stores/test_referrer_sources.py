@@ -2,8 +2,8 @@
 
 import pytest
 
-from copydesk.analytics.classification.referrer_sources import Source, SourceKind, find_source, find_source_kind
 from copydesk.analytics.page_paths import host_from_url
+from copydesk.analytics.stores.names.referrer_sources import Source, SourceKind, find_source, find_source_kind
 
 
 @pytest.mark.parametrize(

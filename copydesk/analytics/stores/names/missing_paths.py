@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from copydesk.analytics.page_view import MISSING_STATUSES, PageView
-from copydesk.analytics.stores.name_limit import MAX_TRACKED_DAYS, NameLimit
+from copydesk.analytics.stores.names.name_limit import MAX_TRACKED_DAYS, NameLimit
 from copydesk.analytics.stores.report_rows import Counts, MissingReport, MissingRow, ReferrerCount
 from copydesk.core.clock import DAY
 

@@ -1,0 +1,1 @@
+"""Names that outsiders choose, of missing pages and referrers, and limits on how many are stored."""
