@@ -58,7 +58,7 @@ def claim_in_thread(desk: Desk, claims: list[Claim | None]) -> threading.Thread:
 @contextmanager
 def prepare_in_background(desk: Desk, cluster: SlowCluster) -> Iterator[None]:
     """Creates ClickHouse's tables in another thread while the block runs."""
-    upgrade = threading.Thread(target=lambda: upgrade_schema(cast(Cluster, cluster), desk.database))
+    upgrade = threading.Thread(target=lambda: upgrade_schema(cast(Cluster, cluster), desk.database, lambda _: None))
     upgrade.start()
     try:
         assert cluster.began.wait(PATIENCE_SECONDS)

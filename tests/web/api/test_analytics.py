@@ -12,7 +12,7 @@ import pytest
 
 from copydesk.analytics.date_ranges import parse_day
 from copydesk.analytics.page_view import PageView, VisitorClass
-from copydesk.analytics.stores import missing_paths
+from copydesk.analytics.stores.names import missing_paths
 from copydesk.core.clock import DAY
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve

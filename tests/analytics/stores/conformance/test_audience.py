@@ -3,8 +3,8 @@
 import pytest
 
 from copydesk.analytics.page_view import PageView, VisitorClass
-from copydesk.analytics.stores import referrer_hosts
 from copydesk.analytics.stores.base import DayRange, SectionQuery, Store
+from copydesk.analytics.stores.names import referrer_hosts
 from copydesk.analytics.stores.report_rows import Counts, ReferrerRow, ReferrerTotals, SectionRow
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
 

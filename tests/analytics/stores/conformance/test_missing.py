@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from copydesk.analytics.page_view import PageView
-from copydesk.analytics.stores import missing_paths
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, Store
+from copydesk.analytics.stores.names import missing_paths
 from copydesk.analytics.stores.report_rows import Counts, MissingReport, MissingRow, ReferrerCount
 from copydesk.analytics.stores.shared import SharedStore
 from copydesk.core.clock import DAY
