@@ -19,7 +19,7 @@ MAX_STREAM_FAILURES = 15
 EVENTS_PER_REQUEST = 1_000
 Day = str | date | None
 """A day as text or a date. A datetime means the day that contains it."""
-Interval = Literal["day", "week", "month"]
+Interval = Literal["hour", "day", "week", "month"]
 Report = Literal[
     "visitors", "views", "agents", "missing", "referrers", "sections", "history", "history/pages", "feedback",
     "feedback/by-page", "searches", "assistant",
@@ -194,7 +194,7 @@ class Client:
         return cast(shapes.Sections, self._get_report("sections", date_from, date_to, **params))
 
     def page(self, path: str, date_from: Day = None, date_to: Day = None) -> shapes.PageDetail:
-        """Returns the numbers of one page: totals, days, agents and referrers."""
+        """Returns one page: its numbers, feedback, searches that led to it, its last commit and jobs about it."""
         report = f"pages/{quote(path.lstrip('/'), safe='/')}"
         return cast(shapes.PageDetail, self._get_report(report, date_from, date_to))
 

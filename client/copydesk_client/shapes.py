@@ -225,12 +225,53 @@ class Sections(TypedDict):
     hasMore: bool
 
 
+class PageComment(TypedDict):
+    id: str
+    createdAt: str
+    helpful: bool | None
+    status: str
+    comment: str
+
+
+class PageRatings(TypedDict):
+    thumbsUp: int
+    thumbsDown: int
+    total: int
+    comments: list[PageComment]
+
+
+class LeadingSearch(TypedDict):
+    searchQuery: str
+    hits: int
+
+
+class PageCommit(TypedDict):
+    path: str
+    commit: str
+    at: str
+    author: str
+    subject: str
+    url: str | None
+
+
+class PageJob(TypedDict):
+    id: str
+    status: str
+    prLink: str | None
+    createdAt: str
+    title: str
+
+
 class PageDetail(TypedDict):
     path: str
     totals: SectionTotals
     timeseries: "list[Moment]"
     agents: list[Agent]
     referrers: list[Referrer]
+    feedback: PageRatings
+    searches: list[LeadingSearch]
+    lastChanged: PageCommit | None
+    jobs: list[PageJob]
 
 
 class MissingReferrer(TypedDict):

@@ -97,6 +97,11 @@ class FeedbackFilter:
     source: FeedbackSource | None = None
     statuses: Collection[FeedbackStatus] = ()
     """Empty means every status."""
+    path: str | None = None
+    helpful: bool | None = None
+    """None means every rating, and feedback without one."""
+    has_comment: bool = False
+    """True means only entries with a comment."""
 
     def build_conditions(self, project_id: str) -> list[ColumnElement[bool]]:
         conditions = rows_in_range(feedback, project_id, self.times)
@@ -104,6 +109,12 @@ class FeedbackFilter:
             conditions.append(feedback.c.source == self.source)
         if self.statuses:
             conditions.append(feedback.c.status.in_(self.statuses))
+        if self.path is not None:
+            conditions.append(feedback.c.path == self.path)
+        if self.helpful is not None:
+            conditions.append(feedback.c.helpful.is_(self.helpful))
+        if self.has_comment:
+            conditions.append(feedback.c.comment.is_not(None))
         return conditions
 
 

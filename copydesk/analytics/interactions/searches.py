@@ -59,6 +59,14 @@ class SearchRow:
 
 
 @dataclass(frozen=True)
+class LeadingSearch:
+    """The searches for one term after which readers opened a page."""
+
+    query: str
+    hits: int
+
+
+@dataclass(frozen=True)
 class SearchReport:
     rows: Sequence[SearchRow]
     total: int
@@ -105,6 +113,21 @@ class Searches(InteractionRows):
         rows = [SearchRow(g.query, g.hits, g.clicks, pages.get(g.term), g.last_at) for g in page]
         next_cursor = encode_cursor(page[-1].hits, page[-1].term) if len(groups) > limit else None
         return SearchReport(rows, count, next_cursor)
+
+    def list_leading_to(
+        self, project_id: str, path: str, times: TimeRange = ALL_TIME, limit: int = 10
+    ) -> Sequence[LeadingSearch]:
+        """Returns the terms after which readers opened this page, most frequent first."""
+        hits = func.count().label("hits")
+        query = (
+            select(func.min(self._by_code_point(searches.c.query)).label("query"), hits)
+            .where(*rows_in_range(searches, project_id, times), searches.c.clicked == path)
+            .group_by(searches.c.term)
+            .order_by(hits.desc(), self._by_code_point(searches.c.term))
+            .limit(limit)
+        )
+        with self.database.read() as tx:
+            return [LeadingSearch(row.query, row.hits) for row in tx.execute(query)]
 
     def _add(self, tx: Connection, project_id: str, new: NewSearch) -> bool:
         query = clean_line(new.query)

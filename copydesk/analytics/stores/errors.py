@@ -40,5 +40,10 @@ class RawViewsDeleted(RequestError):
         )
 
 
+class HoursUnknown(RequestError):
+    code = "raw_views_deleted"
+    message = "Raw views of these days were deleted, so their hours are unknown. Use interval=day."
+
+
 class DayOutOfRange(RequestError):
     message = "A page view must be dated between 1970-01-02 and 2149-06-05."

@@ -1,9 +1,14 @@
 """The analytics API: reports of counts, /v1/analytics/{projectId}/…"""
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter, Depends, Response
 
-from copydesk.analytics.stores.base import Interval
-from copydesk.core.clock import SECOND
+from copydesk.analytics.stores.base import DayRange, Store
+from copydesk.analytics.stores.errors import HoursUnknown
+from copydesk.analytics.stores.report_rows import HourPoint
+from copydesk.core.clock import DAY, SECOND
+from copydesk.core.errors import InvalidRequest
 from copydesk.core.rate_limits.in_memory import SharedRateLimiter
 from copydesk.core.rate_limits.limits import RateLimit
 from copydesk.desk import Desk
@@ -15,7 +20,15 @@ from copydesk.web.api.reports.parameters import (
     Offset,
     RowLimit,
 )
-from copydesk.web.api.reports.schemas import AgentsResponse, TimeseriesResponse, ViewsResponse, VisitorsResponse
+from copydesk.web.api.reports.schemas import (
+    AgentsResponse,
+    TimeseriesInterval,
+    TimeseriesResponse,
+    ViewsResponse,
+    VisitorsResponse,
+)
+
+MAX_DAYS_BY_HOUR = 31
 
 router = APIRouter(prefix="/v1/analytics/{projectId}", tags=["analytics"], dependencies=[Depends(bearer)])
 
@@ -80,8 +93,30 @@ async def agents(
     "/timeseries", response_model=TimeseriesResponse, responses=TABLE_RESPONSES, operation_id="exportTimeseries"
 )
 async def timeseries(
-    project_id: ProjectId, report_request: CurrentReportRequest, date_range: DateRangeParams, interval: Interval = "day"
+    project_id: ProjectId,
+    report_request: CurrentReportRequest,
+    date_range: DateRangeParams,
+    interval: TimeseriesInterval = "day",
 ) -> Response:
-    """Returns unique visitors and views of the whole site by day, week (starting on Monday) or month."""
+    """Returns unique visitors and views of the whole site by hour, day, week (starting on Monday) or month.
+
+    Hours are counted from raw views, so the range must have at most 31 days whose raw views are stored.
+    """
+    if interval == "hour":
+        if date_range.end - date_range.first > MAX_DAYS_BY_HOUR:
+            raise InvalidRequest(f"interval=hour needs dateFrom and dateTo, at most {MAX_DAYS_BY_HOUR} days apart.")
+        hours = await report_request.query_store(lambda store: _load_hours(store, project_id, date_range))
+        return report_request.render_table("timeseries", TimeseriesResponse.from_hours(hours))
     points = await report_request.query_store(lambda store: store.load_timeseries(project_id, interval, date_range))
     return report_request.render_table("timeseries", TimeseriesResponse.from_points(interval, points))
+
+
+def _load_hours(store: Store, project_id: str, days: DayRange) -> Sequence[HourPoint]:
+    """Returns the hours of these days. Raises HoursUnknown if raw views of one of them were deleted."""
+    if days.first >= days.end:
+        return ()
+    report = store.load_hours(project_id, days.first * DAY, days.end * DAY)
+    counted = sum(point.views.total for point in store.load_timeseries(project_id, "day", days))
+    if report.views.total != counted:
+        raise HoursUnknown
+    return report.hours

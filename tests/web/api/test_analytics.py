@@ -134,6 +134,29 @@ def test_the_timeseries_counts_visitors_once_per_interval(week: Service) -> None
     ]
 
 
+def test_hours_count_visitors_once_per_hour(week: Service) -> None:
+    hours = get_report_data(week, "timeseries", "interval=hour&dateFrom=2026-03-01&dateTo=2026-03-08")
+    assert hours["interval"] == "hour"
+    days = get_report_data(week, "timeseries")["timeseries"]
+    for day in days:
+        of_day = [row for row in hours["timeseries"] if row["date"].startswith(day["date"])]
+        assert sum(row["views"]["total"] for row in of_day) == day["views"]["total"]
+    assert all(row["date"].endswith(":00:00Z") for row in hours["timeseries"])
+
+
+@pytest.mark.parametrize("query", ["interval=hour", "interval=hour&dateFrom=2026-03-01&dateTo=2026-04-02"])
+def test_hours_of_more_than_a_month_are_refused(week: Service, query: str) -> None:
+    answer = get_report(week, "timeseries", query)
+    assert answer.status_code == 400
+    assert "at most 31 days" in answer.json()["error"]
+
+
+def test_hours_whose_raw_views_were_deleted_are_refused(week: Service) -> None:
+    week.desk.get_folded_store(week.project).delete_raw_views(20_520)
+    answer = get_report(week, "timeseries", "interval=hour&dateFrom=2026-03-01&dateTo=2026-03-02")
+    assert (answer.status_code, answer.json()["code"]) == (400, "raw_views_deleted")
+
+
 def test_an_empty_project_has_empty_reports(running: Service) -> None:
     nothing = expected_counts(0, 0, 0)
     assert get_report_data(running, "visitors") == {"totals": nothing, "visitors": [], "hasMore": False}

@@ -37,6 +37,7 @@ CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 
 
 class Interval(StrEnum):
+    HOUR = "hour"
     DAY = "day"
     WEEK = "week"
     MONTH = "month"
@@ -128,12 +129,12 @@ def timeseries(
     date_from: FromOption = None,
     date_to: ToOption = None,
     interval: Annotated[
-        Interval, typer.Option("--interval", metavar="INTERVAL", help="day, week or month.")
+        Interval, typer.Option("--interval", metavar="INTERVAL", help="hour (at most 31 days), day, week or month.")
     ] = Interval.DAY,
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
-    """Prints unique visitors and views of the whole site by day, week or month."""
+    """Prints unique visitors and views of the whole site by hour, day, week or month."""
     days = parse_day_bounds(date_from, date_to)
     with open_client() as client:
         report = client.timeseries(days.date_from, days.date_to, interval=interval.value)

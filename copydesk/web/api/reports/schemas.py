@@ -1,14 +1,18 @@
 """JSON schemas of reports of counts."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import Field
 
 from copydesk.analytics.date_ranges import format_day
 from copydesk.analytics.page_view import VisitorClass
 from copydesk.analytics.stores.base import Interval
-from copydesk.analytics.stores.report_rows import AgentRow, Counts, ReportPage, TimeseriesPoint
+from copydesk.analytics.stores.report_rows import AgentRow, Counts, HourPoint, ReportPage, TimeseriesPoint
+from copydesk.core.clock import DAY, HOUR
 from copydesk.web.api.schemas import ApiModel
+
+TimeseriesInterval = Literal["hour", "day", "week", "month"]
 
 
 class CountResponse(ApiModel):
@@ -94,8 +98,8 @@ class AgentsResponse(ApiModel):
 
 
 class TimeseriesPointResponse(ApiModel):
-    date: str = Field(json_schema_extra={"format": "date"})
-    """The first day of the interval, which can be before `dateFrom`."""
+    date: str
+    """The first day of the interval, which can be before `dateFrom`; of an hour, its beginning as a date-time."""
     human: int
     ai: int
     total: int
@@ -104,20 +108,32 @@ class TimeseriesPointResponse(ApiModel):
 
 
 class TimeseriesResponse(ApiModel):
-    interval: Interval
+    interval: TimeseriesInterval
     timeseries: list[TimeseriesPointResponse]
     """Oldest first, without intervals that have no views."""
 
     @classmethod
     def from_points(cls, interval: Interval, points: Sequence[TimeseriesPoint]) -> "TimeseriesResponse":
-        rows = [
-            TimeseriesPointResponse(
-                date=format_day(point.day),
-                human=point.visitors.human,
-                ai=point.visitors.ai,
-                total=point.visitors.total,
-                views=CountResponse.from_counts(point.views),
-            )
-            for point in points
-        ]
+        rows = [_build_point(format_day(point.day), point.visitors, point.views) for point in points]
         return cls(interval=interval, timeseries=rows)
+
+    @classmethod
+    def from_hours(cls, points: Sequence[HourPoint]) -> "TimeseriesResponse":
+        rows = [_build_point(format_hour(point.hour), point.visitors, point.views) for point in points]
+        return cls(interval="hour", timeseries=rows)
+
+
+def _build_point(moment: str, visitors: Counts, views: Counts) -> TimeseriesPointResponse:
+    return TimeseriesPointResponse(
+        date=moment,
+        human=visitors.human,
+        ai=visitors.ai,
+        total=visitors.total,
+        views=CountResponse.from_counts(views),
+    )
+
+
+def format_hour(hour: int) -> str:
+    """Formats an hour, given as the number of hours since 1970."""
+    day, hour_of_day = divmod(hour, DAY // HOUR)
+    return f"{format_day(day)}T{hour_of_day:02}:00:00Z"

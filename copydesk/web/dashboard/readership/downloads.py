@@ -4,10 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fastapi import APIRouter, Request, Response
 
-from copydesk.analytics.date_ranges import format_day
 from copydesk.analytics.stores.base import DayRange, PageQuery, Store
-from copydesk.analytics.stores.report_rows import HourPoint, PageCounts
-from copydesk.core import clock
+from copydesk.analytics.stores.report_rows import PageCounts
 from copydesk.core.errors import InvalidRequest, NotFound
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
@@ -95,17 +93,9 @@ def _render_timeseries(store: Store, project_id: str, selected: SelectedRange) -
     if selected.is_single_day:
         _, report = load_hours_of_day(store, project_id, selected.days.first)
         if report is not None:
-            return render_csv(REPORT_COLUMNS["timeseries"], map(_to_hour_cells, report.hours))
+            return render_report_csv("timeseries", TimeseriesResponse.from_hours(report.hours))
     interval, _, series = load_series(store, project_id, selected.days)
     return render_report_csv("timeseries", TimeseriesResponse.from_points(interval, series))
-
-
-def _to_hour_cells(point: HourPoint) -> list[str | int]:
-    hours_per_day = clock.DAY // clock.HOUR
-    day, hour = divmod(point.hour, hours_per_day)
-    visitors, views = point.visitors, point.views
-    moment = f"{format_day(day)}T{hour:02}:00:00Z"
-    return [moment, visitors.human, visitors.ai, visitors.total, views.human, views.ai, views.total]
 
 
 def _require_all_rows(has_more: bool) -> None:
