@@ -18,9 +18,11 @@ from copydesk.web.dashboard.projects import (
     repository,
     settings,
 )
-from copydesk.web.dashboard.readership import audience, downloads, history, missing_pages
-from copydesk.web.dashboard.readership import interactions as interaction_pages
+from copydesk.web.dashboard.readership import downloads, history
 from copydesk.web.dashboard.readership import pages as readership_pages
+from copydesk.web.dashboard.readership.lists import audience, missing_pages
+from copydesk.web.dashboard.readership.lists import interactions as interaction_pages
+from copydesk.web.dashboard.readership.page_detail import routes as page_detail
 from copydesk.web.dashboard.sharing import share_links, weekly_summary
 
 router = APIRouter(include_in_schema=False)
@@ -45,6 +47,7 @@ for module in (
     interaction_pages,
     readership_pages,
     missing_pages,
+    page_detail,
     audience,
     downloads,
     history,

@@ -39,6 +39,10 @@ class ReadershipSelection:
         params = {**self.chosen.query, **extra}
         return f"/projects/{self.project.id}/readership{part}" + (f"?{urlencode(params)}" if params else "")
 
+    def page(self, path: str) -> str:
+        """Returns the URL of the analytics of one page in the same range."""
+        return self.at("/page", path=path)
+
     def download(self, report: str) -> str:
         """Returns the URL of a download with the filter and order of the table that the page shows."""
         params = {name: self.query[name] for name in FILTER_PARAMS.get(report, ()) if self.query.get(name)}
