@@ -95,7 +95,7 @@ def find_tile(text: str, name: str) -> tuple[str, str]:
 def parse_rows(text: str) -> list[tuple[str, ...]]:
     """Returns the rows of the table of pages: path, human, AI, total."""
     figures = r'<td class="figure">([\d,]+)</td>' * 3
-    found = re.findall(rf'<tr><th scope="row" class="path" dir="auto">(.*?)</th>{figures}', text)
+    found = re.findall(rf'<tr><th scope="row" class="path" dir="auto"><a href="[^"]*">(.*?)</a></th>{figures}', text)
     return [(html.unescape(path), *counts) for path, *counts in found]
 
 

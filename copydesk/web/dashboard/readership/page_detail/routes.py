@@ -31,6 +31,8 @@ from copydesk.web.responses.redirects import redirect
 
 TEMPLATE = "readership-page.html"
 MAX_ROWS = 10
+IMPROVE_TIMEOUT_SECONDS = 10.0
+"""How long starting a job waits for the name of the page's file."""
 
 router = APIRouter(prefix="/projects/{project_id}/readership/page")
 
@@ -81,7 +83,7 @@ async def improve_page(project_id: str, post: EditorPost) -> Response:
     """Starts a job that improves the page, and opens the job."""
     project = await post.get_project(project_id)
     path = parse_page_path({"path": post.form.get("path")})
-    commit = await find_last_commit(post.desk, project, path)
+    commit = await find_last_commit(post.desk, project, path, IMPROVE_TIMEOUT_SECONDS)
     source_path = commit.path if commit else None
     new_job = NewJob(await run_in_thread(load_improvement_prompt, post.desk, project, path, source_path))
     idempotency_key = form_idempotency_key(post.form, new_job)
