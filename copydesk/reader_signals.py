@@ -3,12 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from copydesk.analytics.date_ranges import TimeRange
-from copydesk.analytics.interactions.feedback import (
-    Feedback,
-    FeedbackEntry,
-    FeedbackFilter,
-    FeedbackStatus,
-)
+from copydesk.analytics.interactions.feedback import OPEN_STATUSES, Feedback, FeedbackEntry, FeedbackFilter
 from copydesk.analytics.interactions.searches import Searches
 from copydesk.analytics.stores.base import FIRST_DAY, DayRange, PageQuery, Store
 from copydesk.automations.reader_signals import MissingPage, PageComplaints, PopularPage, UnansweredSearch
@@ -22,7 +17,6 @@ MAX_ROWS = 50
 MAX_POPULAR_PAGES = 500
 MAX_ENTRIES_READ = 2000
 ENTRIES_PER_QUERY = 100
-OPEN_STATUSES = (FeedbackStatus.PENDING, FeedbackStatus.IN_PROGRESS)
 
 
 class AnalyticsSignals:

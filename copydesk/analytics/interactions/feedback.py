@@ -40,6 +40,9 @@ class FeedbackStatus(StrEnum):
     DISMISSED = "dismissed"
 
 
+OPEN_STATUSES = (FeedbackStatus.PENDING, FeedbackStatus.IN_PROGRESS)
+
+
 class FeedbackNotFound(NotFound):
     code = "feedback_not_found"
     message = "Feedback entry not found in this project."

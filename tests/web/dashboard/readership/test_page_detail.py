@@ -151,7 +151,7 @@ def test_page_shows_everything_and_links_keep_the_range(viewer: httpx.Client, si
     assert "Visitors by day, with the" in open_page(viewer, site, "/guide", range="days", **_three_days_ago())
 
 
-def _three_days_ago() -> dict[str, str]:
+def _three_days_ago() -> dict[str, Any]:
     day = clock.format_iso(clock.now() - 3 * clock.DAY)[:10]
     return {"from": day, "to": day}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from copydesk.analytics.interactions.feedback import FeedbackEntry, FeedbackFilter
+from copydesk.analytics.interactions.feedback import OPEN_STATUSES, FeedbackEntry, FeedbackFilter
 from copydesk.analytics.interactions.searches import LeadingSearch
 from copydesk.core.errors import InvalidRequest
 from copydesk.core.projects.projects import Project
@@ -12,7 +12,6 @@ from copydesk.desk import Desk
 from copydesk.jobs.pages.missing_addresses import is_safe_address
 from copydesk.jobs.projects.page_history import to_safe_line
 from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
-from copydesk.reader_signals import OPEN_STATUSES
 
 MAX_COMMENTS = 10
 MAX_SEARCHES = 10
