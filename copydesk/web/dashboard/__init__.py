@@ -18,10 +18,10 @@ from copydesk.web.dashboard.projects import (
     repository,
     settings,
 )
-from copydesk.web.dashboard.readership import downloads, history
+from copydesk.web.dashboard.readership import audience, downloads, history
 from copydesk.web.dashboard.readership import pages as readership_pages
-from copydesk.web.dashboard.readership.lists import audience, missing_pages
 from copydesk.web.dashboard.readership.lists import interactions as interaction_pages
+from copydesk.web.dashboard.readership.lists import missing_pages
 from copydesk.web.dashboard.readership.page_detail import routes as page_detail
 from copydesk.web.dashboard.sharing import share_links, weekly_summary
 

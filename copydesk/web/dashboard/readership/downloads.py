@@ -12,9 +12,9 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.reports.schemas import AgentsResponse, TimeseriesResponse
 from copydesk.web.dashboard.auth.access import ViewerRequest
+from copydesk.web.dashboard.readership.audience import AUDIENCE_REPORTS, render_audience_csv
 from copydesk.web.dashboard.readership.date_ranges import SelectedRange
 from copydesk.web.dashboard.readership.figures import parse_listing
-from copydesk.web.dashboard.readership.lists.audience import AUDIENCE_REPORTS, render_audience_csv
 from copydesk.web.dashboard.readership.lists.interactions import INTERACTION_LISTS, render_interactions_csv
 from copydesk.web.dashboard.readership.lists.missing_pages import render_missing_csv
 from copydesk.web.dashboard.readership.overview.report import load_hours_of_day, load_series

@@ -1,1 +1,1 @@
-"""The analytics pages that are lists: sources, sections, missing pages, feedback, searches and questions."""
+"""The analytics pages that are lists: missing pages, feedback, searches and questions."""

@@ -19,10 +19,10 @@ from copydesk.jobs.service import NewJob
 from copydesk.web.api.reports.page_detail.activity import find_last_commit, load_page_activity
 from copydesk.web.dashboard.auth.access import EditorPost, ViewerRequest
 from copydesk.web.dashboard.jobs.job_list import creator_from_person, form_idempotency_key
+from copydesk.web.dashboard.readership.audience import KIND_LABELS
 from copydesk.web.dashboard.readership.chart import Chart, build_chart
 from copydesk.web.dashboard.readership.date_ranges import NO_RANGE, SelectedRange
 from copydesk.web.dashboard.readership.figures import AgentTableRow, Tile, build_agent_rows, build_tiles
-from copydesk.web.dashboard.readership.lists.audience import KIND_LABELS
 from copydesk.web.dashboard.readership.lists.interactions import STATUS_LABELS
 from copydesk.web.dashboard.readership.overview.report import count_run_up_days
 from copydesk.web.dashboard.readership.page_detail.improvement import can_improve, load_improvement_prompt
