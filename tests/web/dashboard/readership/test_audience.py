@@ -20,7 +20,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 def read(running: Service, site: Service, part: str) -> str:
     viewer = signed_in_client(running, "viewer")
-    answer = viewer.get(f"{site.url}/projects/{site.project.id}/readership/{part}")
+    answer = viewer.get(f"{site.url}/projects/{site.project.id}/readership{'/' + part if part else ''}")
     assert answer.status_code == 200
     return answer.text
 
@@ -40,6 +40,9 @@ def test_sources_are_listed_with_their_kinds(running: Service) -> None:
     assert HOSTILE not in text
     assert "old.example.org" not in text
     assert "old.example.org" in read(running, site, "sources?range=all")
+    first_screen = read(running, site, "")
+    for label, visitors in (("Search", 1), ("AI", 1), ("Direct", 1), ("Social", 0)):
+        assert f"<dt>{label}</dt><dd>{visitors}</dd>" in first_screen
     assert read(running, site, "referrers.csv").startswith("referrer,kind,visitors,views\r\n")
 
 

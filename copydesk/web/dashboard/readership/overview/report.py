@@ -1,6 +1,6 @@
 """Builds the first analytics page: totals with their change, the chart, and the table of pages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, Interval, PageQuery, Store
@@ -11,6 +11,7 @@ from copydesk.desk import Desk
 from copydesk.web.dashboard.readership.chart import Chart, build_chart, build_hour_chart
 from copydesk.web.dashboard.readership.date_ranges import SelectedRange, choose_interval
 from copydesk.web.dashboard.readership.figures import Tile, build_tiles
+from copydesk.web.dashboard.readership.audience import KIND_LABELS
 from copydesk.web.dashboard.readership.overview.comparison import Comparison, compare_with_previous
 from copydesk.web.dashboard.readership.overview.documentation_changes import DocumentationChange, list_changes
 from copydesk.web.dashboard.readership.uncounted import list_uncounted
@@ -24,6 +25,8 @@ class ReadershipReport:
     comparison: Comparison
     changes: Sequence[DocumentationChange]
     """Merged pull requests and releases in the range, newest first."""
+    sources: Mapping[str, int]
+    """The number of people by kind of source; empty if none came."""
     run_up: int
     """The number of days in the chart before the range."""
     uncounted: int
@@ -36,7 +39,7 @@ class ReadershipReport:
 def build_report(
     desk: Desk, project: Project, selected: SelectedRange, page_query: PageQuery, limit: int, offset: int
 ) -> ReadershipReport:
-    """Builds the report. Asks the store at most five questions, whatever the range."""
+    """Builds the report. Asks the store at most six questions, whatever the range."""
     store = desk.get_folded_store(project)
     now = clock.now()
     pages = store.count_visitors_by_page(project.id, selected.days, limit, offset, page_query)
@@ -49,11 +52,18 @@ def build_report(
         pages=pages,
         comparison=comparison,
         changes=changes,
+        sources=_count_sources(store, project.id, selected.days),
         run_up=count_run_up_days(selected, chart),
         uncounted=sum(row.requests for row in list_uncounted(desk, project)),
         is_empty=views == 0,
         is_new=views == 0 and not store.list_agents(project.id, ALL_DAYS, 1)[0],
     )
+
+
+def _count_sources(store: Store, project_id: str, days: DayRange) -> dict[str, int]:
+    totals = store.list_referrers(project_id, days, 1).totals
+    counts = {label: getattr(totals, kind) for kind, label in KIND_LABELS.items()}
+    return counts if any(counts.values()) else {}
 
 
 def count_run_up_days(selected: SelectedRange, chart: Chart) -> int:
