@@ -108,7 +108,7 @@ def send_request(
     [existing] = service.desk.automations.list_for_project(service.project.id)
     where = where.replace("{automationId}", existing.automation.id)
     where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD).replace("{name}", CONTEXT)
-    where = where.replace("{shareId}", NOT_A_SHARE)
+    where = where.replace("{shareId}", NOT_A_SHARE).replace("{path}", "a/b")
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None
     return client_without_key().request(method, service.url + where, headers=headers, json=body)

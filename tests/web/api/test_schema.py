@@ -37,6 +37,10 @@ ACCEPTS_FEEDBACK_WITH_CONTENT = {
 ACCEPTS_USABLE_DEFINITIONS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
 DEFINITIONS = ("createAutomation", "changeAutomation", "addContextRepository", "createShare")
 
+# OpenAPI cannot express that a section is below its prefix, nor that hours need a range of at most 31 days.
+ACCEPTS_FITTING_PARAMETERS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
+REPORTS_WITH_RELATED_PARAMETERS = ("exportSections", "exportTimeseries")
+
 # OpenAPI cannot express which cursors this list returned.
 ACCEPTS_OWN_CURSORS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
 LISTS_WITH_CURSORS = ("listSearches", "listConversations", "listFeedback")
@@ -75,6 +79,7 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
             ACCEPTS_PARTLY_VALID_BODIES,
             ACCEPTS_FEEDBACK_WITH_CONTENT,
             *({**ACCEPTS_USABLE_DEFINITIONS, "include-operation-id": name} for name in DEFINITIONS),
+            *({**ACCEPTS_FITTING_PARAMETERS, "include-operation-id": name} for name in REPORTS_WITH_RELATED_PARAMETERS),
             {
                 "include-operation-id": "deleteAutomation",
                 "parameters": {"path.automationId": service.client.list_automations()[1]["id"]},

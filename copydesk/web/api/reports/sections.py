@@ -26,8 +26,8 @@ router = APIRouter(prefix="/v1/analytics/{projectId}", tags=["analytics"], depen
 
 DepthParam = Annotated[
     int | None,
-    BeforeValidator(build_limit_validator(MAX_DEPTH)),
     Field(ge=1, le=MAX_DEPTH),
+    BeforeValidator(build_limit_validator(MAX_DEPTH)),
     Query(description="The number of path segments of a section: 1 by default, or one more than `prefix` has."),
 ]
 PrefixParam = Annotated[
