@@ -64,6 +64,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         automation = {"name": "Spelling", "prompt": "Fix the typos", "trigger": {"type": "api"}}
         running.desk.automations.create(running.project, automation, actor="test")
         running.desk.conversations.add_all(running.project.id, [question])
+        sent = running.client.send_events([{"url": "https://docs.example.com/a/b", "userAgent": "Firefox"}])
+        assert sent["accepted"] == 1
         yield running
 
 

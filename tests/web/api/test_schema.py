@@ -68,6 +68,7 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
             "path.threadId": THREAD,
             "path.automationId": service.client.list_automations()[0]["id"],
             "path.name": "code",
+            "path.path": "a",
             "path.shareId": service.client.create_share()["id"],
         },
         "request-timeout": 20,
@@ -157,6 +158,8 @@ def busy_service(tmp_path: Path) -> Iterator[Service]:
         service.desk.feedback.add(service.project.id, "/", True, None, clock.now())
         question = NewQuestion(THREAD, "How do I sign in?", "With a key.", clock.now())
         service.desk.conversations.add_all(service.project.id, [question])
+        sent = service.client.send_events([{"url": "https://docs.example.com/a", "userAgent": "Firefox"}])
+        assert sent["accepted"] == 1
         for name in ("Links", "To be deleted"):
             service.client.create_automation(name=name, prompt="Fix the broken links.", trigger={"type": "api"})
         yield service

@@ -8,10 +8,10 @@ from copydesk.analytics.stores.report_rows import Counts, HourlyReport, ReportPa
 from copydesk.core import clock
 from copydesk.core.projects.projects import Project
 from copydesk.desk import Desk
+from copydesk.web.dashboard.readership.audience import KIND_LABELS
 from copydesk.web.dashboard.readership.chart import Chart, build_chart, build_hour_chart
 from copydesk.web.dashboard.readership.date_ranges import SelectedRange, choose_interval
 from copydesk.web.dashboard.readership.figures import Tile, build_tiles
-from copydesk.web.dashboard.readership.audience import KIND_LABELS
 from copydesk.web.dashboard.readership.overview.comparison import Comparison, compare_with_previous
 from copydesk.web.dashboard.readership.overview.documentation_changes import DocumentationChange, list_changes
 from copydesk.web.dashboard.readership.uncounted import list_uncounted
