@@ -61,6 +61,7 @@ def test_store_without_missing_pages_is_upgraded(store: FolderClickHouseStore, t
     model = fill_store_with(store, *([view for view in views if not view.is_missing] for views in (FIRST, SECOND)))
     node = store._cluster.reader
     for statement in (
+        *(f"alter table {table} drop column visited" for table in ("inbox", "views", "corrected_views")),
         *(f"alter table {table} drop column lost" for table in ("inbox", "corrected_views")),
         *(f"alter table {table} drop column missing" for table in ("inbox", "views", "corrected_views")),
         "drop table missing_referrers",
