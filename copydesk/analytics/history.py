@@ -46,7 +46,7 @@ class HistoryPage(NamedTuple):
 
 @dataclass
 class ImportedHistory:
-    """What the files of another tool say: totals by day, and by day and path if the files have pages."""
+    """Totals that another tool counted, by day, and by day and path if its files have pages."""
 
     source: HistorySource
     days: dict[int, HistoryCounts] = field(default_factory=dict)

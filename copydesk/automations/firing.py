@@ -57,7 +57,7 @@ AUTHORS = "authors"
 """Stands for the authors of the triggering change in a list of reviewers."""
 SHOWN_HASH_CHARS = 12
 FIRST_SIGNALS_MS = 30 * clock.DAY
-"""How far back the first run reads what readers told."""
+"""How far back the first run reads reader signals."""
 MAX_RUNS_SEARCHED = 50
 NO_SIGNALS = "Readers have told nothing new since the last run."
 

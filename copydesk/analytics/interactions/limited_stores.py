@@ -1,10 +1,15 @@
 """Opens feedback, searches and conversations with the limits of the settings."""
 
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Column
+
 from copydesk.analytics.interactions import conversations, feedback, searches
 from copydesk.analytics.interactions.conversations import Conversations, ConversationsFull
 from copydesk.analytics.interactions.feedback import Feedback
 from copydesk.analytics.interactions.searches import Searches, SearchesFull
-from copydesk.analytics.interactions.storage_quota import FeedbackFull, StorageQuota
+from copydesk.analytics.interactions.storage_quota import FeedbackFull, QuotaReached, StorageQuota
 from copydesk.core.db.database import Database
 from copydesk.core.settings import Settings
 
@@ -12,33 +17,24 @@ MEGABYTE = 1_000_000
 
 
 def open_feedback(database: Database, settings: Settings) -> Feedback:
-    quota = StorageQuota(
-        database,
-        feedback.TEXT_COLUMNS,
-        max_entries=settings.feedback_entries,
-        max_bytes=settings.feedback_megabytes * MEGABYTE,
-        error=FeedbackFull,
-    )
+    limits = settings.feedback_entries, settings.feedback_megabytes
+    quota = _create_quota(database, feedback.TEXT_COLUMNS, limits, FeedbackFull)
     return Feedback(database, quota, settings.feedback_per_day)
 
 
 def open_searches(database: Database, settings: Settings) -> Searches:
-    quota = StorageQuota(
-        database,
-        searches.TEXT_COLUMNS,
-        max_entries=settings.search_entries,
-        max_bytes=settings.search_megabytes * MEGABYTE,
-        error=SearchesFull,
-    )
-    return Searches(database, quota)
+    limits = settings.search_entries, settings.search_megabytes
+    return Searches(database, _create_quota(database, searches.TEXT_COLUMNS, limits, SearchesFull))
 
 
 def open_conversations(database: Database, settings: Settings) -> Conversations:
-    quota = StorageQuota(
-        database,
-        conversations.TEXT_COLUMNS,
-        max_entries=settings.conversation_entries,
-        max_bytes=settings.conversation_megabytes * MEGABYTE,
-        error=ConversationsFull,
-    )
-    return Conversations(database, quota)
+    limits = settings.conversation_entries, settings.conversation_megabytes
+    return Conversations(database, _create_quota(database, conversations.TEXT_COLUMNS, limits, ConversationsFull))
+
+
+def _create_quota(
+    database: Database, columns: Sequence[Column[Any]], limits: tuple[int, int], error: type[QuotaReached]
+) -> StorageQuota:
+    """Creates a quota with these limits of entries and megabytes."""
+    max_entries, max_megabytes = limits
+    return StorageQuota(database, columns, max_entries=max_entries, max_bytes=max_megabytes * MEGABYTE, error=error)

@@ -20,7 +20,7 @@ class ExportFormat(StrEnum):
 
 
 class ColumnType(Enum):
-    """What a query returns for a column, and what is written."""
+    """The type of a column: the value that a query returns, and the form in which it is written."""
 
     TEXT = "text"
     COUNT = "count"
@@ -63,7 +63,7 @@ returns them."""
 
 @dataclass(frozen=True)
 class ExportDay:
-    """What a store has of a day. A fingerprint changes with the data that it stands for; "" means that there is
+    """The data of a day in a store. A fingerprint changes with the data that it stands for; "" means that there are
     none."""
 
     day: int

@@ -1,4 +1,4 @@
-"""What started a message that an automation sent: stored with the message, for the texts of its pull request."""
+"""Stores the origin of a message that an automation sent (a change, a release, a schedule), for its pull request."""
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import Connection, bindparam, select, update

@@ -27,8 +27,8 @@ from copydesk.web.dashboard.readership.figures import (
     build_tiles,
     parse_page_number,
 )
-from copydesk.web.dashboard.readership.overview.comparison import compare_with_previous
-from copydesk.web.dashboard.readership.overview.report import build_range_chart, count_run_up_days, load_totals
+from copydesk.web.dashboard.readership.overview.comparison import compare_with_previous, load_totals
+from copydesk.web.dashboard.readership.overview.report import build_range_chart, count_run_up_days
 from copydesk.web.responses.html import PAGE_HEADERS, render_page
 from copydesk.web.sharing.share_access import (
     NO_REFERRER,

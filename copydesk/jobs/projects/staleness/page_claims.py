@@ -1,4 +1,4 @@
-"""What a page says about the code: the names that it documents, and the files that it names or links to.
+"""Reads the statements of a page about the code: the names that it documents, and the files that it names or links to.
 
 A name is compared by its key, which is the same for all spellings: `--dry-run`, `dry_run` and `DryRun`. A name of one
 word is too common for that, so its key is its exact form: `--port`, `server.port`.

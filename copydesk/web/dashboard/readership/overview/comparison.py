@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from copydesk.analytics.stores.base import DayRange, Store
-from copydesk.analytics.stores.report_rows import Counts
+from copydesk.analytics.stores.report_rows import Counts, SiteTotals
 from copydesk.core import clock
 from copydesk.web.dashboard.readership.date_ranges import SelectedRange, format_range
 from copydesk.web.dashboard.readership.figures import PeriodTotals
@@ -58,6 +58,10 @@ def _compare_with_part_of_day(store: Store, project_id: str, days: DayRange, now
 
 
 def _load_period(store: Store, project_id: str, days: DayRange) -> PeriodTotals:
-    for totals in store.count_site_totals([project_id], days):
-        return PeriodTotals(totals.visitors, totals.views.total)
-    return PeriodTotals(Counts(), 0)
+    totals = load_totals(store, project_id, days)
+    return PeriodTotals(totals.visitors, totals.views.total)
+
+
+def load_totals(store: Store, project_id: str, days: DayRange) -> SiteTotals:
+    totals = store.count_site_totals([project_id], days)
+    return totals[0] if totals else SiteTotals(project_id, Counts(), Counts(), 0)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, Interval, PageQuery, Store
-from copydesk.analytics.stores.report_rows import Counts, HourlyReport, ReportPage, SiteTotals, TimeseriesPoint
+from copydesk.analytics.stores.report_rows import HourlyReport, ReportPage, SiteTotals, TimeseriesPoint
 from copydesk.core import clock
 from copydesk.core.projects.projects import Project
 from copydesk.desk import Desk
@@ -12,7 +12,7 @@ from copydesk.web.dashboard.readership.audience import KIND_LABELS
 from copydesk.web.dashboard.readership.chart import Chart, build_chart, build_hour_chart
 from copydesk.web.dashboard.readership.date_ranges import SelectedRange, choose_interval
 from copydesk.web.dashboard.readership.figures import Tile, build_tiles
-from copydesk.web.dashboard.readership.overview.comparison import Comparison, compare_with_previous
+from copydesk.web.dashboard.readership.overview.comparison import Comparison, compare_with_previous, load_totals
 from copydesk.web.dashboard.readership.overview.documentation_changes import DocumentationChange, list_changes
 from copydesk.web.dashboard.readership.uncounted import list_uncounted
 
@@ -92,11 +92,6 @@ def load_hours_of_day(store: Store, project_id: str, day: int) -> tuple[SiteTota
     totals = load_totals(store, project_id, DayRange(day, day + 1))
     report = store.load_hours(project_id, day * clock.DAY, (day + 1) * clock.DAY)
     return totals, report if report.views == totals.views else None
-
-
-def load_totals(store: Store, project_id: str, days: DayRange) -> SiteTotals:
-    totals = store.count_site_totals([project_id], days)
-    return totals[0] if totals else SiteTotals(project_id, Counts(), Counts(), 0)
 
 
 def load_series(store: Store, project_id: str, days: DayRange) -> tuple[Interval, DayRange, Sequence[TimeseriesPoint]]:
