@@ -40,6 +40,11 @@ REPORTS = {
     "a year by day": f"timeseries?{YEAR}&interval=day",
     "a day by hour": f"timeseries?{DAY_300}&interval=hour",
     "missing pages of a year": f"missing?{YEAR}",
+    "referrers of a year": f"referrers?{YEAR}",
+    "sections of a year": f"sections?{YEAR}",
+    "sections of a month": f"sections?{MONTH}",
+    "a section's sections of a year": f"sections?prefix=/docs/section-1&{YEAR}",
+    "the most popular page in a year": f"pages/docs/section-0/page-0?{YEAR}",
 }
 
 
@@ -128,6 +133,7 @@ def _ask(connection: http.client.HTTPConnection, data: ScaleData, query: str) ->
     answer = connection.getresponse()
     body = answer.read()
     if answer.status == 429:  # the limit of exports per minute
+        connection.close()  # the service closes idle connections; the next request opens a new one
         time.sleep(float(answer.headers["Retry-After"]))
         return _ask(connection, data, query)
     if answer.status != 200:

@@ -1,21 +1,23 @@
 """A Bloom filter of logged events. It may take a new event for a logged one, never a logged one for a new one."""
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 
-BITS_PER_EVENT = 24
-"""The false positive rate is about 1 in 7,000 for a full filter, and 1 in 100,000 for a half full one, as after a
-rebuild."""
+BITS_PER_EVENT = 20
+"""The false positive rate is about 1 in 2,900 for a full filter, and 1 in 9,000 after a rebuild."""
+SPARE_CAPACITY = 1.25
+"""A rebuilt filter has room for this many times the stored events: more memory, or more rebuilds."""
 MIN_CAPACITY_EVENTS = 1 << 16
 """The smallest capacity. A filter of up to this many events is fast to build, so it is built at once, not in a
 thread."""
 WORD_BITS = 64
-BIT_OFFSETS = ((57, 51, 45, 39), (18, 12, 6, 0))
-"""An event sets four bits in each of two words. Each bit number is six bits of the event; these are their offsets."""
-WORDS_PER_PASS = 3 << 17
-"""Words that DuckDB computes in one pass. It holds four bitmaps of this size in memory, together 13 MB."""
+EVENTS_PER_READ = 1_000_000
+SELECT_EVENTS = "select id from events where rowid >= $first and rowid < $end"
 
 
 class EventFilter:
@@ -67,7 +69,7 @@ class BloomFilter:
         for event in events:
             quotient, first_index = divmod(event, word_count)
             second_index = quotient % word_count
-            first_bits = bit_pairs[event >> 51] | bit_pairs[event >> 39 & 4095]
+            first_bits = bit_pairs[event >> 51] | bit_pairs[event >> 39 & 4095]  # an event sets four bits in two words
             second_bits = bit_pairs[event >> 12 & 4095] | bit_pairs[event & 4095]
             word = words[first_index]
             if word & first_bits == first_bits and words[second_index] & second_bits == second_bits:
@@ -79,6 +81,15 @@ class BloomFilter:
         self.count += added
         return possible_duplicates
 
+    def add_array(self, events: NDArray[np.int64]) -> None:
+        """Adds many events, like `add`."""
+        words = np.frombuffer(self.words, np.uint64)
+        quotients, first_indexes = np.divmod(events, self.word_count)
+        np.bitwise_or.at(words, first_indexes, PAIR_MASKS[events >> 51] | PAIR_MASKS[events >> 39 & 4095])
+        second_bits = PAIR_MASKS[events >> 12 & 4095] | PAIR_MASKS[events & 4095]
+        np.bitwise_or.at(words, quotients % self.word_count, second_bits)
+        self.count += len(events)
+
     @property
     def is_full(self) -> bool:
         return self.count > self.capacity
@@ -87,18 +98,25 @@ class BloomFilter:
 def build_bloom_filter(
     connection: DuckConnection, should_stop: Callable[[], bool] = lambda: False
 ) -> BloomFilter | None:
-    """Returns a filter of the stored events with twice the capacity that they need, or None if it was stopped."""
+    """Returns a filter of the stored events with room for more, or None if it was stopped."""
     event_count = count_events(connection)
-    bloom_filter = BloomFilter(2 * event_count)
-    bloom_filter.count = event_count
-    for start in range(0, bloom_filter.word_count if event_count else 0, WORDS_PER_PASS):
+    bloom_filter = BloomFilter(int(event_count * SPARE_CAPACITY))
+    for events in _read_events(connection, event_count):
         if should_stop():
             return None
-        length = min(WORDS_PER_PASS, bloom_filter.word_count - start)
-        bloom_filter.words[start : start + length] = array(
-            "Q", _build_words(connection, bloom_filter.word_count, start, length)
-        )
+        bloom_filter.add_array(events)
     return bloom_filter
+
+
+def _read_events(connection: DuckConnection, event_count: int) -> Iterator[NDArray[np.int64]]:
+    """Yields the stored events in parts. Many events must be committed: the row numbers of others have large gaps."""
+    if event_count <= EVENTS_PER_READ:
+        yield connection.execute("select id from events").fetchnumpy()["id"]
+        return
+    [(last_row,)] = connection.execute("select max(rowid) from events").fetchall()
+    for first_row in range(0, last_row + 1, EVENTS_PER_READ):
+        params = {"first": first_row, "end": first_row + EVENTS_PER_READ}
+        yield connection.execute(SELECT_EVENTS, params).fetchnumpy()["id"]
 
 
 def count_events(connection: DuckConnection) -> int:
@@ -106,26 +124,6 @@ def count_events(connection: DuckConnection) -> int:
     return int(event_count)
 
 
-def _build_words(connection: DuckConnection, word_count: int, start: int, length: int) -> bytes:
-    bitmap = 0
-    for word_index, offsets in zip(
-        (f"id % {word_count}", f"id // {word_count} % {word_count}"), BIT_OFFSETS, strict=True
-    ):
-        bits = (
-            f"bitstring_agg(word * {WORD_BITS} + (id >> {offset} & 63)::bigint, 0, {length * WORD_BITS - 1})"
-            for offset in offsets
-        )
-        [(blob,)] = connection.execute(
-            f"select ({' | '.join(bits)})::blob from (select id, ({word_index})::bigint - {start} as word from events)"  # noqa: S608 - only numbers
-            f" where word between 0 and {length - 1}"
-        ).fetchall()
-        bitmap |= int.from_bytes(blob or b"")
-    return bitmap.to_bytes(length * WORD_BITS // 8)
-
-
-def _bit_mask(bit: int) -> int:
-    """Returns the mask of a bit. DuckDB numbers bits from the left of each byte; words are read as little-endian."""
-    return 1 << (bit & ~7) + 7 - (bit & 7)
-
-
-BIT_PAIRS = [_bit_mask(pair >> 6) | _bit_mask(pair & 63) for pair in range(1 << 12)]
+BIT_PAIRS = [1 << (pair >> 6) | 1 << (pair & 63) for pair in range(1 << 12)]
+"""Two bits of a word, by twelve bits of an event."""
+PAIR_MASKS = np.array(BIT_PAIRS, np.uint64)

@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from copydesk.analytics.stores.base import ALL_DAYS
 from copydesk.analytics.stores.duckdb import DuckStore
@@ -16,7 +19,11 @@ from copydesk.analytics.stores.duckdb.folding import run_file
 from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, write_run
 from copydesk.analytics.stores.duckdb.folding.run_merge import RunMerge
 from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
-from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, merge_sorted
+from copydesk.analytics.stores.duckdb.folding.visit_rows import (
+    VisitRows,
+    find_sorted,
+    merge_sorted,
+)
 from copydesk.analytics.stores.duckdb.folding.visit_runs import RunSizes
 from copydesk.analytics.stores.errors import StoreDamaged, StoreFull
 from tests.analytics.stores.conformance.model import ReferenceStore
@@ -92,6 +99,38 @@ def test_run_finds_all_visits_of_a_key(tmp_path: Path, count: int) -> None:
     assert to_tuples(found) == to_tuples(visits.take(np.isin(visits.key, wanted)))
 
 
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=70), st.lists(st.integers(-2, 45), max_size=20))
+def test_reading_single_pages_finds_what_a_plain_search_finds(stored: list[int], wanted: list[int]) -> None:
+    visits = make_visits(len(stored))
+    visits = VisitRows(np.array(sorted(stored), np.int64), visits.scope, visits.day, visits.bits)
+    wanted_keys = np.array(sorted(set(wanted)), np.int64)
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+        patch.setattr(run_file, "FENCE_ROWS", 4)
+        patch.setattr(run_file, "FENCE_BYTES", 32)
+        patch.setattr(run_file, "MAX_HELD_ROWS", 0)
+        patch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
+        write_run(Path(folder, "a.run"), len(visits), [visits])
+        positions, found = RunFile(Path(folder, "a.run"), len(visits)).find(wanted_keys)
+    wanted_positions = find_sorted(visits.key, wanted_keys)
+    assert positions.tolist() == wanted_positions.tolist()
+    assert to_tuples(found) == to_tuples(visits.take(wanted_positions))
+
+
+def test_run_of_an_earlier_version_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a run has no fences, and one checksum fewer."""
+    monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
+    monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
+    visits = make_visits(2_000)
+    write_run(tmp_path / "1.run", 2_000, [visits])
+    content = (tmp_path / "1.run").read_bytes()
+    columns, footer = content[: 2_000 * 15], content[-run_file.FOOTER.size :]
+    (tmp_path / "2.run").write_bytes(columns + b"visits01" + footer[8:-4])
+    run = RunFile(tmp_path / "2.run", 2_000)
+    run.verify()
+    positions, _ = run.find(np.arange(0, 1_000, 7))
+    assert positions.tolist() == find_sorted(visits.key, np.arange(0, 1_000, 7)).tolist()
+
+
 @pytest.mark.parametrize("part_rows", [1, 3, 1_000])
 def test_merge_yields_every_visit_once_and_no_key_in_two_parts(part_rows: int) -> None:
     sources = [make_visits(count, seed=count) for count in (0, 1, 40, 300)]
@@ -120,7 +159,7 @@ def test_long_fold_merges_runs_without_the_thread(path: Path, monkeypatch: pytes
 
 
 def test_lookup_of_many_keys_finds_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_file, "MAX_LOOKUPS_BEFORE_RELEASE", 7)
+    monkeypatch.setattr(run_file, "MAX_LOOKUPS_AT_ONCE", 7)
     visits = make_visits(1_000)
     write_run(tmp_path / "a.run", 1_000, [visits])
     positions, found = RunFile(tmp_path / "a.run", 1_000).find(np.unique(visits.key))

@@ -17,9 +17,11 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     Scopes,
     VisitRows,
     group_visits,
+    sort_positions,
 )
 
 HUMAN, AI, EITHER = 1, 2, 4
+REMOVED, ADDED = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +66,14 @@ def combine_visits(rows: VisitRows, was: Bits, now: Bits) -> VisitChanges:
 
 def count_links(scopes: ScopeTable, visits: VisitChanges) -> IndexRows:
     """Returns the change of the index. All visits with the same key must be included."""
-    codes, signs, kinds = [], [], []
+    links = [np.empty(0, np.int64)]
     for days in (_find_own_days(scopes, visits), _find_parent_days(scopes, visits)):
         for kind in (HUMAN, AI, EITHER):
-            for came_bits, sign in ((days.now, 1), (days.was, -1)):
+            for came_bits, sign in ((days.now, ADDED), (days.was, REMOVED)):
                 came = (came_bits & kind) != 0
                 if came.any():
-                    links = _link_days(days.key[came], days.scope[came], days.day[came])
-                    codes.append(links)
-                    kinds.append(np.full(len(links), kind, np.int8))
-                    signs.append(np.full(len(links), sign, np.int8))
-    if not codes:
-        return _sum_links(np.empty(0, np.int64), np.empty(0, np.int8), np.empty(0, np.int8))
-    return _sum_links(np.concatenate(codes), np.concatenate(kinds), np.concatenate(signs))
+                    links.append(_link_days(days.key[came], days.scope[came], days.day[came]) << 4 | kind << 1 | sign)
+    return _sum_links(np.concatenate(links))
 
 
 def _find_own_days(scopes: ScopeTable, visits: VisitChanges) -> VisitChanges:
@@ -128,10 +125,14 @@ def _link_days(key: Keys, scope: Scopes, day: Days) -> NDArray[np.int64]:
     return links
 
 
-def _sum_links(codes: NDArray[np.int64], kinds: NDArray[np.int8], signs: NDArray[np.int8]) -> IndexRows:
-    """Returns the sums of equal links, without those that cancel out, ordered by day."""
-    order = np.argsort(codes)
-    codes, kinds, numbers = codes[order], kinds[order], signs[order].astype(np.int32)
+def _sum_links(links: NDArray[np.int64]) -> IndexRows:
+    """Returns the sums of equal links, without those that cancel out, ordered by day.
+
+    The low bits of a link are its kind, and whether it was added or removed.
+    """
+    links = np.sort(links)
+    codes, kinds = links >> 4, links >> 1 & 7
+    numbers = np.where(links & 1 == ADDED, np.int32(1), np.int32(-1))
     starts = np.flatnonzero(np.concatenate((np.ones(min(len(codes), 1), np.bool_), codes[1:] != codes[:-1])))
     human, ai, total = (
         np.add.reduceat(np.where(kinds == kind, numbers, np.int32(0)), starts) if len(starts) else numbers
@@ -140,7 +141,7 @@ def _sum_links(codes: NDArray[np.int64], kinds: NDArray[np.int8], signs: NDArray
     changed = np.flatnonzero((human != 0) | (ai != 0) | (total != 0))
     codes = codes[starts][changed]
     day_prev = codes & 0xFFFFFFFF
-    order = np.argsort(day_prev)
+    order = sort_positions(day_prev)
     codes, day_prev, changed = codes[order], day_prev[order], changed[order]
     return IndexRows(
         (codes >> 32).astype(np.int32), (day_prev >> 16).astype(np.uint16), (day_prev & 0xFFFF).astype(np.uint16),

@@ -34,7 +34,7 @@ class VisitRows:
         return VisitRows(self.key[rows], self.scope[rows], self.day[rows], self.bits[rows])
 
     def sort_by_key(self) -> "VisitRows":
-        return self.take(np.argsort(self.key, kind="stable"))
+        return self.take(sort_positions(self.key))
 
 
 NO_VISITS = VisitRows(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint16), np.empty(0, np.uint8))
@@ -110,13 +110,40 @@ def expand_ranges(first: Positions, counts: Positions) -> Positions:
     return positions
 
 
+def sort_distinct(keys: Keys) -> Keys:
+    """Returns each key once, sorted. Much faster than `np.unique`."""
+    ordered = np.sort(keys)
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
+
+
+def sort_positions(numbers: NDArray[np.int64]) -> Positions:
+    """Returns the same as a stable `np.argsort` of numbers that are not negative, in less than half the time.
+
+    Sorts the numbers with their position in the low bits. If both do not fit into 63 bits, the low bits of the numbers
+    are left out; if numbers differ in these only, their order is found by `np.argsort`.
+    """
+    if not len(numbers):
+        return np.empty(0, np.int64)
+    position_bits = (len(numbers) - 1).bit_length()
+    left_out_bits = max(int(numbers.max()).bit_length() + position_bits - 63, 0)
+    packed = np.sort(numbers >> left_out_bits << position_bits | np.arange(len(numbers)))
+    positions: Positions = packed & (1 << position_bits) - 1
+    if left_out_bits:
+        ordered = numbers[positions]
+        if (ordered[1:] < ordered[:-1]).any():
+            return np.argsort(numbers, kind="stable")
+    return positions
+
+
 def group_visits(key: Keys, scope: Scopes, day: Days) -> tuple[Positions, Positions]:
     """Returns the order by key, scope and day, and where each group of equal rows starts in it.
 
     Sorts by key first, which is fast, and then only the rows whose key occurs several times.
     """
     scope_day = scope.astype(np.int64) << 16 | day
-    order = np.argsort(key)
+    order = sort_positions(key)
     ordered_key = key[order]
     is_repeated = np.zeros(len(order), np.bool_)
     np.equal(ordered_key[1:], ordered_key[:-1], out=is_repeated[1:])

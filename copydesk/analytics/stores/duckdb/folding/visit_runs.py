@@ -37,7 +37,7 @@ from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
 log = logging.getLogger(__name__)
 
 COPIED_ROWS = 1_000_000
-MAX_APPENDED_ROWS = 2_000
+MAX_APPENDED_ROWS = 1_000
 
 
 @dataclass(frozen=True)

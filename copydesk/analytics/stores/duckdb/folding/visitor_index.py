@@ -20,12 +20,15 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     VisitRows,
     group_visits,
     join_visits,
+    sort_distinct,
 )
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns, insert_columns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 
 MAX_VIEWS_PER_TRANSACTION = 100_000
 """Views per transaction: enough to share its cost, few enough to bound the memory."""
+MAX_VISITS_SEARCHED_AT_ONCE = 2_000
+"""Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
 ROWS_BETWEEN_CHECKS = 10_000
 """After this many new rows, it is checked whether the tables should be compacted."""
 SELECT_VIEWS = """
@@ -55,6 +58,8 @@ class VisitorIndex:
         self._database = database
         self.visits = VisitRuns(database, run_sizes)
         self._scopes = ScopeTable()
+        self._last_folded: int | None = None
+        """The mark of the last committed fold; None if it must be read."""
         self._new_rows = 0
 
     def has_many_new_rows(self) -> bool:
@@ -72,9 +77,10 @@ class VisitorIndex:
         last = 0
         while last < upto:
             with self.change(), self._database.write() as connection:
-                after = read_last_folded(connection)
+                after = read_last_folded(connection) if self._last_folded is None else self._last_folded
                 last = min(upto, after + max_views)
                 view_count = self._fold_range(connection, after, last) if after < last else 0
+            self._last_folded = max(after, last)
             if after < last:
                 yield view_count
 
@@ -86,6 +92,7 @@ class VisitorIndex:
                 yield
         except BaseException:
             self.discard_scopes()
+            self._last_folded = None
             raise
 
     def discard_scopes(self) -> None:
@@ -103,7 +110,7 @@ class VisitorIndex:
     def replace_visits(self, connection: DuckConnection, old: VisitRows, new: VisitRows) -> None:
         """Deletes the visits of the old rows (by scope, key and day), stores the new ones, and corrects the index."""
         self._load_scopes(connection)
-        keys = np.unique(np.concatenate((old.key, new.key)))
+        keys = sort_distinct(np.concatenate((old.key, new.key)))
         known = self.visits.find(keys)
         is_removed = _match_visits(known, old)
         rows = join_visits([known, new])
@@ -118,7 +125,7 @@ class VisitorIndex:
         """Deletes the visits of a visitor."""
         self._load_scopes(connection)
         scope_ids = np.flatnonzero(self._scopes.project == project)
-        keys = np.unique(self._scopes.salt[scope_ids] ^ visitor)
+        keys = sort_distinct(self._scopes.salt[scope_ids] ^ visitor)
         found = self.visits.find(keys)
         is_own = self._scopes.salt[found.scope] ^ visitor == found.key
         is_own &= self._scopes.project[found.scope] == project
@@ -148,7 +155,8 @@ class VisitorIndex:
         self._insert_counts(connection, views.source[arrivals], _combine_day_kind(views)[arrivals])
         rows = arrivals[views.visitor[arrivals] >= 0]
         key = views.visitor[rows] ^ self._scopes.salt[views.source[rows]]
-        self._add_visits(connection, VisitRows(key, views.source[rows], views.day[rows], views.kind[rows]))
+        new = VisitRows(key, views.source[rows], views.day[rows], views.kind[rows])
+        self._add_visits(connection, self.visits.find(sort_distinct(key)), new)
 
     def _fold_range(self, connection: DuckConnection, after: int, last: int) -> int:
         condition, params = "where seq > $after and seq <= $upto", {"after": after, "upto": last}
@@ -156,13 +164,28 @@ class VisitorIndex:
         if len(views.page) and max(views.page.max(), views.agent.max(), views.source.max()) >= len(self._scopes.salt):
             self._load_scopes(connection)
         self._add_counts(connection, views, condition, params)
-        self._add_visits(connection, self._find_visits(views))
+        new = self._find_visits(views)
+        self._add_visits(connection, self._find_known(new), new)
         connection.execute("update marks set value = $last where name = 'folded'", {"last": last})
         return len(views.page)
 
-    def _add_visits(self, connection: DuckConnection, new: VisitRows) -> None:
-        """Stores visits, of which some may be known, and adds those that are new to the index."""
-        known = self.visits.find(np.unique(new.key))
+    def _find_known(self, new: VisitRows) -> VisitRows:
+        """Returns the stored visits with the keys of new visits, which must be all visits of some views.
+
+        A visitor who never visited the site has no visits of its pages, and none from a source, so these are not
+        searched. Missing pages are no part of the site.
+        """
+        if len(new) <= MAX_VISITS_SEARCHED_AT_ONCE:
+            return self.visits.find(sort_distinct(new.key))
+        is_of_site = self._scopes.is_agent[new.scope]
+        known_of_site = self.visits.find(sort_distinct(new.key[is_of_site]))
+        others = new.take(~is_of_site)
+        site_key = others.key ^ self._scopes.salt[others.scope] ^ self._scopes.salt[self._scopes.site[others.scope]]
+        may_be_known = self._scopes.is_missing[others.scope] | np.isin(site_key, known_of_site.key)
+        return join_visits([known_of_site, self.visits.find(sort_distinct(others.key[may_be_known]))])
+
+    def _add_visits(self, connection: DuckConnection, known: VisitRows, new: VisitRows) -> None:
+        """Stores visits and adds those that are not known to the index. The known ones are all with the same keys."""
         rows = join_visits([known, new])
         was = np.concatenate((known.bits, np.zeros(len(new), np.uint8)))
         stored = self._change_index(connection, rows, was, rows.bits)
