@@ -5,7 +5,7 @@ Every page needs a session. Every change is a form that was posted from one of t
 
 from fastapi import APIRouter
 
-from copydesk.web.dashboard.admin import account, audit_log, people, system
+from copydesk.web.dashboard.admin import account, audit_log, people, project_access, system
 from copydesk.web.dashboard.auth import oidc, sign_in
 from copydesk.web.dashboard.automations import automation_pages, definition_form
 from copydesk.web.dashboard.jobs import detail, job_list, review
@@ -44,6 +44,7 @@ for module in (
     audit_log,
     oidc,
     people,
+    project_access,
     interaction_pages,
     readership_pages,
     missing_pages,

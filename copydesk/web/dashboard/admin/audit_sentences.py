@@ -45,6 +45,11 @@ ACTION_SENTENCES = {
     "person.password_changed": "set a new password",
     "person.role_changed": "changed the role of {email} from {before} to {role}",
     "person.removed": "removed {email}",
+    "access.invited": "invited {email} to the project as {role}",
+    "access.joined": "joined the project as {role}",
+    "access.granted": "gave {email} access to the project as {role}",
+    "access.changed": "changed the role of {email} in the project from {before} to {role}",
+    "access.removed": "ended the access of {email} to the project",
 }
 CLI_ACTOR_PREFIX = "cli:"
 
