@@ -13,6 +13,8 @@ FIELD_NAME = r"[a-z][a-z0-9_]{0,39}"
 PLACEHOLDER_PATTERN = re.compile(rf"\{{\{{[ \t]*({FIELD_NAME})[ \t]*\}}\}}")
 """Matches `{{name}}`. Other text in double braces, such as `{{ page.title }}`, is not a placeholder."""
 NAME_PATTERN = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,58}[a-z0-9])?")
+RESERVED_NAMES = ("new",)
+"""Names that are paths of the dashboard."""
 MAX_DESCRIPTION_CHARS = 500
 MAX_TEMPLATE_CHARS = 20_000
 MAX_FIELDS = 20
@@ -120,7 +122,7 @@ def _find_value_faults(field: TemplateField, text: str) -> Iterator[str]:
 
 
 def _find_text_faults(name: str, title: str, description: str, prompt: str) -> Iterator[ErrorDetail]:
-    if not NAME_PATTERN.fullmatch(name):
+    if not NAME_PATTERN.fullmatch(name) or name in RESERVED_NAMES:
         yield ErrorDetail(
             "name", "A name has 1 to 60 lowercase letters, digits and hyphens, such as update-for-release."
         )

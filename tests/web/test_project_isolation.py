@@ -51,6 +51,7 @@ NOT_A_JOB = "job_00000000000000000000000000"
 NOT_FEEDBACK = "fb_00000000000000000000000000"
 THREAD = "thread-1"
 CONTEXT = "code"
+NOT_A_TEMPLATE = "not-a-template"
 NOT_A_SHARE = "share_00000000000000000000000000"
 
 
@@ -110,6 +111,7 @@ def send_request(
     [existing] = service.desk.automations.list_for_project(service.project.id)
     where = where.replace("{automationId}", existing.automation.id)
     where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD).replace("{name}", CONTEXT)
+    where = where.replace("{templateName}", NOT_A_TEMPLATE)
     where = where.replace("{shareId}", NOT_A_SHARE).replace("{path}", "a/b")
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None

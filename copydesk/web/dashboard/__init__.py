@@ -18,6 +18,7 @@ from copydesk.web.dashboard.projects import (
     repository,
     settings,
 )
+from copydesk.web.dashboard.prompts import template_form, template_pages
 from copydesk.web.dashboard.readership import audience, downloads, history
 from copydesk.web.dashboard.readership import pages as readership_pages
 from copydesk.web.dashboard.readership.lists import interactions as interaction_pages
@@ -38,6 +39,8 @@ for module in (
     job_list,
     detail,
     review,
+    template_form,
+    template_pages,
     definition_form,
     automation_pages,
     account,

@@ -12,6 +12,7 @@ from copydesk.core.accounts.sessions import csrf_token
 from copydesk.jobs.projects.context_repositories import NewContext
 from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
+from copydesk.prompts.template import build_template
 from tests.support.dashboard import list_dashboard_routes
 from tests.support.people import get_or_add_person, signed_in_client
 from tests.support.repositories import make_repository
@@ -57,6 +58,7 @@ def objects(service: Service) -> dict[str, str]:
         pull = find_or_open_pull(desk.database, tx, job, "Mend the typo", "", "0" * 40, draft=False)
     member = get_or_add_person(service, "viewer", "another@example.org")
     desk.people.project_roles.set_role(member.id, project.id, "viewer", actor="test")
+    template = desk.prompts.create(project.id, build_template("own", "Own", "", "Fix it."), actor="test")
     return {
         "project_id": project.id,
         "job_id": job.id,
@@ -68,6 +70,9 @@ def objects(service: Service) -> dict[str, str]:
         "share_id": desk.sharing.links.create(project.id, actor="test").link.id,
         "subscriber_id": desk.sharing.subscriptions.add_address(project.id, "x@example.org", actor="test").id,
         "report": "visitors",
+        "template_name": desk.prompts.create(
+            project.id, build_template("own", "Own", "", "Fix it."), actor="test"
+        ).name,
         "name": context.name,
         "feedback_id": desk.feedback.list_entries(project.id)[0][0].id,
     }
