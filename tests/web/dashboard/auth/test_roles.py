@@ -70,9 +70,7 @@ def objects(service: Service) -> dict[str, str]:
         "share_id": desk.sharing.links.create(project.id, actor="test").link.id,
         "subscriber_id": desk.sharing.subscriptions.add_address(project.id, "x@example.org", actor="test").id,
         "report": "visitors",
-        "template_name": desk.prompts.create(
-            project.id, build_template("own", "Own", "", "Fix it."), actor="test"
-        ).name,
+        "template_name": template.name,
         "name": context.name,
         "feedback_id": desk.feedback.list_entries(project.id)[0][0].id,
     }
