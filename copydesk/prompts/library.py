@@ -101,6 +101,8 @@ class PromptLibrary:
         """Changes the title, description, prompt or fields. A new prompt without fields keeps those it uses."""
         if name in load_builtin():
             raise TemplateBuiltIn
+        if not changes:
+            return self.get(project_id, name)
         with self.database.write() as tx:
             query = select(prompt_templates).where(_is_template(project_id, name))
             row = tx.execute(query if self.database.is_sqlite else query.with_for_update()).first()

@@ -137,7 +137,8 @@ class People:
             invitation = _invitation_from_row(row) if row else None
             project_roles = {**(invitation.project_roles if invitation else {}), project_id: role}
             secret = _create_invitation(tx, email, invitation.role if invitation else NO_ROLE, actor, project_roles)
-            audit_log.record(tx, project_id, actor, "access.invited", "", email=email, role=role)
+            for log_id in (project_id, NO_PROJECT):
+                audit_log.record(tx, log_id, actor, "access.invited", project_id, email=email, role=role)
         return secret
 
     def create_reset_link(self, person: Person, *, actor: str) -> str:

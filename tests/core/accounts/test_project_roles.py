@@ -156,6 +156,7 @@ def test_invitation_to_a_project_gives_no_other_access(desk: Desk, project: Proj
     assert (ada.email, ada.role, ada.project_roles) == ("ada@example.org", NO_ROLE, {project.id: "editor"})
     assert not ada.sees(other.id)
     assert list_actions(desk, project.id) == ["access.invited", "access.joined"]
+    assert list_actions(desk, audit_log.NO_PROJECT) == ["access.invited"]
 
 
 def test_second_invitation_also_gives_what_the_first_gave(desk: Desk, project: Project, other: Project) -> None:

@@ -48,7 +48,7 @@ ACTION_SENTENCES = {
     "person.password_changed": "set a new password",
     "person.role_changed": "changed the role of {email} from {before} to {role}",
     "person.removed": "removed {email}",
-    "access.invited": "invited {email} to the project as {role}",
+    "access.invited": "invited {email} to the project {subject} as {role}",
     "access.joined": "joined the project as {role}",
     "access.granted": "gave {email} access to the project as {role}",
     "access.changed": "changed the role of {email} in the project from {before} to {role}",
