@@ -87,12 +87,12 @@ class TemplateChangeRequest(RequestModel):
 
 
 class PreviewRequest(RequestModel):
-    fields: FieldValues = Field(default_factory=dict, examples=[{"version": "1.4"}])
+    fields: FieldValues = Field(examples=[{"version": "1.4"}])
     """The values by the names of the fields. They are inserted as plain text."""
 
 
 class TemplateJobRequest(JobOptionsRequest):
-    fields: FieldValues = Field(default_factory=dict, examples=[{"version": "1.4"}])
+    fields: FieldValues = Field(examples=[{"version": "1.4"}])
     """The values by the names of the fields. They are inserted as plain text."""
 
 
