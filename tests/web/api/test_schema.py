@@ -37,7 +37,7 @@ ACCEPTS_FEEDBACK_WITH_CONTENT = {
 ACCEPTS_USABLE_DEFINITIONS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
 DEFINITIONS = (
     *("createAutomation", "changeAutomation", "addContextRepository", "createShare"),
-    *("createTemplate", "changeTemplate", "previewTemplate", "createJobFromTemplate"),
+    *("createTemplate", "previewTemplate", "createJobFromTemplate"),
 )
 
 # OpenAPI cannot express that a section is below its prefix, nor that hours need a range of at most 31 days.
@@ -90,6 +90,11 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
                 "parameters": {"path.automationId": service.client.list_automations()[1]["id"]},
             },
             {"include-operation-id": "deleteTemplate", "parameters": {"path.templateName": "deleted"}},
+            {
+                **ACCEPTS_USABLE_DEFINITIONS,
+                "include-operation-id": "changeTemplate",
+                "parameters": {"path.templateName": "changed"},
+            },
             *({**ACCEPTS_OWN_CURSORS, "include-operation-id": name} for name in LISTS_WITH_CURSORS),
             {
                 "include-operation-id": "getSession",
@@ -167,7 +172,7 @@ def busy_service(tmp_path: Path) -> Iterator[Service]:
         assert sent["accepted"] == 1
         for name in ("Links", "To be deleted"):
             service.client.create_automation(name=name, prompt="Fix the broken links.", trigger={"type": "api"})
-        for name in ("own", "deleted"):
+        for name in ("own", "changed", "deleted"):
             fields = [{"name": "version", "required": False}]
             service.client.create_template(name, name, "Write the notes.\nOf {{version}}.", fields=fields)
         yield service
