@@ -14,6 +14,7 @@ from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.core.settings import BadSettings, Settings
 from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
+from copydesk.prompts.library import PromptLibrary
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +61,7 @@ class Desk:
         self.secrets = SealedSecrets(database, settings)
         self.keys = ApiKeys(database, settings.keys_per_hour, settings.extra_key_prefixes)
         self.people = People(database, self.keys)
+        self.prompts = PromptLibrary(database)
         self._purged_ids: set[str] = set()
         """The deleted projects whose page views this process has deleted, before they are settled."""
 

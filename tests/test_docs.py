@@ -47,9 +47,10 @@ PAGES = [
 ANALYTICS, EVENTS = ROOT / "docs/analytics.md", ROOT / "docs/collect/events.md"
 DASHBOARD = ROOT / "docs/dashboard.md"
 CLIENT = ROOT / "client/README.md"
+PROMPTS = ROOT / "docs/prompts.md"
 GUIDES = [ROOT / "docs/quickstart.md", ROOT / "docs/automations.md"]
 """Pages whose examples create their own repositories."""
-EXAMPLES = [README, *GUIDES, API, ANALYTICS, EVENTS, CLIENT]
+EXAMPLES = [README, *GUIDES, API, ANALYTICS, EVENTS, CLIENT, PROMPTS]
 
 NOT_OVER_HTTP = {"conflict"}
 MACHINE_PATH = re.compile(r"(?<![\w.…/:])/(?!etc/ssl/certs/)(?:work|home|root|tmp|Users|usr|var|opt|etc|mnt)(?:/|\b)")
@@ -292,7 +293,7 @@ def test_examples_run_and_print_the_documented_output(page: Path, served: dict[s
             "docs/setup.md": b"# Setup\n\nInstall the program. To leave out setup, read on.\n",
         }
         make_repository(tmp_path / "handbook", files)
-    if page in (API, ANALYTICS, EVENTS, CLIENT):
+    if page in (API, ANALYTICS, EVENTS, CLIENT, PROMPTS):
         environment |= create_project(served, tmp_path)
     mark = "------ end of example ------"
     script = "set -euo pipefail\n" + "".join(f"{example.script}\necho; echo '{mark}'\n" for example in shown)

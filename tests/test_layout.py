@@ -14,6 +14,7 @@ import copydesk.analytics.tables
 import copydesk.automations.tables
 import copydesk.jobs.storage.tables  # adds its tables to the metadata
 import copydesk.mail.tables
+import copydesk.prompts.tables
 import copydesk.sharing.tables
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import migrate
@@ -36,11 +37,24 @@ MAY_IMPORT = {
     "automations": {"core", "jobs"},
     "reader_signals": {"core", "analytics", "automations"},
     "mail": {"core"},
+    "prompts": {"core", "jobs"},
     "sharing": {"core", "jobs", "analytics", "automations", "mail"},
-    "desk": {"reader_signals", "core", "jobs", "analytics", "automations", "sharing", "mail"},
-    "transfer": {"core", "jobs", "analytics", "automations", "sharing", "mail"},
-    "web": {"core", "jobs", "analytics", "automations", "sharing", "mail", "desk"},
-    "cli": {"core", "jobs", "analytics", "automations", "sharing", "mail", "desk", "transfer", "web", "client"},
+    "desk": {"reader_signals", "core", "jobs", "analytics", "automations", "sharing", "mail", "prompts"},
+    "transfer": {"core", "jobs", "analytics", "automations", "sharing", "mail", "prompts"},
+    "web": {"core", "jobs", "analytics", "automations", "sharing", "mail", "prompts", "desk"},
+    "cli": {
+        "core",
+        "jobs",
+        "analytics",
+        "automations",
+        "sharing",
+        "mail",
+        "prompts",
+        "desk",
+        "transfer",
+        "web",
+        "client",
+    },
     "__main__": {"cli"},
     "__init__": set[str](),
 }

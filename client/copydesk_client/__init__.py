@@ -2,7 +2,16 @@
 
 from copydesk_client.client import Client
 from copydesk_client.connection import ApiError, NotConfigured, Unreachable
-from copydesk_client.shapes import Automation, AutomationFiles, AutomationRun, Event, Job, JobPage
+from copydesk_client.shapes import (
+    Automation,
+    AutomationFiles,
+    AutomationRun,
+    Event,
+    Job,
+    JobPage,
+    Template,
+    TemplateField,
+)
 
 __all__ = [
     "ApiError",
@@ -14,6 +23,8 @@ __all__ = [
     "Job",
     "JobPage",
     "NotConfigured",
+    "Template",
+    "TemplateField",
     "Unreachable",
     "__version__",
 ]

@@ -105,6 +105,40 @@ class Client:
             pass
         return self.get_job(job_id)
 
+    def list_templates(self) -> list[shapes.Template]:
+        """Returns the project's prompt templates, and then the built-in ones."""
+        return cast(list[shapes.Template], self._get(f"{self._jobs_path}/templates")["templates"])
+
+    def get_template(self, name: str) -> shapes.Template:
+        return cast(shapes.Template, self._get(self._template_path(name)))
+
+    def create_template(self, name: str, title: str, prompt: str, **options: Any) -> shapes.Template:
+        """Creates a prompt template. The options are description and fields, as in the API."""
+        body = {"name": name, "title": title, "prompt": prompt, **options}
+        return cast(shapes.Template, self._connection.send("POST", f"{self._jobs_path}/templates", body=body).json())
+
+    def change_template(self, name: str, **parts: Any) -> shapes.Template:
+        """Changes these parts of a template: title, description, prompt or fields."""
+        return cast(shapes.Template, self._connection.send("PATCH", self._template_path(name), body=parts).json())
+
+    def delete_template(self, name: str) -> None:
+        self._connection.send("DELETE", self._template_path(name))
+
+    def preview_template(self, name: str, fields: Mapping[str, str]) -> str:
+        """Returns the prompt of a template with these values, without creating a job."""
+        path = f"{self._template_path(name)}/preview"
+        return cast(str, self._connection.send("POST", path, body={"fields": dict(fields)}).json()["prompt"])
+
+    def create_job_from_template(
+        self, name: str, fields: Mapping[str, str], *, idempotency_key: str | None = None, **options: Any
+    ) -> shapes.Job:
+        """Creates a job from a prompt template with these values. Options and key are those of `create_job`."""
+        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+        body = {"fields": dict(fields), **options}
+        path = f"{self._template_path(name)}/job"
+        response = self._connection.send("POST", path, body=body, headers=headers, repeatable=True)
+        return cast(shapes.Job, response.json())
+
     def create_automation(self, **fields: Any) -> shapes.Automation:
         """Creates an automation from its fields, spelled as in the API: kind, name, prompt, trigger, dailyLimit, …"""
         return cast(shapes.Automation, self._connection.send("POST", self._automations_path, body=fields).json())
@@ -270,6 +304,9 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _template_path(self, name: str) -> str:
+        return f"{self._jobs_path}/templates/{quote(name, safe='')}"
 
     def _get(self, path: str, **query: Any) -> Any:
         return self._connection.send("GET", path, query=query).json()

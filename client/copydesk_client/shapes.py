@@ -391,6 +391,29 @@ class Taken(TypedDict):
     dropped: list[DroppedEvent]
 
 
+class TemplateField(TypedDict):
+    name: str
+    label: str
+    required: bool
+    default: str
+    choices: list[str]
+    multiline: bool
+
+
+class Template(TypedDict):
+    """A prompt template; `builtIn` means that every project has it."""
+
+    name: str
+    title: str
+    description: str
+    prompt: str
+    fields: list[TemplateField]
+    builtIn: bool
+    createdAt: str | None
+    createdBy: str | None
+    updatedAt: str | None
+
+
 class Share(TypedDict):
     """A public link to analytics, without its secret part."""
 

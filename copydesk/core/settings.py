@@ -93,8 +93,8 @@ class Settings(BaseSettings):
     """The client secret that the provider gave Copydesk."""
     oidc_domains: Annotated[tuple[str, ...], NoDecode] = ()
     """Email domains whose people can sign in without an invitation, separated by commas."""
-    oidc_role: Literal["viewer", "editor", "admin"] = "viewer"
-    """The role of people who sign in without an invitation."""
+    oidc_role: Literal["none", "viewer", "editor", "admin"] = "viewer"
+    """The role in all projects of people who sign in without an invitation; `none` for single projects only."""
 
     smtp_host: str = ""
     """The mail server. If empty, Copydesk sends no mail."""

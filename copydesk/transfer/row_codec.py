@@ -13,6 +13,7 @@ import copydesk.analytics.tables
 import copydesk.automations.tables
 import copydesk.jobs.storage.tables
 import copydesk.mail.tables
+import copydesk.prompts.tables
 import copydesk.sharing.tables  # noqa: F401 - these imports add their tables to the metadata
 from copydesk.core.db.tables import metadata
 

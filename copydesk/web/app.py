@@ -14,7 +14,8 @@ from copydesk import __version__
 from copydesk.core.errors import InvalidRequest, NotFound, RequestError, WrongMediaType
 from copydesk.desk import Desk
 from copydesk.web import dashboard, public_review
-from copydesk.web.api import analytics, automations, context_repositories, jobs, jobs_v1, reference, webhooks
+from copydesk.web.api import analytics, context_repositories, jobs, jobs_v1, prompt_templates, reference, webhooks
+from copydesk.web.api.automations import routes as automations
 from copydesk.web.api.reports import assistant, feedback, history, missing, referrers, searches, sections
 from copydesk.web.api.reports.page_detail import route as page_detail
 from copydesk.web.api.streams.job_streams import StreamRegistry
@@ -58,6 +59,7 @@ def create_app(desk: Desk) -> FastAPI:
         jobs_v1,
         context_repositories,
         automations,
+        prompt_templates,
         analytics,
         feedback,
         searches,

@@ -9,7 +9,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.publish.forges.local import LocalPull
 from copydesk.jobs.publish.git.local_repository import find_work_tree
 from copydesk.web.api.dependencies import OpenDesk
-from copydesk.web.dashboard.auth.access import is_signed_in
+from copydesk.web.dashboard.auth.access import sees_project
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
 from copydesk.web.responses.html import render_page
 
@@ -39,7 +39,7 @@ async def pull_page(
         change=await run_in_thread(load_change_view, desk, pull.project_id, pull.job_id, view),
         layout=view,
         page_url=f"/review/{pull.token}/pulls/{pull.number}",
-        dashboard=dashboard_url if await is_signed_in(request, desk) else None,
+        dashboard=dashboard_url if await sees_project(request, desk, pull.project_id) else None,
     )
 
 

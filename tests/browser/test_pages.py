@@ -43,7 +43,12 @@ PAGES = {
     "settings": "/projects/{project}/settings",
     "audit": "/projects/{project}/audit",
     "start": "/projects/{project}/start?stay=true",
+    "prompt templates": "/projects/{project}/prompts",
+    "prompt template": "/projects/{project}/prompts/document-endpoint",
+    "new prompt template": "/projects/{project}/prompts/new?copy=translate-page",
+    "people with access": "/projects/{project}/people",
     "people": "/people",
+    "projects of a person": "/people/{person}/access",
     "account": "/account",
     "system": "/system",
     "system audit": "/system/audit",
@@ -66,6 +71,10 @@ TELLING = (
     "keys",
     "settings",
     "people",
+    "people with access",
+    "projects of a person",
+    "prompt template",
+    "new prompt template",
     "not there",
     "sign in",
 )
@@ -87,7 +96,10 @@ def places(service: Service) -> dict[str, str]:
     fields = {"kind": "broken_links", "prompt": "Leave the changelog alone.", "reviewers": ["authors"]}
     automation = service.desk.automations.create(service.project, fields, actor="test")
     service.desk.automations.run_now(service.project, automation.id, actor="Ada")
+    member = get_or_add_person(service, "none", "member@example.org")
+    service.desk.people.project_roles.set_role(member.id, service.project.id, "editor", actor="test")
     return {
+        "person": member.id,
         "project": service.project.id,
         "job": jobs[0],
         "failed": jobs[-1],

@@ -13,7 +13,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk.cli import app
-from copydesk.core.errors import RequestError
+from copydesk.core import clock
+from copydesk.core.clock import format_iso
+from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
 from tests.support.repositories import list_branches, make_repository, read_file
 from tests.support.service import Service
@@ -71,6 +73,25 @@ def test_project_and_key_are_created_without_a_server(run: Run, tmp_path: Path) 
     assert parse_output(run("project", "list", "--json")) == [
         parse_output(run("project", "show", project["projectId"], "--json"))
     ]
+
+
+def test_key_expires_after_90_days_unless_told_otherwise(run: Run, tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
+    project = parse_output(run("project", "create", "Docs", "--repo", str(repository), "--json"))["projectId"]
+    before = clock.now()
+    key = parse_output(run("key", "create", "--project", project, "--json"))
+    in_90_days = format_iso(before + 90 * clock.DAY)
+    assert in_90_days <= key["expiresAt"] <= format_iso(clock.now() + 90 * clock.DAY)
+    shown = run("key", "create", "--project", project)
+    assert f"The key expires on {in_90_days[:10]}" in shown.stderr
+    quiet = run("key", "create", "--project", project, "--quiet")
+    assert quiet.stdout.startswith("desk_")
+    assert len(quiet.stdout.split()) == 1
+    assert "The key expires on" in quiet.stderr
+    forever = run("key", "create", "--project", project, "--expires", "never")
+    assert "The key never expires." in forever.stderr
+    assert parse_output(run("key", "create", "--project", project, "--expires", "never", "--json"))["expiresAt"] is None
+    assert isinstance(run("key", "create", "--project", project, "--expires", "soon").exception, InvalidRequest)
 
 
 @pytest.mark.parametrize(

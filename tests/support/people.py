@@ -7,7 +7,7 @@ from argon2 import PasswordHasher
 from sqlalchemy import insert
 
 from copydesk.core import clock
-from copydesk.core.accounts.person import Person
+from copydesk.core.accounts.person import Person, person_to_row
 from copydesk.core.db.tables import people
 from copydesk.core.ids import new_id
 from copydesk.desk import Desk
@@ -24,7 +24,7 @@ def add_person(desk: Desk, email: str, role: str) -> Person:
     """Adds a person who has accepted their invitation and chosen PASSWORD."""
     person = Person(new_id("pers"), email, role.title(), role, clock.now())
     with desk.database.write() as tx:
-        tx.execute(insert(people).values({**vars(person), "password": PASSWORD_HASH}))
+        tx.execute(insert(people).values({**person_to_row(person), "password": PASSWORD_HASH}))
     return person
 
 

@@ -13,6 +13,7 @@ from fastapi.routing import iter_route_contexts
 from copydesk.analytics.interactions.conversations import NewQuestion
 from copydesk.core import clock
 from copydesk.core.ids import new_id, new_key
+from copydesk.prompts.template import build_template
 from copydesk.web.app import create_app
 from tests.support.dashboard import list_dashboard_routes as dashboard
 from tests.support.repositories import make_repository
@@ -51,6 +52,7 @@ NOT_A_JOB = "job_00000000000000000000000000"
 NOT_FEEDBACK = "fb_00000000000000000000000000"
 THREAD = "thread-1"
 CONTEXT = "code"
+TEMPLATE = "own"
 NOT_A_SHARE = "share_00000000000000000000000000"
 
 
@@ -63,6 +65,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         question = NewQuestion(THREAD, "How do I sign in?", "With a key.", clock.now())
         automation = {"name": "Spelling", "prompt": "Fix the typos", "trigger": {"type": "api"}}
         running.desk.automations.create(running.project, automation, actor="test")
+        running.desk.prompts.create(running.project.id, build_template(TEMPLATE, "Own", "", "Fix it."), actor="test")
         running.desk.conversations.add_all(running.project.id, [question])
         sent = running.client.send_events([{"url": "https://docs.example.com/a/b", "userAgent": "Firefox"}])
         assert sent["accepted"] == 1
@@ -110,6 +113,7 @@ def send_request(
     [existing] = service.desk.automations.list_for_project(service.project.id)
     where = where.replace("{automationId}", existing.automation.id)
     where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD).replace("{name}", CONTEXT)
+    where = where.replace("{templateName}", TEMPLATE)
     where = where.replace("{shareId}", NOT_A_SHARE).replace("{path}", "a/b")
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None

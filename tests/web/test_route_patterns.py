@@ -27,6 +27,7 @@ from tests.support.dashboard import list_dashboard_routes
 JOB = "/v2/agent/{projectId}/job"
 SESSION = "/v1/agent/{projectId}/job"
 ANALYTICS = "/v1/analytics/{projectId}"
+TEMPLATES = "/v2/agent/{projectId}/templates"
 AUTOMATIONS = "/v2/agent/{projectId}/automations"
 KINDS = {
     ("POST", JOB): "create",
@@ -45,6 +46,13 @@ KINDS = {
     ("GET", "/v2/agent/{projectId}/context"): "jobs",
     ("POST", "/v2/agent/{projectId}/context"): "jobs",
     ("DELETE", "/v2/agent/{projectId}/context/{name}"): "jobs",
+    ("GET", TEMPLATES): "jobs",
+    ("POST", TEMPLATES): "jobs",
+    ("GET", f"{TEMPLATES}/{{templateName}}"): "jobs",
+    ("PATCH", f"{TEMPLATES}/{{templateName}}"): "jobs",
+    ("DELETE", f"{TEMPLATES}/{{templateName}}"): "jobs",
+    ("POST", f"{TEMPLATES}/{{templateName}}/preview"): "jobs",
+    ("POST", f"{TEMPLATES}/{{templateName}}/job"): "jobs",
     ("GET", AUTOMATIONS): "jobs",
     ("POST", AUTOMATIONS): "jobs",
     ("GET", f"{AUTOMATIONS}/files"): "jobs",

@@ -198,18 +198,24 @@ class ApiKeys:
                 audit_log.record(tx, row.project_id, actor, "key.revoked", key_id)
             return _key_from_row(tx.execute(select(keys).where(keys.c.id == key_id)).one())
 
-    def list_created_by(self, creator: str) -> list[CreatedKey]:
-        """Returns the active keys that this person created, in all projects."""
+    def list_created_by(self, creator: str, project_id: str | None = None) -> list[CreatedKey]:
+        """Returns the active keys that this person created, in one project or in all."""
         columns = select(keys, projects.c.name.label("project_name"))
         is_unrevoked = (keys.c.created_by == creator) & keys.c.revoked_at.is_(None)
+        if project_id is not None:
+            is_unrevoked &= keys.c.project_id == project_id
         query = columns.join(projects, projects.c.id == keys.c.project_id).where(is_unrevoked)
         with self.database.read() as tx:
             rows = tx.execute(query.order_by(projects.c.name, keys.c.id)).all()
         return [CreatedKey(_key_from_row(row), row.project_name) for row in rows if _key_from_row(row).is_active]
 
-    def revoke_created_by(self, tx: Connection, creator: str, *, actor: str, reason: str) -> int:
-        """Revokes every key that this person created, in all projects. Returns how many."""
-        conditions = keys.c.created_by == creator, keys.c.revoked_at.is_(None)
+    def revoke_created_by(
+        self, tx: Connection, creator: str, *, actor: str, reason: str, project_id: str | None = None
+    ) -> int:
+        """Revokes every key that this person created, in one project or in all. Returns how many."""
+        conditions = [keys.c.created_by == creator, keys.c.revoked_at.is_(None)]
+        if project_id is not None:
+            conditions.append(keys.c.project_id == project_id)
         rows = tx.execute(select(keys.c.id, keys.c.project_id).where(*conditions)).all()
         tx.execute(update(keys).where(*conditions).values(revoked_at=clock.now()))
         for row in rows:

@@ -1,37 +1,37 @@
 """People who sign in to the dashboard: accounts, roles and invitations. Secrets of links are stored as digests."""
 
-from dataclasses import dataclass, fields, replace
-from ipaddress import ip_address, ip_network
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, exists, func, insert, select, update
 
 from copydesk.core import audit_log, clock
 from copydesk.core.accounts.api_keys import ApiKeys
 from copydesk.core.accounts.passwords import hash_password, verify_password
 from copydesk.core.accounts.person import (
+    NO_ROLE,
     PERSON_COLUMNS,
     Person,
+    PersonNotFound,
     person_from_row,
+    person_to_row,
     validate_email,
+    validate_global_role,
     validate_role,
 )
+from copydesk.core.accounts.project_roles import ProjectRoles, add_project_roles, remove_project_roles
 from copydesk.core.accounts.sessions import Sessions
+from copydesk.core.accounts.sign_in_limits import count_password_attempt, count_sign_in_attempt, reset_sign_in_attempts
 from copydesk.core.audit_log import NO_PROJECT
 from copydesk.core.db.database import Database
-from copydesk.core.db.tables import invitations, keys, limits, people, sessions
-from copydesk.core.errors import Conflict, InvalidRequest, NotFound, RequestError
+from copydesk.core.db.tables import invitations, keys, people, projects, sessions
+from copydesk.core.errors import Conflict, InvalidRequest, NotFound, ProjectNotFound, RequestError
 from copydesk.core.ids import new_id, random_text, sha256_hex
-from copydesk.core.rate_limits.limits import RateLimit, consume
 from copydesk.core.text.display_names import validate_display_name
 
 INVITATION_LIFETIME_MS = 7 * clock.DAY
 SYSTEM_ACTOR = "copydesk"
-SIGN_IN_LIMIT_PER_PERSON, SIGN_IN_LIMIT_PER_ADDRESS = (
-    RateLimit("sign-in", 10, 15 * 60_000),
-    RateLimit("sign-in-address", 50, 15 * 60_000),
-)
-ATTEMPTS_KEPT_MS = clock.DAY
-"""Much longer than a window, so that a wrong clock does not end a window early."""
 
 
 class WrongPassword(RequestError):
@@ -49,11 +49,6 @@ class InvitationGone(NotFound):
     message = "This link was already used, has expired or never existed; ask an administrator for a new one."
 
 
-class PersonNotFound(NotFound):
-    code = "person_not_found"
-    message = "There is no such person."
-
-
 class LastAdmin(Conflict):
     code = "last_admin"
     message = "This is the last administrator. Make someone else an administrator first."
@@ -69,12 +64,14 @@ class Invitation:
     expires_at: int
     is_reset: bool
     """Whether the account exists already, so that the link sets a new password."""
+    project_roles: Mapping[str, str] = field(default_factory=dict)
+    """The roles in single projects that the link gives, by project id."""
 
 
 HAS_ACCOUNT = exists().where(people.c.email == invitations.c.email).label("is_reset")
 INVITATION_COLUMNS = [
     HAS_ACCOUNT,
-    *(invitations.c[field.name] for field in fields(Invitation) if field.name != "is_reset"),
+    *(invitations.c[each.name] for each in fields(Invitation) if each.name != "is_reset"),
 ]
 
 
@@ -83,6 +80,7 @@ class People:
         self.database = database
         self._keys = keys
         self.sessions = Sessions(database)
+        self.project_roles = ProjectRoles(database, keys)
 
     def all(self) -> list[Person]:
         with self.database.read() as tx:
@@ -117,12 +115,30 @@ class People:
     def invite(self, email: str, role: str, *, actor: str) -> str:
         """Invites a person. Returns the secret of the link, which can be used once."""
         email = validate_email(email)
-        role = validate_role(role)
+        role = validate_global_role(role)
         with self.database.write() as tx:
-            if tx.execute(select(people.c.id).where(people.c.email == email)).first():
-                raise InvalidRequest(f"{email} already has an account.")
+            _refuse_account(tx, email)
             secret = _create_invitation(tx, email, role, actor)
             audit_log.record(tx, NO_PROJECT, actor, "person.invited", "", email=email, role=role)
+        return secret
+
+    def invite_to_project(self, email: str, project_id: str, role: str, *, actor: str) -> str:
+        """Invites a person to a single project. Returns the secret of the link, which can be used once.
+
+        The new link also gives the roles of an open invitation of this address, whose link becomes invalid."""
+        email = validate_email(email)
+        role = validate_role(role)
+        with self.database.write() as tx:
+            _refuse_account(tx, email)
+            if tx.execute(select(projects.c.id).where(projects.c.id == project_id)).first() is None:
+                raise ProjectNotFound
+            is_open = (invitations.c.email == email) & (invitations.c.expires_at > clock.now())
+            row = tx.execute(select(*INVITATION_COLUMNS).where(is_open)).first()
+            invitation = _invitation_from_row(row) if row else None
+            project_roles = {**(invitation.project_roles if invitation else {}), project_id: role}
+            secret = _create_invitation(tx, email, invitation.role if invitation else NO_ROLE, actor, project_roles)
+            for log_id in (project_id, NO_PROJECT):
+                audit_log.record(tx, log_id, actor, "access.invited", project_id, email=email, role=role)
         return secret
 
     def create_reset_link(self, person: Person, *, actor: str) -> str:
@@ -136,7 +152,7 @@ class People:
         """Lists open invitations, without the first administrator's link."""
         query = select(*INVITATION_COLUMNS).where(invitations.c.email != "", invitations.c.expires_at > clock.now())
         with self.database.read() as tx:
-            return [Invitation(**row._mapping) for row in tx.execute(query.order_by(invitations.c.email))]
+            return [_invitation_from_row(row) for row in tx.execute(query.order_by(invitations.c.email))]
 
     def withdraw_invitation(self, email: str, *, actor: str) -> None:
         with self.database.write() as tx:
@@ -158,7 +174,8 @@ class People:
             if not invitation.email:
                 return _make_first_admin(tx, email, name, hashed)
             if not invitation.is_reset:
-                return _add_person(tx, invitation.email, name, invitation.role, password=hashed)
+                roles = invitation.project_roles
+                return _add_person(tx, invitation.email, name, invitation.role, roles, password=hashed)
             row = tx.execute(select(*PERSON_COLUMNS).where(people.c.email == invitation.email)).one()
             _set_password(tx, person_from_row(row), hashed)
             return person_from_row(row)
@@ -170,15 +187,13 @@ class People:
         """
         email = email.strip().lower()[:200]
         with self.database.write() as tx:
-            _delete_old_attempts(tx)
-            consume(self.database, tx, SIGN_IN_LIMIT_PER_ADDRESS, _client_network(address))
-            consume(self.database, tx, SIGN_IN_LIMIT_PER_PERSON, sha256_hex(email))
+            count_sign_in_attempt(self.database, tx, email, address)
         with self.database.read() as tx:
             row = tx.execute(select(*PERSON_COLUMNS, people.c.password).where(people.c.email == email)).first()
         if not verify_password(row.password if row else None, password) or row is None:
             raise WrongPassword
         with self.database.write() as tx:
-            _reset_sign_in_attempts(tx, email)
+            reset_sign_in_attempts(tx, email)
         return person_from_row(row)
 
     def sign_in_with_provider(self, subject: str, issuer: str, email: str, name: str, role: str | None) -> Person:
@@ -200,10 +215,14 @@ class People:
                 audit_log.record(tx, NO_PROJECT, email, "person.linked", row.id, issuer=issuer)
                 return person_from_row(row)
             is_pending = (invitations.c.email == email) & (invitations.c.expires_at > clock.now())
-            invited_role = tx.execute(select(invitations.c.role).where(is_pending)).scalar()
-            if invited_role is None and role is None:
+            invited = tx.execute(select(*INVITATION_COLUMNS).where(is_pending)).first()
+            if invited is not None:
+                invitation = _invitation_from_row(invited)
+                roles = invitation.project_roles
+                return _add_person(tx, email, name, invitation.role, roles, subject=provider_subject)
+            if role is None:
                 raise NotInvited
-            return _add_person(tx, email, name, invited_role or validate_role(role or ""), subject=provider_subject)
+            return _add_person(tx, email, name, validate_global_role(role), {}, subject=provider_subject)
 
     def has_password(self, person: Person) -> bool:
         with self.database.read() as tx:
@@ -212,7 +231,7 @@ class People:
     def change_password(self, person: Person, old_password: str, new_password: str, keep_session_id: str) -> None:
         """Changes the password and ends all other sessions, which an intruder with the old one may have opened."""
         with self.database.write() as tx:
-            consume(self.database, tx, SIGN_IN_LIMIT_PER_PERSON, sha256_hex(person.email))
+            count_password_attempt(self.database, tx, person.email)
             old_hash = tx.execute(select(people.c.password).where(people.c.id == person.id)).scalar()
         if not old_hash:
             raise Conflict("This account has no password. You sign in with your identity provider.")
@@ -220,15 +239,15 @@ class People:
             raise InvalidRequest("The current password is wrong.")
         new_hash = hash_password(new_password)
         with self.database.write() as tx:
-            _reset_sign_in_attempts(tx, person.email)
+            reset_sign_in_attempts(tx, person.email)
             _set_password(tx, person, new_hash, keep_session_id)
 
     def change_role(self, person_id: str, role: str, *, actor: str, keep_keys: bool = False) -> int:
-        """Changes the role, with immediate effect on open sessions. Returns how many keys were revoked.
+        """Changes the role in all projects, with immediate effect on open sessions. Returns how many keys were revoked.
 
         A former administrator loses the unused links and, unless `keep_keys`, the keys that they created, since only
         administrators may create them."""
-        role = validate_role(role)
+        role = validate_global_role(role)
         with self.database.write() as tx:
             person = self._get_for_update(tx, person_id, stays_admin=role == "admin")
             if person.role == role:
@@ -251,6 +270,7 @@ class People:
             person = self._get_for_update(tx, person_id, stays_admin=False)
             tx.execute(delete(sessions).where(sessions.c.person_id == person_id))
             tx.execute(delete(invitations).where(invitations.c.email == person.email))
+            remove_project_roles(tx, person, actor=actor)
             tx.execute(delete(people).where(people.c.id == person_id))
             _withdraw_links_by(tx, person)
             reason = f"{person.email} was removed"
@@ -280,16 +300,33 @@ class People:
         return person
 
 
-def _add_person(
-    tx: Connection, email: str, name: str, role: str, *, password: str | None = None, subject: str | None = None
-) -> Person:
-    email = validate_email(email)
+def _refuse_account(tx: Connection, email: str) -> None:
     if tx.execute(select(people.c.id).where(people.c.email == email)).first():
         raise InvalidRequest(f"{email} already has an account.")
+
+
+def _add_person(
+    tx: Connection,
+    email: str,
+    name: str,
+    role: str,
+    project_roles: Mapping[str, str],
+    *,
+    password: str | None = None,
+    subject: str | None = None,
+) -> Person:
+    """Adds a person with a role in all projects, and roles in those single projects that still exist."""
+    email = validate_email(email)
+    _refuse_account(tx, email)
     person = Person(new_id("pers"), email, validate_display_name(name or email), role, clock.now())
-    tx.execute(insert(people).values({**vars(person), "password": password, "subject": subject}))
+    tx.execute(insert(people).values({**person_to_row(person), "password": password, "subject": subject}))
     tx.execute(delete(invitations).where(invitations.c.email == email))  # else it could set the password
     audit_log.record(tx, NO_PROJECT, email, "person.joined", person.id, role=role)
+    is_invited_to = projects.c.id.in_(sorted(project_roles))
+    existing = list(tx.execute(select(projects.c.id).where(is_invited_to).with_for_update(read=True)).scalars())
+    add_project_roles(tx, person, {project_id: project_roles[project_id] for project_id in existing}, email)
+    for project_id in existing:
+        audit_log.record(tx, project_id, email, "access.joined", person.id, role=project_roles[project_id])
     return person
 
 
@@ -299,7 +336,7 @@ def _make_first_admin(tx: Connection, email: str, name: str, hashed: str) -> Per
     The account exists if the person signed in with the identity provider before opening the link."""
     row = tx.execute(select(*PERSON_COLUMNS).where(people.c.email == validate_email(email))).first()
     if row is None:
-        return _add_person(tx, email, name, "admin", password=hashed)
+        return _add_person(tx, email, name, "admin", {}, password=hashed)
     person = replace(person_from_row(row), role="admin")
     tx.execute(update(people).where(people.c.id == person.id).values(role=person.role))
     details = {"email": person.email, "before": row.role, "role": person.role}
@@ -314,12 +351,15 @@ def _set_password(tx: Connection, person: Person, hashed: str, keep_session_id: 
     audit_log.record(tx, NO_PROJECT, person.email, "person.password_changed", person.id)
 
 
-def _create_invitation(tx: Connection, email: str, role: str, actor: str) -> str:
+def _create_invitation(
+    tx: Connection, email: str, role: str, actor: str, project_roles: Mapping[str, str] | None = None
+) -> str:
     """Creates a link for this address and returns its secret. Earlier links for the address become invalid."""
     secret = random_text(32)
     now = clock.now()
     tx.execute(delete(invitations).where((invitations.c.email == email) | (invitations.c.expires_at < now)))
     row = {"digest": sha256_hex(secret), "email": email, "role": role, "created_at": now, "created_by": actor}
+    row["project_roles"] = dict(project_roles or {})
     tx.execute(insert(invitations).values({**row, "expires_at": now + INVITATION_LIFETIME_MS}))
     return secret
 
@@ -335,33 +375,13 @@ def _get_invitation(tx: Connection, secret: str) -> Invitation:
         raise InvitationGone
     if not row.email and _has_admin(tx):  # this is the first administrator's link
         raise InvitationGone
-    return Invitation(**row._mapping)
+    return _invitation_from_row(row)
+
+
+def _invitation_from_row(row: Row[*tuple[Any, ...]]) -> Invitation:
+    values = dict(row._mapping)
+    return Invitation(**{**values, "project_roles": values["project_roles"] or {}})
 
 
 def _has_admin(tx: Connection) -> bool:
     return tx.execute(select(people.c.id).where(people.c.role == "admin").limit(1)).first() is not None
-
-
-def _reset_sign_in_attempts(tx: Connection, email: str) -> None:
-    """Resets the sign-in rate limit of this email address. Called after a correct password."""
-    tx.execute(delete(limits).where(limits.c.bucket == f"{SIGN_IN_LIMIT_PER_PERSON.name}:{sha256_hex(email)}"))
-
-
-def _delete_old_attempts(tx: Connection) -> None:
-    """Deletes the counted attempts of windows that ended long ago: they contain IP addresses."""
-    for limit in (SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON):
-        is_old = limits.c.started_at < clock.now() - ATTEMPTS_KEPT_MS
-        tx.execute(delete(limits).where(limits.c.bucket.startswith(f"{limit.name}:", autoescape=True), is_old))
-
-
-def _client_network(address: str | None) -> str:
-    """Returns the network by which sign-in attempts are counted: an IPv4 address or an IPv6 /64.
-
-    One attacker usually controls a whole IPv6 /64.
-    """
-    try:
-        ip = ip_address(address or "")
-        mapped = getattr(ip, "ipv4_mapped", None) or ip
-        return str(mapped if mapped.version == 4 else ip_network((int(mapped), 64), strict=False))
-    except ValueError:
-        return "unknown"

@@ -9,6 +9,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from copydesk.core import audit_log, clock
 from copydesk.core.accounts.person import PERSON_COLUMNS, Person, person_from_row
+from copydesk.core.accounts.project_roles import load_project_roles
 from copydesk.core.db.database import Database, batch_ids
 from copydesk.core.db.tables import people, sessions
 from copydesk.core.ids import new_id, random_text, sha256_hex
@@ -54,6 +55,7 @@ class Sessions:
         """Returns the person and the session of this secret, or None if the session has ended."""
         with self.database.read() as tx:
             row = tx.execute(SELECT_SESSION_AND_PERSON.where(sessions.c.digest == sha256_hex(secret))).first()
+            project_roles = load_project_roles(tx, [row.person_id]) if row else {}
         now = clock.now()
         if row is None or row.expires_at < now:
             return None
@@ -61,18 +63,20 @@ class Sessions:
         if session.seen_at + SEEN_INTERVAL_MS < now:
             with self.database.write() as tx:
                 tx.execute(update(sessions).where(sessions.c.id == session.id).values(seen_at=now))
-        return person_from_row(row, "person_"), session
+        return person_from_row(row, "person_", project_roles.get(row.person_id)), session
 
-    def find_live(self, session_ids: Collection[str], role: str) -> set[str]:
-        """Returns the ids of the open sessions among these whose person has at least this role."""
-        live_ids: set[str] = set()
+    def find_people(self, session_ids: Collection[str]) -> dict[str, Person]:
+        """Returns the people of the sessions among these that are open, by session id, with their present roles."""
+        people_by_session: dict[str, Person] = {}
         with self.database.read() as tx:
             for batch in batch_ids(session_ids):
-                rows = tx.execute(
-                    SELECT_SESSION_AND_PERSON.where(sessions.c.id.in_(batch), sessions.c.expires_at > clock.now())
-                )
-                live_ids |= {row.id for row in rows if person_from_row(row, "person_").may(role)}
-        return live_ids
+                is_open = sessions.c.id.in_(batch) & (sessions.c.expires_at > clock.now())
+                rows = tx.execute(SELECT_SESSION_AND_PERSON.where(is_open)).all()
+                project_roles = load_project_roles(tx, {row.person_id for row in rows})
+                people_by_session |= {
+                    row.id: person_from_row(row, "person_", project_roles.get(row.person_id)) for row in rows
+                }
+        return people_by_session
 
     def list_for_person(self, person_id: str) -> list[Session]:
         """Returns the open sessions of a person, newest first."""

@@ -90,6 +90,19 @@ invitations = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("created_by", String(200), nullable=False),
     Column("expires_at", BigInteger, nullable=False),
+    Column("project_roles", JSON),
+)
+
+project_roles = Table(
+    "project_roles",
+    metadata,
+    Column("person_id", ForeignKey("people.id"), primary_key=True),
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("role", String(20), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(200), nullable=False),
+    Index(None, "project_id"),
+    sqlite_with_rowid=False,
 )
 
 sessions = Table(

@@ -3,15 +3,15 @@
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, delete, func, select, update
+from sqlalchemy import Connection, Row, delete, exists, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from copydesk.automations.schedule import BadSchedule, find_next_slot, load_zone
 from copydesk.core import audit_log, clock
-from copydesk.core.accounts.person import Person, validate_email
+from copydesk.core.accounts.person import NO_ROLE, Person, validate_email
 from copydesk.core.db.database import Database
 from copydesk.core.db.inserts import insert_if_absent
-from copydesk.core.db.tables import people
+from copydesk.core.db.tables import people, project_roles
 from copydesk.core.errors import InvalidRequest, NotFound
 from copydesk.core.ids import new_id, random_text
 from copydesk.core.projects.missing_projects import refuse_missing_project
@@ -141,15 +141,18 @@ class SummarySubscriptions:
         return [_subscriber_from_row(row) for row in rows]
 
     def list_recipients(self, project_id: str) -> list[Subscriber]:
-        """Returns the active subscriptions, each with the address of today. Leaves out people who were removed."""
+        """Returns the active subscriptions, each with the address of today.
+
+        Leaves out people who were removed, or who may not see the project any more."""
         is_active = (subscribers.c.project_id == project_id) & subscribers.c.ended_at.is_(None)
         is_person = people.c.id == subscribers.c.person_id
         columns = [column for column in subscribers.c if column.name != "email"]
         email = func.coalesce(people.c.email, subscribers.c.email).label("email")
         query = select(*columns, email).select_from(subscribers.outerjoin(people, is_person)).where(is_active)
-        exists = subscribers.c.person_id.is_(None) | people.c.id.is_not(None)
+        has_role = exists().where(project_roles.c.person_id == people.c.id, project_roles.c.project_id == project_id)
+        may_see = subscribers.c.person_id.is_(None) | (people.c.role != NO_ROLE) | has_role
         with self.database.read() as tx:
-            rows = tx.execute(query.where(exists).order_by(subscribers.c.id)).all()
+            rows = tx.execute(query.where(may_see).order_by(subscribers.c.id)).all()
         return [_subscriber_from_row(row) for row in rows]
 
     def find_by_token(self, token: str) -> Subscriber:

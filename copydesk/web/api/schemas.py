@@ -74,7 +74,7 @@ class JobMessageRequest(RequestModel):
         return reject_nul(prompt)
 
 
-class NewJobRequest(JobMessageRequest):
+class JobOptionsRequest(RequestModel):
     model: Annotated[str, Field(max_length=200, json_schema_extra={"pattern": MODEL_NAME_PATTERN})] | None = Field(
         None, examples=["mechanic"]
     )
@@ -99,15 +99,20 @@ class NewJobRequest(JobMessageRequest):
     def _reject_nul(cls, value: str | None) -> str | None:
         return None if value is None else reject_nul(value)
 
-    def to_new_job(self) -> NewJob:
+    def build_job(self, prompt: str) -> NewJob:
         return NewJob(
-            prompt=self.prompt,
+            prompt=prompt,
             model=self.model,
             ref=self.ref,
             draft=self.draft,
             title=self.title,
             context=self.context,
         )
+
+
+class NewJobRequest(JobOptionsRequest, JobMessageRequest):
+    def to_new_job(self) -> NewJob:
+        return self.build_job(self.prompt)
 
 
 def reject_nul(text: str) -> str:

@@ -5,7 +5,7 @@ Every page needs a session. Every change is a form that was posted from one of t
 
 from fastapi import APIRouter
 
-from copydesk.web.dashboard.admin import account, audit_log, people, system
+from copydesk.web.dashboard.admin import account, audit_log, people, project_access, system
 from copydesk.web.dashboard.auth import oidc, sign_in
 from copydesk.web.dashboard.automations import automation_pages, definition_form
 from copydesk.web.dashboard.jobs import detail, job_list, review
@@ -18,6 +18,7 @@ from copydesk.web.dashboard.projects import (
     repository,
     settings,
 )
+from copydesk.web.dashboard.prompts import template_form, template_pages
 from copydesk.web.dashboard.readership import audience, downloads, history
 from copydesk.web.dashboard.readership import pages as readership_pages
 from copydesk.web.dashboard.readership.lists import interactions as interaction_pages
@@ -38,12 +39,15 @@ for module in (
     job_list,
     detail,
     review,
+    template_form,
+    template_pages,
     definition_form,
     automation_pages,
     account,
     audit_log,
     oidc,
     people,
+    project_access,
     interaction_pages,
     readership_pages,
     missing_pages,

@@ -17,7 +17,7 @@ from copydesk.automations.files.parser import (
     parse_automation_file,
 )
 from copydesk.automations.kinds import Kind
-from copydesk.web.api.automation_schemas import AutomationRequest
+from copydesk.web.api.automations.schemas import AutomationRequest
 from tests.support.cpu_budget import limit_cpu
 from tests.support.cpu_growth import Pump, assert_linear
 

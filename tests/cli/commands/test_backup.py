@@ -28,6 +28,7 @@ from copydesk.core.db.migrate import SCHEMA_VERSION, UnfinishedMove, migrate, re
 from copydesk.core.errors import UserFacingError
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
+from copydesk.prompts.template import TemplateField, build_template
 from copydesk.transfer.backup.manifest import Manifest
 from copydesk.transfer.backup.restore import DataWouldBeLost, restore_backup
 from copydesk.transfer.errors import MigrationFailed
@@ -35,6 +36,7 @@ from copydesk.transfer.migrate import database as database_migration
 from copydesk.transfer.progress import SilentProgress
 from tests.fixtures.freeze import KEY, TOKEN, read_api_answers
 from tests.support import clickhouse
+from tests.support.people import add_person
 from tests.support.postgres import new_database
 from tests.support.processes import CommandSpec, RunningCommand, RunningServer, free_port, settings_environment
 from tests.support.releases import serve_release, thaw_analytics, thaw_database
@@ -105,6 +107,28 @@ def test_backup_of_a_running_service_restores_on_the_other_database(run: Run, tm
     assert done.exit_code == 0, done.output
     assert "cannot be decrypted" not in done.stderr
     assert serve_restored(tmp_path / "new", service, elsewhere) == facts
+
+
+def test_roles_in_projects_and_prompt_templates_are_in_the_backup(run: Run, tmp_path: Path) -> None:
+    field = TemplateField("page", "Page", required=False, choices=("a", "ö"))
+    desk = open_desk(Settings(data=tmp_path / "data", secret_key=KEY))
+    project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
+    template = desk.prompts.create(
+        project.id, build_template("own", "Own", "", "Fix it.\n{{page}}", [field]), actor="test"
+    )
+    person = add_person(desk, "ada@example.org", "none")
+    desk.people.project_roles.set_role(person.id, project.id, "editor", actor="test")
+    link = desk.people.invite_to_project("eve@example.org", project.id, "viewer", actor="test")
+    desk.close()
+    assert run(tmp_path / "data", "backup", str(tmp_path / "copy")).exit_code == 0
+    url = new_database()
+    done = run(tmp_path / "new", "restore", str(tmp_path / "copy"), url=url)
+    assert done.exit_code == 0, done.output
+    restored = open_desk(Settings(data=tmp_path / "new", database_url=url, secret_key=KEY))
+    assert restored.prompts.get(project.id, "own") == template
+    assert restored.people.project_roles.load(person) == {project.id: "editor"}
+    assert restored.people.get_invitation(link).project_roles == {project.id: "viewer"}
+    restored.close()
 
 
 def test_backup_keeps_the_schema_and_restore_upgrades_it(

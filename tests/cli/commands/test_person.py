@@ -103,6 +103,34 @@ def test_person_who_forgot_their_password_gets_a_reset_link(run: Run, desk: Desk
     assert "It is not shown again" in run("reset", ada.email).stderr
 
 
+def test_person_gets_a_role_in_one_project_and_loses_it(run: Run, desk: Desk) -> None:
+    eve = add_person(desk, "eve@example.org", "none")
+    docs, other = (
+        desk.projects.create(name, repository="/srv/docs.git", ref="main", actor="test") for name in ("Docs", "Other")
+    )
+    assert parse_output(run("access", eve.email, "admin", "--project", "Docs", "--json")) == {
+        "email": eve.email,
+        "projectId": docs.id,
+        "role": "admin",
+        "keysRevoked": 0,
+    }
+    assert parse_output(run("list", "--json"))[0]["projectRoles"] == {docs.id: "admin"}
+    assert "Docs: admin" in run("list").stdout
+    assert len(parse_output(run("list", "--project", docs.id, "--json"))) == 1
+    assert parse_output(run("list", "--project", other.id, "--json")) == []
+    desk.keys.create(docs.id, actor=eve.email)
+    assert "Revoked 1 keys" in run("access", eve.email, "none", "--project", docs.id).stdout
+    assert parse_output(run("list", "--json"))[0]["projectRoles"] == {}
+
+
+def test_person_is_invited_to_one_project(run: Run, desk: Desk) -> None:
+    docs = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
+    invited = parse_output(run("invite", "eve@example.org", "--project", "Docs", "--role", "editor", "--json"))
+    assert (invited["projectId"], invited["role"]) == (docs.id, "editor")
+    eve = desk.people.accept_invitation(link_secret(invited), "", "Eve", PASSWORD)
+    assert (eve.role, desk.people.project_roles.load(eve)) == ("none", {docs.id: "editor"})
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -112,9 +140,14 @@ def test_person_who_forgot_their_password_gets_a_reset_link(run: Run, desk: Desk
         ("remove", "nobody@example.org", "--yes"),
         ("remove", "ada@example.org", "--yes"),
         ("reset", "nobody@example.org"),
+        ("access", "nobody@example.org", "viewer", "--project", "Docs"),
+        ("access", "ada@example.org", "owner", "--project", "Docs"),
+        ("access", "ada@example.org", "viewer", "--project", "proj_0"),
+        ("invite", "eve@example.org", "--project", "Docs", "--role", "none"),
     ],
     ids=" ".join,
 )
 def test_impossible_changes_are_refused(run: Run, desk: Desk, arguments: tuple[str, ...]) -> None:
     add_person(desk, "ada@example.org", "admin")
+    desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
     assert isinstance(run(*arguments).exception, RequestError)

@@ -8,18 +8,11 @@ from sqlalchemy import delete, insert, select, update
 
 from copydesk.core import audit_log, clock
 from copydesk.core.accounts import passwords
-from copydesk.core.accounts.people import (
-    ATTEMPTS_KEPT_MS,
-    SIGN_IN_LIMIT_PER_ADDRESS,
-    SIGN_IN_LIMIT_PER_PERSON,
-    InvitationGone,
-    LastAdmin,
-    NotInvited,
-    WrongPassword,
-)
+from copydesk.core.accounts.people import InvitationGone, LastAdmin, NotInvited, WrongPassword
 from copydesk.core.accounts.person import Person
+from copydesk.core.accounts.sign_in_limits import ATTEMPTS_KEPT_MS, SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON
 from copydesk.core.db.tables import audit as log
-from copydesk.core.db.tables import invitations, keys, limits, people, sessions
+from copydesk.core.db.tables import invitations, keys, limits, people, project_roles, sessions
 from copydesk.core.errors import Conflict, InvalidRequest, KeyRejected
 from copydesk.core.projects.projects import Project
 from copydesk.core.rate_limits.limits import TooManyRequests
@@ -54,7 +47,7 @@ def shared_desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 def desk(shared_desk: Desk) -> Desk:
     """A desk without accounts."""
     with shared_desk.database.write() as tx:
-        for table in (sessions, invitations, people, keys, limits, log):
+        for table in (sessions, invitations, project_roles, people, keys, limits, log):
             tx.execute(delete(table))
     return shared_desk
 

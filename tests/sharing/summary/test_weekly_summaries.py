@@ -184,6 +184,18 @@ def test_person_chooses_for_themselves_and_a_removed_person_gets_nothing(
     assert subscribers.list_recipients(project.id) == []
 
 
+def test_person_who_lost_access_gets_no_summary(
+    desk: Desk, project: Project, subscribers: SummarySubscriptions
+) -> None:
+    person = add_person(desk, "member@example.org", "none")
+    roles = desk.people.project_roles
+    roles.set_role(person.id, project.id, "viewer", actor="test")
+    subscribers.subscribe_person(project.id, person)
+    assert [each.email for each in subscribers.list_recipients(project.id)] == [person.email]
+    roles.set_role(person.id, project.id, "none", actor="test")
+    assert subscribers.list_recipients(project.id) == []
+
+
 def test_number_of_addresses_is_limited(
     project: Project, subscribers: SummarySubscriptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

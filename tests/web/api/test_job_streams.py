@@ -11,7 +11,7 @@ import httpx2 as httpx
 import pytest
 from sqlalchemy import event, text
 
-from copydesk.core.accounts.person import Person
+from copydesk.core.accounts.person import NO_ROLE, Person
 from tests.support.people import get_or_add_person, signed_in_client
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -108,14 +108,30 @@ def remove_person(service: Service, someone: Person) -> None:
     service.desk.people.remove(someone.id, actor="test")
 
 
-@pytest.mark.parametrize("end", [end_session, remove_person])
-def test_dashboard_stream_ends_with_the_session_or_the_account(
+def take_role(service: Service, someone: Person) -> None:
+    service.desk.people.change_role(someone.id, NO_ROLE, actor="test")
+
+
+@pytest.mark.parametrize("end", [end_session, take_role, remove_person])
+def test_dashboard_stream_ends_with_the_session_the_role_or_the_account(
     service: Service, job: str, end: Callable[[Service, Person], None]
 ) -> None:
-    someone = get_or_add_person(service, "viewer", "listener@example.org")
-    browser = signed_in_client(service, "viewer", "listener@example.org")
+    email = f"{end.__name__}@example.org"
+    someone = get_or_add_person(service, "viewer", email)
+    browser = signed_in_client(service, "viewer", email)
     with open_stream(browser, f"/projects/{service.project.id}/jobs/{job}/events") as lines:
         end(service, someone)
+        read_to_end(lines)
+
+
+def test_dashboard_stream_ends_with_the_role_in_the_project(service: Service, job: str) -> None:
+    someone = get_or_add_person(service, NO_ROLE, "member@example.org")
+    roles = service.desk.people.project_roles
+    for project in (service.project, service.another_project().project):
+        roles.set_role(someone.id, project.id, "viewer", actor="test")
+    browser = signed_in_client(service, NO_ROLE, "member@example.org")
+    with open_stream(browser, f"/projects/{service.project.id}/jobs/{job}/events") as lines:
+        roles.set_role(someone.id, service.project.id, NO_ROLE, actor="test")
         read_to_end(lines)
 
 

@@ -35,7 +35,10 @@ ACCEPTS_FEEDBACK_WITH_CONTENT = {
 
 # OpenAPI cannot express valid schedules, path patterns and configured models, nor whether a repository can be read.
 ACCEPTS_USABLE_DEFINITIONS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
-DEFINITIONS = ("createAutomation", "changeAutomation", "addContextRepository", "createShare")
+DEFINITIONS = (
+    *("createAutomation", "changeAutomation", "addContextRepository", "createShare"),
+    *("createTemplate", "previewTemplate", "createJobFromTemplate"),
+)
 
 # OpenAPI cannot express that a section is below its prefix, nor that hours need a range of at most 31 days.
 ACCEPTS_FITTING_PARAMETERS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
@@ -70,6 +73,7 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
             "path.name": "code",
             "path.path": "a",
             "path.shareId": service.client.create_share()["id"],
+            "path.templateName": "own",
         },
         "request-timeout": 20,
         "continue-on-failure": True,
@@ -84,6 +88,12 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
             {
                 "include-operation-id": "deleteAutomation",
                 "parameters": {"path.automationId": service.client.list_automations()[1]["id"]},
+            },
+            {"include-operation-id": "deleteTemplate", "parameters": {"path.templateName": "deleted"}},
+            {
+                **ACCEPTS_USABLE_DEFINITIONS,
+                "include-operation-id": "changeTemplate",
+                "parameters": {"path.templateName": "changed"},
             },
             *({**ACCEPTS_OWN_CURSORS, "include-operation-id": name} for name in LISTS_WITH_CURSORS),
             {
@@ -162,6 +172,9 @@ def busy_service(tmp_path: Path) -> Iterator[Service]:
         assert sent["accepted"] == 1
         for name in ("Links", "To be deleted"):
             service.client.create_automation(name=name, prompt="Fix the broken links.", trigger={"type": "api"})
+        for name in ("own", "changed", "deleted"):
+            fields = [{"name": "version", "required": False}]
+            service.client.create_template(name, name, "Write the notes.\nOf {{version}}.", fields=fields)
         yield service
 
 
@@ -172,14 +185,16 @@ def test_every_operation_matches_its_openapi_description(busy_service: Service) 
     assert sum(seen.answers.values()) >= 500
     assert {operation for operation, _ in seen.answers} == seen.operations
     answered_well = {operation for operation, status in seen.answers if status in (200, 201, 202)}
-    # A job is rarely still active when it is canceled; 409 is the other valid response. Deletions answer 204, and a
-    # context repository must be readable, which none of the examples is.
+    # A job is rarely still active when it is canceled; 409 is the other valid response. Deletions answer 204, a context
+    # repository must be readable, which none of the examples is, and OpenAPI cannot express the fields of a template.
     assert seen.operations - answered_well <= {
         "POST /v2/agent/{projectId}/job/{id}/cancel",
         "DELETE /v2/agent/{projectId}/automations/{automationId}",
         "POST /v2/agent/{projectId}/context",
         "DELETE /v2/agent/{projectId}/context/{name}",
         "DELETE /v1/analytics/{projectId}/shares/{shareId}",
+        "DELETE /v2/agent/{projectId}/templates/{templateName}",
+        "POST /v2/agent/{projectId}/templates/{templateName}/job",
     }
     assert not [found for found in seen.answers if found[1] >= 500]
 

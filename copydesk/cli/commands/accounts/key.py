@@ -28,9 +28,9 @@ ScopeOption = Annotated[
     list[str] | None,
     typer.Option("--scope", metavar="SCOPE", help="read, write or events; can be repeated [default: read and write]."),
 ]
+DEFAULT_LIFETIME, NEVER = "90d", "never"
 ExpiresOption = Annotated[
-    str | None,
-    typer.Option("--expires", metavar="TIME", help="The lifetime, such as 12h, 90d or 2w [default: never expires]."),
+    str, typer.Option("--expires", metavar="TIME", help="The lifetime, such as 12h, 90d or 2w, or never.")
 ]
 AllowOption = Annotated[
     list[str] | None,
@@ -47,7 +47,7 @@ def create(
     project: ProjectOption,
     name: NameOption = "",
     scope: ScopeOption = None,
-    expires: ExpiresOption = None,
+    expires: ExpiresOption = DEFAULT_LIFETIME,
     allow: AllowOption = None,
     prefix: Annotated[
         str, typer.Option("--prefix", metavar="PREFIX", help="desk_, or one of COPYDESK_EXTRA_KEY_PREFIXES.")
@@ -56,14 +56,12 @@ def create(
     json: JsonOption = False,
 ) -> None:
     """Creates an API key and shows it once."""
-    from copydesk.core.accounts.api_keys import parse_lifetime
-
     with open_configured_desk() as desk:
         key, secret = desk.keys.create(
             find_project(desk, project).id,
             name=name,
             scopes=scope or (),
-            expires_in=parse_lifetime(expires) if expires else None,
+            expires_in=_parse_expiry(expires),
             allow=allow or (),
             prefix=prefix,
             actor=current_actor(),
@@ -71,11 +69,12 @@ def create(
     facts = {"id": key.id, "key": secret, **_key_to_dict(key)}
     if quiet:
         typer.echo(secret)
+        typer.echo(_describe_expiry(key), err=True)
     elif json:
         print_json(facts)
     else:
         print_facts(facts)
-        typer.echo("\nSave this key now. It is not shown again.", err=True)
+        typer.echo(f"\nSave this key now. It is not shown again. {_describe_expiry(key)}", err=True)
 
 
 @app.command("import")
@@ -83,7 +82,7 @@ def import_key(
     project: ProjectOption,
     name: NameOption = "",
     scope: ScopeOption = None,
-    expires: ExpiresOption = None,
+    expires: ExpiresOption = NEVER,
     allow: AllowOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -91,8 +90,6 @@ def import_key(
 
     Reads the key from standard input or a hidden prompt. Its prefix must be in COPYDESK_EXTRA_KEY_PREFIXES.
     """
-    from copydesk.core.accounts.api_keys import parse_lifetime
-
     with open_configured_desk() as desk:
         project_id = find_project(desk, project).id
         secret = typer.prompt("API key", hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
@@ -100,7 +97,7 @@ def import_key(
             project_id,
             name=name,
             scopes=scope or (),
-            expires_in=parse_lifetime(expires) if expires else None,
+            expires_in=_parse_expiry(expires),
             allow=allow or (),
             imported=secret.strip(),
             actor=current_actor(),
@@ -137,6 +134,19 @@ def revoke(
         print_json(_key_to_dict(revoked))
     else:
         typer.echo(f"Revoked {revoked.id}.")
+
+
+def _parse_expiry(text: str) -> int | None:
+    """Returns the lifetime in milliseconds, or None for a key that never expires."""
+    from copydesk.core.accounts.api_keys import parse_lifetime
+
+    return None if text.strip() == NEVER else parse_lifetime(text)
+
+
+def _describe_expiry(key: "ApiKey") -> str:
+    if key.expires_at is None:
+        return "The key never expires."
+    return f"The key expires on {format_iso(key.expires_at)[:10]}. To choose another lifetime, use --expires."
 
 
 def _key_to_dict(key: "ApiKey") -> dict[str, Any]:

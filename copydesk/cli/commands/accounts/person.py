@@ -1,11 +1,13 @@
-"""The commands `copydesk person invite|list|role|remove|reset|link`."""
+"""The commands `copydesk person invite|list|role|access|remove|reset|first-link`."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from copydesk.cli.output import (
     JsonOption,
+    ProjectOption,
     current_actor,
     fail,
     make_printable,
@@ -14,6 +16,7 @@ from copydesk.cli.output import (
     print_json,
     print_table,
 )
+from copydesk.cli.project_lookup import find_project
 from copydesk.core.clock import format_iso, now
 
 if TYPE_CHECKING:
@@ -28,41 +31,70 @@ EmailArgument = Annotated[str, typer.Argument(help="The person's email address."
 @app.command()
 def invite(
     email: EmailArgument,
-    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="viewer, editor or admin.")] = "viewer",
+    role: Annotated[
+        str, typer.Option("--role", metavar="ROLE", help="viewer, editor, admin; or none, to give projects later.")
+    ] = "viewer",
+    project: Annotated[
+        str | None,
+        typer.Option("--project", metavar="PROJECT", help="Give the role in this project only: its ID or name."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Creates an invitation link. The person opens it to create their account. It works once, within 7 days."""
     with open_configured_desk(create=True) as desk:
-        secret = desk.people.invite(email, role, actor=current_actor())
-        _print_link(desk, secret, {"email": email.strip().lower(), "role": role}, json)
+        facts: dict[str, Any] = {"email": email.strip().lower(), "role": role}
+        if project is None:
+            secret = desk.people.invite(email, role, actor=current_actor())
+        else:
+            project_id = find_project(desk, project).id
+            secret = desk.people.invite_to_project(email, project_id, role, actor=current_actor())
+            facts["projectId"] = project_id
+        _print_link(desk, secret, facts, json)
 
 
 @app.command("list")
-def list_people(json: JsonOption = False) -> None:
-    """Lists the people who have an account. Also shows how many valid keys each has created."""
+def list_people(
+    project: Annotated[
+        str | None,
+        typer.Option("--project", metavar="PROJECT", help="Only people who can see this project: its ID or name."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Lists the people who have an account, their roles, and how many valid keys each has created."""
     with open_configured_desk() as desk:
-        people = desk.people.all()
+        project_id = find_project(desk, project).id if project else None
+        roles = desk.people.project_roles.load_all()
+        people = [replace(person, project_roles=roles.get(person.id, {})) for person in desk.people.all()]
         key_counts = desk.people.count_keys_by_creator()
+        names = {each.id: each.name for each in desk.projects.all()}
         location = desk.settings.database_location
+    people = [person for person in people if project_id is None or person.sees(project_id)]
     facts = [_person_to_dict(person, key_counts.get(person.email, 0)) for person in people]
     if json:
         print_json(facts)
-    else:
-        rows = [tuple(fact.values())[1:] for fact in facts]
-        print_table(("email", "name", "role", "since", "keys"), rows, f"There are no accounts yet in {location}.")
+        return
+    rows = [
+        (
+            *(fact[name] for name in ("email", "name", "role", "createdAt", "liveKeys")),
+            ", ".join(f"{names.get(each, each)}: {role}" for each, role in fact["projectRoles"].items()),
+        )
+        for fact in facts
+    ]
+    nobody = f"There are no accounts yet in {location}." if project_id is None else "No one can see this project."
+    print_table(("email", "name", "role", "since", "keys", "projects"), rows, nobody)
 
 
 @app.command("role")
 def change_role(
     email: EmailArgument,
-    role: Annotated[str, typer.Argument(help="viewer, editor or admin.")],
+    role: Annotated[str, typer.Argument(help="viewer, editor or admin; or none, for single projects only.")],
     keep_keys: Annotated[
         bool, typer.Option("--keep-keys", help="Do not revoke the keys that the person created.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Changes a person's role, at once. Revokes the keys of a person who stops being an administrator."""
+    """Changes a person's role in all projects, at once. Revokes the keys of a former administrator."""
     with open_configured_desk() as desk:
         person = desk.people.get_by_email(email)
         loses_keys = person.role == "admin" and role != "admin" and not keep_keys
@@ -73,6 +105,34 @@ def change_role(
         print_json({"email": person.email, "role": role, "keysRevoked": revoked})
     else:
         typer.echo(f"Changed the role of {person.email} to {role}. Revoked {revoked} keys.")
+
+
+@app.command("access")
+def set_project_role(
+    email: EmailArgument,
+    role: Annotated[str, typer.Argument(help="viewer, editor or admin; or none, to take the access.")],
+    project: ProjectOption,
+    keep_keys: Annotated[
+        bool, typer.Option("--keep-keys", help="Do not revoke the keys that the person created in the project.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Gives a person a role in one project, changes it or takes it, at once.
+
+    Revokes the keys that a person created who stops being an administrator of the project.
+    """
+    with open_configured_desk() as desk:
+        person = desk.people.get_by_email(email)
+        project_id = find_project(desk, project).id
+        revoked = desk.people.project_roles.set_role(
+            person.id, project_id, role, actor=current_actor(), keep_keys=keep_keys
+        )
+    if json:
+        print_json({"email": person.email, "projectId": project_id, "role": role, "keysRevoked": revoked})
+    else:
+        typer.echo(f"Set the role of {person.email} in {project_id} to {role}. Revoked {revoked} keys.")
+        if person.role not in ("none", "admin"):
+            typer.echo(f"{person.email} also has the role {person.role} in all projects.", err=True)
 
 
 @app.command()
@@ -145,4 +205,5 @@ def _person_to_dict(person: "Person", keys: int) -> dict[str, Any]:
         "role": person.role,
         "createdAt": format_iso(person.created_at),
         "liveKeys": keys,
+        "projectRoles": dict(person.project_roles),
     }

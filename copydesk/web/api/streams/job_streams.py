@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from copydesk.core.accounts.api_keys import ApiKey
+from copydesk.core.accounts.person import Person
 from copydesk.core.accounts.sessions import Session
 from copydesk.core.db.notifications import ANY_TOPIC
 from copydesk.core.errors import RequestError, StoreUnavailable
@@ -69,7 +70,8 @@ class LiveStream:
 
     def may_listen(self, snapshot: "StreamSnapshot") -> bool:
         if self.holder.session_id is not None:
-            return self.holder.session_id in snapshot.sessions
+            person = snapshot.people.get(self.holder.session_id)
+            return person is not None and person.sees(self.project_id)
         key = snapshot.keys.get(self.holder.key_id or "")
         is_open = key is not None and key.is_active and key.project_id == self.project_id
         return is_open and key is not None and "read" in key.scopes and key.allows_address(self.holder.address)
@@ -80,7 +82,8 @@ class StreamSnapshot(NamedTuple):
 
     jobs: dict[str, JobProgress]
     keys: dict[str, ApiKey]
-    sessions: set[str]
+    people: dict[str, Person]
+    """The people of the open sessions, by session id."""
 
 
 class StreamRegistry:
@@ -186,7 +189,7 @@ class StreamRegistry:
         return StreamSnapshot(
             self._desk.jobs.read_progress({stream.job_id for stream in streams}),
             self._desk.keys.get_all(key_ids),
-            self._desk.people.sessions.find_live(session_ids, "viewer"),
+            self._desk.people.sessions.find_people(session_ids),
         )
 
 

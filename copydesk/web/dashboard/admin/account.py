@@ -6,7 +6,8 @@ from copydesk.core.accounts.passwords import MIN_PASSWORD_CHARS
 from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.web.dashboard.admin.browser_names import describe_browser
-from copydesk.web.dashboard.auth.access import SignedInRequest, ViewerPost, ViewerRequest
+from copydesk.web.dashboard.auth.access import AccountPost, AccountRequest, SignedInRequest
+from copydesk.web.dashboard.auth.project_role_names import list_project_roles
 from copydesk.web.dashboard.auth.sign_in_flow import provider_name, run_password_check
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
@@ -15,12 +16,12 @@ router = APIRouter()
 
 
 @router.get("/account")
-async def account_page(signed_in: ViewerRequest, done: str = "") -> Response:
+async def account_page(signed_in: AccountRequest, done: str = "") -> Response:
     return await _render_account_page(signed_in, done=done)
 
 
 @router.post("/account/password")
-async def change_password(post: ViewerPost) -> Response:
+async def change_password(post: AccountPost) -> Response:
     old, new, repeated = (post.form.get(name) for name in ("old", "new", "again"))
     try:
         if new != repeated:
@@ -32,13 +33,13 @@ async def change_password(post: ViewerPost) -> Response:
 
 
 @router.post("/account/sessions/end")
-async def end_session(post: ViewerPost) -> Response:
+async def end_session(post: AccountPost) -> Response:
     await run_in_thread(post.desk.people.sessions.end, post.person, post.form.get("session"))
     return redirect("/account?done=session")
 
 
 @router.post("/account/sessions/end-others")
-async def end_other_sessions(post: ViewerPost) -> Response:
+async def end_other_sessions(post: AccountPost) -> Response:
     await run_in_thread(post.desk.people.sessions.end_others, post.person, post.session.id)
     return redirect("/account?done=sessions")
 
@@ -61,6 +62,7 @@ async def _render_account_page(
         signed_in=signed_in,
         tab="account",
         title="Account",
+        project_roles=await run_in_thread(list_project_roles, signed_in.desk, signed_in.person.project_roles),
         has_password=await run_in_thread(people.has_password, signed_in.person),
         provider=provider_name(signed_in.desk.settings),
         sessions=[

@@ -20,6 +20,9 @@ ACTION_SENTENCES = {
     "automation.changed": "changed {fields} of the automation {name}",
     "automation.deleted": "deleted the automation {name}",
     "automation.run": "started a run of the automation {name}",
+    "template.created": "created the prompt template {subject}",
+    "template.changed": "changed {fields} of the prompt template {subject}",
+    "template.deleted": "deleted the prompt template {subject}",
     "share.created": "created the link {name}, which shares {parts}",
     "share.revoked": "revoked the link {name}",
     "summary.scheduled": "set the time zone of the weekly summary to {timezone}",
@@ -45,6 +48,11 @@ ACTION_SENTENCES = {
     "person.password_changed": "set a new password",
     "person.role_changed": "changed the role of {email} from {before} to {role}",
     "person.removed": "removed {email}",
+    "access.invited": "invited {email} to the project {subject} as {role}",
+    "access.joined": "joined the project as {role}",
+    "access.granted": "gave {email} access to the project as {role}",
+    "access.changed": "changed the role of {email} in the project from {before} to {role}",
+    "access.removed": "ended the access of {email} to the project",
 }
 CLI_ACTOR_PREFIX = "cli:"
 

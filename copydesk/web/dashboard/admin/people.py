@@ -3,10 +3,11 @@
 from fastapi import APIRouter, Response
 
 from copydesk.core.accounts.api_keys import CreatedKey
-from copydesk.core.accounts.person import ROLES, Person
+from copydesk.core.accounts.person import GLOBAL_ROLES, NO_ROLE, Person
 from copydesk.core.errors import Conflict, RequestError
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest
+from copydesk.web.dashboard.auth.project_role_names import ROLE_HELP, name_project_roles
 from copydesk.web.dashboard.auth.sign_in_flow import provider_name, role_for_new_person
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
@@ -21,13 +22,19 @@ async def people_page(signed_in: AdminRequest) -> Response:
 
 @router.post("/people/invite")
 async def invite_person(post: AdminPost) -> Response:
+    """Invites a person with a role in all projects, or in the chosen one."""
     email = post.form.get("email")
     role = post.form.get("role")
+    project_id = post.form.get("project")
+    people = post.desk.people
     try:
-        secret = await run_in_thread(post.desk.people.invite, email, role, actor=post.person.email)
+        if project_id:
+            secret = await run_in_thread(people.invite_to_project, email, project_id, role, actor=post.person.email)
+        else:
+            secret = await run_in_thread(people.invite, email, role, actor=post.person.email)
     except RequestError as error:
-        return await _render_people_page(post, error, email=email, role=role)
-    return await _render_people_page(post, link=_join_url(post, secret), link_for=email.strip().lower())
+        return await _render_people_page(post, error, email=email, role=role, project_id=project_id)
+    return await _render_people_page(post, link=build_join_url(post, secret), link_for=email.strip().lower())
 
 
 @router.post("/people/withdraw")
@@ -46,7 +53,7 @@ async def change_role(person_id: str, post: AdminPost) -> Response:
         if person_id == post.person.id:
             raise Conflict("You cannot change your own role. Ask another administrator.")
         person = await run_in_thread(people.get, person_id)
-        if person.role == "admin" and role in ROLES[:-1] and keys not in ("revoke", "keep"):
+        if person.role == "admin" and role in GLOBAL_ROLES[:-1] and keys not in ("revoke", "keep"):
             created_keys = await run_in_thread(post.desk.keys.list_created_by, person.email)
             if created_keys:
                 return _render_role_page(post, person, role, created_keys)
@@ -60,7 +67,7 @@ async def change_role(person_id: str, post: AdminPost) -> Response:
 async def create_reset_link(person_id: str, post: AdminPost) -> Response:
     person = await run_in_thread(post.desk.people.get, person_id)
     secret = await run_in_thread(post.desk.people.create_reset_link, person, actor=post.person.email)
-    return await _render_people_page(post, link=_join_url(post, secret), link_for=person.email, is_reset=True)
+    return await _render_people_page(post, link=build_join_url(post, secret), link_for=person.email, is_reset=True)
 
 
 @router.get("/people/{person_id}/remove")
@@ -86,11 +93,15 @@ async def _render_people_page(
     *,
     email: str = "",
     role: str = "viewer",
+    project_id: str = "",
     link: str = "",
     link_for: str = "",
     is_reset: bool = False,
 ) -> Response:
     people = signed_in.desk.people
+    project_roles = await run_in_thread(people.project_roles.load_all)
+    projects = await run_in_thread(signed_in.desk.projects.all)
+    invitations = await run_in_thread(people.list_invitations)
     return render_page(
         "people.html",
         error.status if error else 200,
@@ -99,8 +110,12 @@ async def _render_people_page(
         title="People",
         people=await run_in_thread(people.all),
         keys=await run_in_thread(people.count_keys_by_creator),
-        invitations=await run_in_thread(people.list_invitations),
-        roles=ROLES,
+        project_roles={person_id: name_project_roles(projects, roles) for person_id, roles in project_roles.items()},
+        invitations=[(each, name_project_roles(projects, each.project_roles)) for each in invitations],
+        projects=sorted(projects, key=lambda project: project.name.casefold()),
+        project_id=project_id,
+        global_roles=GLOBAL_ROLES,
+        role_help=ROLE_HELP,
         email=email,
         role=role,
         link=link,
@@ -113,14 +128,17 @@ async def _render_people_page(
 def _render_role_page(
     signed_in: SignedInRequest, person: Person, role: str, created_keys: list[CreatedKey]
 ) -> Response:
-    title = f"Change the role of {person.name}"
+    new_role = "no role in all projects" if role == NO_ROLE else role
     return render_page(
         "change-role.html",
         signed_in=signed_in,
         tab="people",
-        title=title,
+        title=f"Change {person.name} from {person.role} to {new_role}",
         person=person,
         role=role,
+        project_id="",
+        action=f"/people/{person.id}/role",
+        back="/people",
         created=created_keys,
     )
 
@@ -146,5 +164,5 @@ async def _render_removal_page(
     )
 
 
-def _join_url(signed_in: SignedInRequest, secret: str) -> str:
+def build_join_url(signed_in: SignedInRequest, secret: str) -> str:
     return f"{signed_in.desk.settings.base_url}/join/{secret}"

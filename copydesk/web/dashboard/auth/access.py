@@ -1,4 +1,4 @@
-"""Decides who may see a page or send a form of the dashboard: checks session, role and CSRF token."""
+"""Decides who may see a page or send a form of the dashboard: checks session, role in the project and CSRF token."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from copydesk.core.accounts.person import Person
+from copydesk.core.accounts.person import NO_ROLE, Person, includes_role
 from copydesk.core.accounts.sessions import Session, csrf_token
-from copydesk.core.errors import RequestError
+from copydesk.core.errors import ProjectNotFound, RequestError
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
@@ -35,12 +35,15 @@ class SignedInRequest:
     session: Session
     token: str
     """The CSRF token of the page's forms."""
+    role: str
+    """The person's role in the project that the path names, or else in all projects."""
 
     async def get_project(self, project_id: str) -> Project:
         return await run_in_thread(self.desk.projects.get, project_id)
 
     def may(self, role: str) -> bool:
-        return self.person.may(role)
+        """Returns whether the person has at least this role where the request acts; see `role`."""
+        return includes_role(self.role, role)
 
 
 @dataclass(frozen=True)
@@ -50,51 +53,66 @@ class SignedInPost(SignedInRequest):
     form: FormData
 
 
-def require_role(role: str) -> Callable[[Request, Desk], Awaitable[SignedInRequest]]:
+def require_role(role: str, *, in_all_projects: bool = False) -> Callable[[Request, Desk], Awaitable[SignedInRequest]]:
+    """Returns a dependency that requires a role in the project that the path names.
+
+    Requires it in all projects if the path names none, or with `in_all_projects`."""
+
     async def check(request: Request, desk: OpenDesk) -> SignedInRequest:
-        return await _authenticate(request, desk, role)
+        return await _authenticate(request, desk, role, in_all_projects)
 
     return check
 
 
-def require_checked_post(role: str) -> Callable[[Request, Desk], Awaitable[SignedInPost]]:
+def require_checked_post(
+    role: str, *, in_all_projects: bool = False
+) -> Callable[[Request, Desk], Awaitable[SignedInPost]]:
     """Returns a dependency that requires a role, a form of our own pages (no CSRF) and reads that form."""
 
     async def check(request: Request, desk: OpenDesk) -> SignedInPost:
-        signed_in = await _authenticate(request, desk, role)
+        signed_in = await _authenticate(request, desk, role, in_all_projects)
         form = await read_form(request)
         check_origin(request, desk.settings)
         check_token(form.get("token"), signed_in.token)
-        return SignedInPost(signed_in.desk, signed_in.person, signed_in.session, signed_in.token, form)
+        return SignedInPost(**vars(signed_in), form=form)
 
     return check
 
 
+AccountRequest = Annotated[SignedInRequest, Depends(require_role(NO_ROLE))]
+"""For pages that every person with an account may open. They show only what `person` may see."""
 ViewerRequest = Annotated[SignedInRequest, Depends(require_role("viewer"))]
 EditorRequest = Annotated[SignedInRequest, Depends(require_role("editor"))]
 AdminRequest = Annotated[SignedInRequest, Depends(require_role("admin"))]
+GlobalAdminRequest = Annotated[SignedInRequest, Depends(require_role("admin", in_all_projects=True))]
+"""For pages of a project that reach beyond it, such as its repository, which may be any path on the server."""
+AccountPost = Annotated[SignedInPost, Depends(require_checked_post(NO_ROLE))]
 ViewerPost = Annotated[SignedInPost, Depends(require_checked_post("viewer"))]
 EditorPost = Annotated[SignedInPost, Depends(require_checked_post("editor"))]
 AdminPost = Annotated[SignedInPost, Depends(require_checked_post("admin"))]
+GlobalAdminPost = Annotated[SignedInPost, Depends(require_checked_post("admin", in_all_projects=True))]
 
 
-async def _authenticate(request: Request, desk: Desk, role: str) -> SignedInRequest:
+async def _authenticate(request: Request, desk: Desk, role: str, in_all_projects: bool) -> SignedInRequest:
+    """Raises ProjectNotFound for a project that the person may not see, without a look at whether it exists."""
     secret = request.cookies.get(cookie_name(desk.settings), "")
     person_and_session = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
     if person_and_session is None:
         raise SignInRequired
     person, session = person_and_session
-    if not person.may(role):
+    project_id = request.path_params.get("project_id")
+    if project_id is not None and not person.sees(project_id):
+        raise ProjectNotFound
+    held_role = person.role if project_id is None else person.role_in(project_id)
+    if not includes_role(person.role if in_all_projects else held_role, role):
         raise NotAllowed
-    return SignedInRequest(desk, person, session, csrf_token(secret))
+    return SignedInRequest(desk, person, session, csrf_token(secret), held_role)
 
 
-async def is_signed_in(request: Request, desk: Desk) -> bool:
-    """Returns whether the request has a valid session. Does not raise.
+async def sees_project(request: Request, desk: Desk, project_id: str) -> bool:
+    """Returns whether the request has a valid session of a person who may see this project. Does not raise.
 
     For public pages that show more to people who are signed in."""
-    try:
-        await _authenticate(request, desk, "viewer")
-    except (SignInRequired, NotAllowed):
-        return False
-    return True
+    secret = request.cookies.get(cookie_name(desk.settings), "")
+    person_and_session = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
+    return person_and_session is not None and person_and_session[0].sees(project_id)

@@ -13,10 +13,11 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.web.api.dependencies import OpenDesk
 from copydesk.web.dashboard.auth import sign_in_flow
-from copydesk.web.dashboard.auth.access import ViewerPost, ViewerRequest
+from copydesk.web.dashboard.auth.access import AccountPost, AccountRequest
 from copydesk.web.dashboard.auth.cookies import cookie_name, delete_session_cookie
 from copydesk.web.dashboard.auth.csrf import check_origin
 from copydesk.web.dashboard.auth.form_data import FormData, read_form
+from copydesk.web.dashboard.auth.project_role_names import list_project_roles
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import SIGN_IN_PATH, redirect, safe_redirect_path
 
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @router.get("/")
-async def home(signed_in: ViewerRequest) -> Response:
+async def home(signed_in: AccountRequest) -> Response:
     return redirect("/projects")
 
 
@@ -58,7 +59,7 @@ async def sign_in(request: Request, desk: OpenDesk) -> Response:
 
 
 @router.post("/sign-out")
-async def sign_out(post: ViewerPost) -> Response:
+async def sign_out(post: AccountPost) -> Response:
     await run_in_thread(post.desk.people.sessions.end, post.person, post.session.id)
     response = redirect(SIGN_IN_PATH)
     delete_session_cookie(response, post.desk.settings)
@@ -67,7 +68,7 @@ async def sign_out(post: ViewerPost) -> Response:
 
 @router.get("/join/{secret}")
 async def join_page(secret: str, desk: OpenDesk) -> Response:
-    return _render_join_page(await run_in_thread(desk.people.get_invitation, secret))
+    return await _render_join_page(desk, await run_in_thread(desk.people.get_invitation, secret))
 
 
 @router.post("/join/{secret}")
@@ -81,18 +82,19 @@ async def join(secret: str, request: Request, desk: OpenDesk) -> Response:
             desk.people.accept_invitation, secret, email, name, form.get("password")
         )
     except RequestError as error:
-        return _render_join_page(invitation, error, email, name)
+        return await _render_join_page(desk, invitation, error, email, name)
     return await sign_in_flow.start_session(request, desk, person, "/")
 
 
-def _render_join_page(
-    invitation: Invitation, error: RequestError | None = None, email: str = "", name: str = ""
+async def _render_join_page(
+    desk: Desk, invitation: Invitation, error: RequestError | None = None, email: str = "", name: str = ""
 ) -> Response:
     return render_page(
         "join.html",
         error=error,
         title="New password" if invitation.is_reset else "Welcome",
         invitation=invitation,
+        project_roles=await run_in_thread(list_project_roles, desk, invitation.project_roles),
         email=invitation.email or email,
         name=name,
         min_password_chars=MIN_PASSWORD_CHARS,

@@ -40,7 +40,10 @@ async def add_context(project_id: str, post: AdminPost) -> Response:
     )
     try:
         # The host may be slow, so this does not use the small thread pool that the other pages share.
-        context = await asyncio.to_thread(post.desk.contexts.add, project, new, actor=post.person.email)
+        only_remote = not post.person.may("admin")  # a path on the server may belong to another project
+        context = await asyncio.to_thread(
+            post.desk.contexts.add, project, new, actor=post.person.email, only_remote=only_remote
+        )
     except RequestError as error:
         return await _render_context_page(post, project, typed, error)
     message = f"Added {context.name}. Jobs read its branch {context.ref} from now on."

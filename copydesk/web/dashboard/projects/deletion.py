@@ -8,7 +8,7 @@ from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.jobs.storage.stats import ProjectJobCounts, count_jobs_by_project
-from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest
+from copydesk.web.dashboard.auth.access import GlobalAdminPost, GlobalAdminRequest, SignedInRequest
 from copydesk.web.dashboard.flash_messages import redirect_with_message
 from copydesk.web.responses.html import render_page
 
@@ -16,12 +16,12 @@ router = APIRouter()
 
 
 @router.get("/projects/{project_id}/delete")
-async def deletion_page(project_id: str, signed_in: AdminRequest) -> Response:
+async def deletion_page(project_id: str, signed_in: GlobalAdminRequest) -> Response:
     return await _render_deletion_page(signed_in, await signed_in.get_project(project_id))
 
 
 @router.post("/projects/{project_id}/delete")
-async def delete_project(project_id: str, post: AdminPost) -> Response:
+async def delete_project(project_id: str, post: GlobalAdminPost) -> Response:
     project = await post.get_project(project_id)
     desk = post.desk
     if post.form.get("name").strip() != project.name:

@@ -20,7 +20,7 @@ from copydesk.jobs.job import JobFailed
 from copydesk.jobs.projects.project_setup import NewProject, create_project
 from copydesk.jobs.projects.repository_warnings import find_folder_warnings
 from copydesk.jobs.storage.stats import ProjectJobCounts, count_jobs_by_project
-from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest, ViewerRequest
+from copydesk.web.dashboard.auth.access import AccountRequest, AdminPost, AdminRequest, SignedInRequest
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.dashboard.readership.figures import MAX_SEARCH_CHARS, parse_page_number
 from copydesk.web.responses.html import render_page
@@ -41,7 +41,7 @@ class ProjectRow:
 
 
 @router.get("/projects")
-async def projects_page(request: Request, signed_in: ViewerRequest) -> Response:
+async def projects_page(request: Request, signed_in: AccountRequest) -> Response:
     desk = signed_in.desk
     notice = read_message(request, desk.settings)
     search = request.query_params.get("search", "").strip()[:MAX_SEARCH_CHARS]
@@ -53,7 +53,8 @@ async def projects_page(request: Request, signed_in: ViewerRequest) -> Response:
     all_projects, job_counts = await asyncio.gather(
         run_in_thread(desk.projects.all), run_in_thread(count_jobs_by_project, desk.database)
     )
-    matching = [project for project in all_projects if _matches(project, search)]
+    visible = [project for project in all_projects if signed_in.person.sees(project.id)]
+    matching = [project for project in visible if _matches(project, search)]
     offset = (number - 1) * PROJECTS_PER_PAGE
     shown = matching[offset : offset + PROJECTS_PER_PAGE]
     visitors = await run_in_thread(_count_visitors, desk, shown)
@@ -75,7 +76,7 @@ async def projects_page(request: Request, signed_in: ViewerRequest) -> Response:
         notice=notice,
         error=error,
         search=search,
-        all_count=len(all_projects),
+        all_count=len(visible),
         matching_count=len(matching),
         number=number,
         offset=offset,

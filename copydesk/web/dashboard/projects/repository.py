@@ -8,7 +8,7 @@ from copydesk.core.errors import RequestError
 from copydesk.core.projects.projects import FORGES, Project
 from copydesk.jobs.job import JobFailed
 from copydesk.jobs.projects.repository_move import NewAddress, move_repository
-from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest
+from copydesk.web.dashboard.auth.access import GlobalAdminPost, GlobalAdminRequest, SignedInRequest
 from copydesk.web.dashboard.flash_messages import redirect_with_message
 from copydesk.web.responses.html import render_page
 
@@ -16,12 +16,12 @@ router = APIRouter()
 
 
 @router.get("/projects/{project_id}/repository")
-async def repository_page(project_id: str, signed_in: AdminRequest) -> Response:
+async def repository_page(project_id: str, signed_in: GlobalAdminRequest) -> Response:
     return _render_repository_page(signed_in, await signed_in.get_project(project_id))
 
 
 @router.post("/projects/{project_id}/repository")
-async def change_repository(project_id: str, post: AdminPost) -> Response:
+async def change_repository(project_id: str, post: GlobalAdminPost) -> Response:
     project = await post.get_project(project_id)
     desk = post.desk
     address = post.form.get("repository").strip()

@@ -23,6 +23,9 @@ from copydesk.web.dashboard.projects.webhook_setup import build_webhook_instruct
 from copydesk.web.responses.html import render_page
 
 router = APIRouter()
+SERVER_FIELDS = ("api_url", "check_command")
+"""Fields that let the server call a host or run a command. Administrators of all projects may change them."""
+SERVER_FIELD_MESSAGE = "Only an administrator of all projects can change this."
 
 
 @router.get("/projects/{project_id}/settings")
@@ -47,6 +50,7 @@ async def change_settings(project_id: str, post: AdminPost) -> Response:
     changes = {name: text for name, text in typed.items() if text != previous[name]}
     try:
         _reject_token_variable(changes)
+        _reject_server_fields(post, changes)
         validate_options(changes)
         if changes:
             project = await run_in_thread(post.desk.projects.change, project.id, changes, actor=post.person.email)
@@ -165,6 +169,14 @@ def _get_group(name: str) -> SettingGroup:
     if setting_group is None:
         raise InvalidRequest("Unknown group of settings.")
     return setting_group
+
+
+def _reject_server_fields(post: SignedInRequest, changes: Mapping[str, str]) -> None:
+    """Raises InvalidRequest if a person who is an administrator only of this project changes a field that reaches
+    beyond it."""
+    faults = [ErrorDetail(name, SERVER_FIELD_MESSAGE) for name in changes if name in SERVER_FIELDS]
+    if faults and not post.person.may("admin"):
+        raise InvalidRequest(SERVER_FIELD_MESSAGE, details=faults)
 
 
 def _reject_token_variable(changes: Mapping[str, str]) -> None:

@@ -25,7 +25,7 @@ from tests.support.postgres import new_database
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
-ACTION_PATTERN = re.compile(r"(person|key|project|secret|analytics)\.(?!key$)[a-z_]+")
+ACTION_PATTERN = re.compile(r"(person|access|key|project|secret|analytics)\.(?!key$)[a-z_]+")
 
 
 @pytest.fixture(scope="module")

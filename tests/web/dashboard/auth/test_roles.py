@@ -7,11 +7,12 @@ import httpx2 as httpx
 import pytest
 
 from copydesk.core import clock
-from copydesk.core.accounts.person import ROLES
+from copydesk.core.accounts.person import GLOBAL_ROLES, NO_ROLE, ROLES
 from copydesk.core.accounts.sessions import csrf_token
 from copydesk.jobs.projects.context_repositories import NewContext
 from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
+from copydesk.prompts.template import build_template
 from tests.support.dashboard import list_dashboard_routes
 from tests.support.people import get_or_add_person, signed_in_client
 from tests.support.repositories import make_repository
@@ -21,6 +22,10 @@ ROLE_TABLE_FILE = Path(__file__).parent / "roles.txt"
 PROJECT = "/projects/{project_id}"
 ANYBODY = "anybody"
 SIGNED_OUT = "nobody"
+LEAST_ROLES = {"account": NO_ROLE, "global-admin": "admin"}
+OUTSIDER = "outsider"
+"""An administrator of another project, without a role in all projects."""
+OTHER_NAME = "Another handbook"
 SESSIONS: dict[str, httpx.Cookies] = {}
 
 
@@ -51,17 +56,21 @@ def objects(service: Service) -> dict[str, str]:
     automation = desk.automations.create(project, fields, actor="test")
     with desk.database.write() as tx:
         pull = find_or_open_pull(desk.database, tx, job, "Mend the typo", "", "0" * 40, draft=False)
+    member = get_or_add_person(service, "viewer", "another@example.org")
+    desk.people.project_roles.set_role(member.id, project.id, "viewer", actor="test")
+    template = desk.prompts.create(project.id, build_template("own", "Own", "", "Fix it."), actor="test")
     return {
         "project_id": project.id,
         "job_id": job.id,
         "automation_id": automation.id,
         "key_id": desk.keys.create(project.id, actor="test")[0].id,
         "number": str(pull.number),
-        "person_id": get_or_add_person(service, "viewer", "another@example.org").id,
+        "person_id": member.id,
         "secret": desk.people.invite("new@example.org", "viewer", actor="test"),
         "share_id": desk.sharing.links.create(project.id, actor="test").link.id,
         "subscriber_id": desk.sharing.subscriptions.add_address(project.id, "x@example.org", actor="test").id,
         "report": "visitors",
+        "template_name": template.name,
         "name": context.name,
         "feedback_id": desk.feedback.list_entries(project.id)[0][0].id,
     }
@@ -81,17 +90,45 @@ def request_as(
     with client:
         if method == "POST":
             return client.post(path, data=form, headers=headers)
-        with client.stream("GET", path, headers=headers) as answer:  # a live stream would not end
+        with client.stream("GET", path, headers=headers) as answer:
+            if not answer.headers.get("content-type", "").startswith("text/event-stream"):  # a live stream does not end
+                answer.read()
             return answer
 
 
 def get_session(service: Service, role: str, path: str) -> httpx.Cookies:
     """Returns a session per role; where a route ends a session, a separate one."""
     if path == "/sign-out" or path.startswith("/account/"):
-        return signed_in_client(service, role, f"leaving-{role}@example.org").cookies
+        return sign_in(service, role, f"leaving-{role}@example.org").cookies
     if role not in SESSIONS:
-        SESSIONS[role] = signed_in_client(service, role).cookies
+        SESSIONS[role] = sign_in(service, role, f"{role}@example.org").cookies
     return SESSIONS[role]
+
+
+def sign_in(service: Service, role: str, email: str) -> httpx.Client:
+    """Signs a person in who has this role in all projects, in the service's project, or only in another project."""
+    if role in GLOBAL_ROLES:
+        return signed_in_client(service, role, email)
+    person = get_or_add_person(service, NO_ROLE, email)
+    if role == OUTSIDER:
+        project_id, project_role = find_other_project(service), "admin"
+    else:
+        project_id, project_role = service.project.id, role.removesuffix("-of-the-project")
+    service.desk.people.project_roles.set_role(person.id, project_id, project_role, actor="test")
+    return signed_in_client(service, NO_ROLE, email)
+
+
+def find_other_project(service: Service) -> str:
+    """Returns the project of the outsider; creates it if it does not exist."""
+    known = next((project for project in service.desk.projects.all() if project.name == OTHER_NAME), None)
+    place = {"repository": "https://git.example.org/handbook", "ref": "main"}
+    return (known or service.desk.projects.create(OTHER_NAME, **place, actor="test")).id
+
+
+def assert_is_allowed(answer: httpx.Response, path: str) -> None:
+    assert answer.status_code not in (401, 403), answer.status_code
+    assert answer.status_code < 500
+    assert not redirects_to_sign_in(answer) or path == "/sign-out"
 
 
 def redirects_to_sign_in(answer: httpx.Response) -> bool:
@@ -109,21 +146,73 @@ def test_role_permissions_match_the_table(
     service: Service, objects: dict[str, str], method: str, path: str, least: str
 ) -> None:
     path = path.format(**objects)
-    for role in (SIGNED_OUT, *ROLES):
+    for role in (SIGNED_OUT, *GLOBAL_ROLES):
         answer = request_as(service, role, method, path)
         if least == ANYBODY:
             assert answer.status_code not in (401, 403) or path == "/sign-in", (role, answer.status_code)
         elif role == SIGNED_OUT:
             assert redirects_to_sign_in(answer), answer.status_code
-        elif ROLES.index(role) < ROLES.index(least):
+        elif role == NO_ROLE and f"/projects/{objects['project_id']}" in path:
+            assert answer.status_code == 404, (role, answer.status_code)
+        elif GLOBAL_ROLES.index(role) < GLOBAL_ROLES.index(LEAST_ROLES.get(least, least)):
             assert answer.status_code == 403, (role, answer.status_code)
         else:
-            assert answer.status_code not in (401, 403), (role, answer.status_code)
-            assert answer.status_code < 500
-            assert not redirects_to_sign_in(answer) or path == "/sign-out"
+            assert_is_allowed(answer, path)
         if answer.headers.get("content-type", "").startswith("text/html"):
             assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
             assert answer.headers["cache-control"] == "private, no-store"
+
+
+@pytest.mark.parametrize(("method", "path", "least"), [row for row in read_role_table() if row[1].startswith(PROJECT)])
+def test_role_in_the_project_counts_as_a_role_in_all_projects(
+    service: Service, objects: dict[str, str], method: str, path: str, least: str
+) -> None:
+    path = path.format(**objects)
+    for role in ROLES:
+        answer = request_as(service, f"{role}-of-the-project", method, path)
+        if least == "global-admin" or ROLES.index(role) < ROLES.index(least):
+            assert answer.status_code == 403, (role, answer.status_code)
+        else:
+            assert_is_allowed(answer, path)
+
+
+@pytest.mark.parametrize(("method", "path"), [row[:2] for row in read_role_table() if row[1].startswith(PROJECT)])
+def test_project_of_others_looks_like_an_unknown_one(
+    service: Service, objects: dict[str, str], method: str, path: str
+) -> None:
+    """A person with a role in another project only gets the same answer, whether the project exists or not."""
+    answers = [
+        request_as(service, OUTSIDER, method, path.format(**objects | {"project_id": project_id}))
+        for project_id in (objects["project_id"], "proj_" + "0" * (len(objects["project_id"]) - len("proj_")))
+    ]
+    bodies = [answer.content.replace(answer.headers["x-request-id"].encode(), b"") for answer in answers]
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert bodies[0] == bodies[1]
+    varying = {"date", "x-request-id"}
+    assert len({tuple(item for item in each.headers.items() if item[0] not in varying) for each in answers}) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "least"), [row for row in read_role_table() if not row[1].startswith(PROJECT)]
+)
+def test_other_pages_do_not_mention_projects_of_others(
+    service: Service, objects: dict[str, str], method: str, path: str, least: str
+) -> None:
+    answer = request_as(service, OUTSIDER, method, path.format(**objects))
+    if least not in (ANYBODY, "account"):
+        assert answer.status_code == 403
+    text = answer.text + str(answer.headers)
+    assert service.project.id not in text
+    assert service.project.name not in text
+    assert str(service.repository) not in text
+
+
+def test_search_finds_only_projects_that_the_person_sees(service: Service, objects: dict[str, str]) -> None:
+    with httpx.Client(base_url=service.url, cookies=get_session(service, OUTSIDER, ""), timeout=30) as client:
+        for search in ("", service.project.name, str(service.repository)):
+            page = client.get("/projects", params={"search": search}, headers={"Accept": "text/html"}).text
+            assert service.project.id not in page
+        assert OTHER_NAME in client.get("/projects", headers={"Accept": "text/html"}).text
 
 
 @pytest.mark.parametrize("path", sorted({path for _, path, _ in read_role_table() if path.startswith(PROJECT)}))

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import delete, update
 
 from copydesk.core import clock
-from copydesk.core.accounts.people import SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON
+from copydesk.core.accounts.sign_in_limits import SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON
 from copydesk.core.db.tables import invitations, limits
 from copydesk.web.responses.redirects import safe_redirect_path
 from tests.support.people import PASSWORD, csrf_token_from_html, get_or_add_person, signed_in_client

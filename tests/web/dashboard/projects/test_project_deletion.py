@@ -40,9 +40,10 @@ from copydesk.jobs.storage.tables import comment_marks, pending_events, review_w
 from copydesk.jobs.workflow.maintenance import delete_orphaned_mirrors
 from copydesk.jobs.workspace.workspace import Workspace
 from copydesk.mail.outbox import NewMail
+from copydesk.prompts.template import build_template
 from tests.conftest import DATABASES
 from tests.support import migrated_databases
-from tests.support.people import csrf_token_from_html, signed_in_client
+from tests.support.people import csrf_token_from_html, get_or_add_person, signed_in_client
 from tests.support.repositories import list_branches, make_repository
 from tests.support.scripted_model import ScriptedModel, calls, finish
 from tests.support.service import Service, serve
@@ -78,6 +79,9 @@ def fill(service: Service) -> Service:
     counts = HistoryCounts(1, 2)
     desk.history.replace(project_id, ImportedHistory(HistorySource.UMAMI, {20_000: counts}, {(20_000, "/a"): counts}))
     desk.sharing.links.create(project_id, actor="test")
+    desk.prompts.create(project_id, build_template("own", "Own", "", "Fix it."), actor="test")
+    member = get_or_add_person(service, "none", "member@example.org")
+    desk.people.project_roles.set_role(member.id, project_id, "viewer", actor="test")
     subscriber = desk.sharing.subscriptions.add_address(project_id, "ada@example.org", actor="test")
     mail = NewMail(f"x{project_id}", project_id, subscriber.id, subscriber.email, "x", "x", "x", {})
     desk.secrets.set(project_id, "forge_token", "token", actor="test")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from copydesk.cli.commands.jobs.assignments import parse_assignments
 from copydesk.cli.output import JsonOption, open_client, print_facts, print_json, print_table
 from copydesk.core.text.truncation import truncate
 
@@ -24,7 +25,16 @@ WatchOption = Annotated[bool, typer.Option("--watch", help="Show the progress un
 
 @app.command()
 def create(
-    prompt: PromptArgument,
+    prompt: Annotated[
+        str, typer.Argument(help="What the agent should do; - reads standard input. Leave out with --template.")
+    ] = "",
+    template: Annotated[
+        str | None, typer.Option("--template", metavar="NAME", help="Start from this prompt template.")
+    ] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option("--field", metavar="NAME=VALUE", help="A value for a field of the template; can be repeated."),
+    ] = None,
     model: Annotated[str | None, typer.Option("--model", metavar="MODEL", help="The model to use.")] = None,
     ref: Annotated[str | None, typer.Option("--ref", metavar="BRANCH", help="The branch to start from.")] = None,
     draft: Annotated[bool, typer.Option("--draft", help="Open the pull request as a draft.")] = False,
@@ -34,11 +44,19 @@ def create(
     watch: WatchOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Creates a job."""
+    """Creates a job, from a prompt or from a template."""
+    if template is None and (not prompt or field):
+        raise typer.BadParameter("Give a prompt, or --template." if not field else "--field needs --template.")
+    if template is not None and prompt:
+        raise typer.BadParameter("Give a prompt or --template, not both.")
     options = {"model": model, "ref": ref, "title": title}
     given_options = {name: value for name, value in options.items() if value is not None}
     with open_client() as client:
-        job = client.create_job(_read_prompt(prompt), draft=draft, **given_options)
+        if template is None:
+            job = client.create_job(_read_prompt(prompt), draft=draft, **given_options)
+        else:
+            values = parse_assignments("--field", field or ())
+            job = client.create_job_from_template(template, values, draft=draft, **given_options)
         _watch_and_print(client, job, watch, json)
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from copydesk.automations.firing import Fired
 from copydesk.core.ids import id_pattern
 from copydesk.core.runtime.thread_pool import run_in_thread
-from copydesk.web.api.automation_schemas import (
+from copydesk.web.api.automations.schemas import (
     AutomationFilesResponse,
     AutomationListResponse,
     AutomationRequest,

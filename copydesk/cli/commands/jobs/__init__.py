@@ -1,0 +1,1 @@
+"""Commands about jobs, the prompts that start them, and their pull requests."""

@@ -1,0 +1,1 @@
+"""The prompt library: templates with fields, from which people and programs start jobs."""

@@ -1,0 +1,1 @@
+"""The API of automations: its routes and schemas."""
