@@ -287,12 +287,14 @@ class Desk:
         import copydesk.mail.tables
         import copydesk.sharing.tables  # noqa: F401 - these imports add tables to those that are searched for rows
         from copydesk.automations.records import lock_automations_of_project
+        from copydesk.core.projects.project_events import lock_endpoints_of_project
         from copydesk.jobs.projects.project_deletion import lock_project_and_stop_jobs
         from copydesk.jobs.publish.git.mirror import delete_mirror
 
         def lock_and_stop(tx: "Connection") -> None:
             lock_automations_of_project(self.database, tx, project.id)
             lock_project_and_stop_jobs(self.database, tx, project.id)
+            lock_endpoints_of_project(self.database, tx, project.id)
 
         self.projects.delete(project, actor=actor, before_write=lock_and_stop)
         delete_mirror(self.settings.mirrors_folder / f"{project.id}.git")
