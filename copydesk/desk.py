@@ -12,8 +12,8 @@ from copydesk.core.errors import StoreUnavailable
 from copydesk.core.projects.project_rows import delete_rate_limits
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.projects.sealed_secrets import SealedSecrets
-from copydesk.core.settings import BadSettings, Settings
-from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
+from copydesk.core.settings import Settings
+from copydesk.jobs.agent.models.model_names import check_model_names
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from copydesk.jobs.workflow.isolation.page_lookups import PageLookups
     from copydesk.reader_signals import AnalyticsSignals
     from copydesk.sharing.service import Sharing
+    from copydesk.webhooks.service import Webhooks
 
 log = logging.getLogger(__name__)
 
@@ -201,6 +202,12 @@ class Desk:
         sources = SummarySources(self.projects, self.feedback, self.get_folded_store)
         return Sharing(self.database, self.settings, sources)
 
+    @cached_property
+    def webhooks(self) -> "Webhooks":
+        from copydesk.webhooks.service import Webhooks
+
+        return Webhooks(self.database, self.settings, self.secrets)
+
     def delete_expired_interactions(self) -> int:
         """Deletes feedback, searches and questions that are older than their project keeps them, and old counts of
         requests that were not counted. Returns how many rows."""
@@ -243,6 +250,7 @@ class Desk:
                 PeriodicTask("watch", settings.watch_minutes * 60, watch.tick),
                 PeriodicTask("requested looks", LOOK_TICK_SECONDS, RequestedLooks(self.look_requests, watch).tick),
                 *self.sharing.list_tasks(),
+                *self.webhooks.list_tasks(),
             ],
         )
 
@@ -376,17 +384,6 @@ def open_desk_on_database(settings: Settings) -> Desk:
     database = Database(settings.resolved_database_url)
     migrate(database)
     return Desk(settings, database)
-
-
-def check_model_names(settings: Settings) -> None:
-    """Raises BadSettings if the settings name a model that does not exist."""
-    for variable, name in (
-        ("COPYDESK_MODEL", settings.model),
-        *(("COPYDESK_MODELS", name) for name in settings.models),
-        *(("COPYDESK_MODEL_ALIASES", name) for name in settings.models_by_alias.values()),
-    ):
-        if not is_model_name(name):
-            raise BadSettings(f"{variable}: unknown model {name!r}. Use one of {', '.join(NAME_FORMS)}.")
 
 
 def open_desk(settings: Settings) -> Desk:

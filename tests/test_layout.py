@@ -37,10 +37,25 @@ MAY_IMPORT = {
     "reader_signals": {"core", "analytics", "automations"},
     "mail": {"core"},
     "sharing": {"core", "jobs", "analytics", "automations", "mail"},
-    "desk": {"reader_signals", "core", "jobs", "analytics", "automations", "sharing", "mail"},
+    "webhooks": {"core", "jobs"},
+    "desk": {"reader_signals", "core", "jobs", "analytics", "automations", "sharing", "mail", "webhooks"},
     "transfer": {"core", "jobs", "analytics", "automations", "sharing", "mail"},
-    "web": {"core", "jobs", "analytics", "automations", "sharing", "mail", "desk"},
-    "cli": {"core", "jobs", "analytics", "automations", "sharing", "mail", "desk", "transfer", "web", "client"},
+    "web": {"core", "jobs", "analytics", "automations", "sharing", "mail", "webhooks", "desk"},
+    "cli": {
+        *(
+            "core",
+            "jobs",
+            "analytics",
+            "automations",
+            "sharing",
+            "mail",
+            "webhooks",
+            "desk",
+            "transfer",
+            "web",
+            "client",
+        )
+    },
     "__main__": {"cli"},
     "__init__": set[str](),
 }

@@ -231,9 +231,7 @@ class Feedback(InteractionRows):
         row = {**vars(new.entry), "visitor": new.visitor, "event": new.event}
         tx.execute(insert(feedback).values(project_id=project_id, **row))
         entry = new.entry
-        record_event(
-            self.database, tx, project_id, EventType.FEEDBACK_CREATED, entry.id, lambda: describe_entry(entry)
-        )
+        record_event(self.database, tx, project_id, EventType.FEEDBACK_CREATED, entry.id, lambda: describe_entry(entry))
         return True
 
     def _forget_rows(self, tx: Connection, condition: ColumnElement[bool]) -> None:

@@ -167,9 +167,7 @@ def record_pull_event(database: Database, tx: Connection, job: Job, pull_state: 
         record_job_event(database, tx, job.id, event_type)
 
 
-def record_job_event(
-    database: Database, tx: Connection, job_id: str, event_type: EventType, **details: Any
-) -> None:
+def record_job_event(database: Database, tx: Connection, job_id: str, event_type: EventType, **details: Any) -> None:
     """Records an event for the project's webhooks, with the job as this transaction leaves it."""
 
     def build_data() -> dict[str, Any]:
