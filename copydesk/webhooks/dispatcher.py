@@ -1,4 +1,4 @@
-"""Sends due deliveries. Every worker has a dispatcher, which runs in a thread of its own; each delivery is claimed once.
+"""Sends due deliveries. Every worker has a dispatcher, in a thread of its own; each delivery is claimed once.
 
 Sending is asynchronous, so that a receiver that hangs costs a socket and no thread.
 """

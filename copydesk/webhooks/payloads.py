@@ -33,7 +33,7 @@ class SlackText(NamedTuple):
 
 
 def build_body(event: EventContent, payload_format: str, base_url: str) -> bytes:
-    """Returns the body of a delivery. It is the same for every attempt, so that a receiver recognizes a repeated one."""
+    """Returns the body of a delivery. It is the same for every attempt."""
     payload = build_slack_message(event, base_url) if payload_format == "slack" else build_payload(event, base_url)
     return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 

@@ -60,11 +60,14 @@ def _load_ssl_context() -> ssl.SSLContext:
 async def _connect(target: Target, addresses: Sequence[str]) -> tuple["_ReplyParser", asyncio.WriteTransport]:
     """Connects to the first address that answers. The certificate must be that of the host."""
     loop = asyncio.get_running_loop()
-    options = {"ssl": _load_ssl_context(), "server_hostname": target.host} if target.scheme == "https" else {}
+    context = _load_ssl_context() if target.scheme == "https" else None
+    host = target.host if context else None
     problem = "there is no address"
     for address in addresses:
         try:
-            transport, parser = await loop.create_connection(_ReplyParser, address, target.port, **options)  # type: ignore[arg-type]
+            transport, parser = await loop.create_connection(
+                _ReplyParser, address, target.port, ssl=context, server_hostname=host
+            )
         except ssl.SSLCertVerificationError:
             raise NoReply(f"The certificate of {target.host} is not valid.") from None
         except (OSError, ssl.SSLError) as error:

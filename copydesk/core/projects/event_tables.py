@@ -26,8 +26,8 @@ webhook_endpoints = Table(
 )
 """The URL and the signing secrets are among the project's encrypted secrets; `shown_url` leaves out what may be secret.
 `is_gone` means that the receiver answered 410. `failing_since` is the first failure after the last success; null means
-that the last attempt succeeded. `is_slow` means that the last attempt timed out. `hold_until` is until when the receiver
-asked for no deliveries."""
+that the last attempt succeeded. `is_slow` means that the last attempt timed out. `hold_until` is until when the
+receiver asked for no deliveries."""
 
 webhook_events = Table(
     "webhook_events",

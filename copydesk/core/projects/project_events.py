@@ -3,11 +3,11 @@
 A crash before the commit loses the change and its event; after the commit, the event is delivered.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database
@@ -68,7 +68,7 @@ def record_event(
 def has_listener(database: Database, project_id: str, event_type: EventType) -> bool:
     """Returns whether an enabled endpoint of the project chose this type of event."""
     with database.read() as tx:
-        rows: Sequence[Row[Any]] = tx.execute(SELECT_ENDPOINTS, {"project": project_id}).all()
+        rows = tx.execute(SELECT_ENDPOINTS, {"project": project_id}).all()
     return any(event_type in row.events for row in rows)
 
 
