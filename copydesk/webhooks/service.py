@@ -11,7 +11,7 @@ from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.core.settings import Settings
 from copydesk.jobs.execution.worker import PeriodicTask
 from copydesk.webhooks import dispatcher
-from copydesk.webhooks.delivery_log import DeliveryLog
+from copydesk.webhooks.delivery_log import DeliveryDetails, DeliveryLog
 from copydesk.webhooks.dispatcher import Dispatcher, DispatcherOptions
 from copydesk.webhooks.endpoints import Endpoints
 from copydesk.webhooks.outbox import DeliveryOutbox
@@ -44,6 +44,12 @@ class Webhooks:
             PeriodicTask("webhooks", dispatcher.TICK_SECONDS, self.dispatcher.tick),
             PeriodicTask("webhook log", dispatcher.SWEEP_SECONDS, self.dispatcher.sweep),
         ]
+
+    def test_now(self, project_id: str, endpoint_id: str, *, actor: str) -> DeliveryDetails:
+        """Sends a test event at once and returns what came of it. Takes up to the timeout of a delivery."""
+        delivery = self.log.send_test(project_id, endpoint_id, actor=actor)
+        self.dispatcher.send_now(delivery.id)
+        return self.log.get(project_id, endpoint_id, delivery.id)
 
     def read_stats(self) -> WebhookStats:
         query = select(func.count(), func.min(event_deliveries.c.created_at))
