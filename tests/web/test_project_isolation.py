@@ -51,6 +51,8 @@ NOT_A_JOB = "job_00000000000000000000000000"
 NOT_FEEDBACK = "fb_00000000000000000000000000"
 THREAD = "thread-1"
 CONTEXT = "code"
+NOT_A_WEBHOOK = "hook_00000000000000000000000000"
+NOT_A_DELIVERY = "dlv_00000000000000000000000000"
 NOT_A_SHARE = "share_00000000000000000000000000"
 
 
@@ -111,6 +113,7 @@ def send_request(
     where = where.replace("{automationId}", existing.automation.id)
     where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD).replace("{name}", CONTEXT)
     where = where.replace("{shareId}", NOT_A_SHARE).replace("{path}", "a/b")
+    where = where.replace("{webhookId}", NOT_A_WEBHOOK).replace("{deliveryId}", NOT_A_DELIVERY)
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None
     return client_without_key().request(method, service.url + where, headers=headers, json=body)

@@ -27,6 +27,7 @@ from tests.support.dashboard import list_dashboard_routes
 JOB = "/v2/agent/{projectId}/job"
 SESSION = "/v1/agent/{projectId}/job"
 ANALYTICS = "/v1/analytics/{projectId}"
+WEBHOOKS = "/v2/agent/{projectId}/webhooks"
 AUTOMATIONS = "/v2/agent/{projectId}/automations"
 KINDS = {
     ("POST", JOB): "create",
@@ -45,6 +46,16 @@ KINDS = {
     ("GET", "/v2/agent/{projectId}/context"): "jobs",
     ("POST", "/v2/agent/{projectId}/context"): "jobs",
     ("DELETE", "/v2/agent/{projectId}/context/{name}"): "jobs",
+    ("GET", WEBHOOKS): "jobs",
+    ("POST", WEBHOOKS): "jobs",
+    ("GET", f"{WEBHOOKS}/{{webhookId}}"): "jobs",
+    ("PATCH", f"{WEBHOOKS}/{{webhookId}}"): "jobs",
+    ("DELETE", f"{WEBHOOKS}/{{webhookId}}"): "jobs",
+    ("POST", f"{WEBHOOKS}/{{webhookId}}/rotate"): "jobs",
+    ("POST", f"{WEBHOOKS}/{{webhookId}}/test"): "jobs",
+    ("GET", f"{WEBHOOKS}/{{webhookId}}/deliveries"): "jobs",
+    ("GET", f"{WEBHOOKS}/{{webhookId}}/deliveries/{{deliveryId}}"): "jobs",
+    ("POST", f"{WEBHOOKS}/{{webhookId}}/deliveries/{{deliveryId}}/redeliver"): "jobs",
     ("GET", AUTOMATIONS): "jobs",
     ("POST", AUTOMATIONS): "jobs",
     ("GET", f"{AUTOMATIONS}/files"): "jobs",

@@ -81,7 +81,8 @@ app = typer.Typer(rich_markup_mode=None)
 def doctor(json: JsonOption = False) -> None:
     """Checks the settings, stores, model and repositories.
 
-    Also checks Python, git, the data folder, file permissions, the mail server, webhooks and the sandbox for check commands.
+    Also checks Python, git, the data folder, file permissions, the mail server, webhooks and the sandbox for check
+    commands.
     """
     results = _run_checks()
     if json:

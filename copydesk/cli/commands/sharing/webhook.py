@@ -102,8 +102,8 @@ def change(
         print_facts(_endpoint_to_dict(endpoint))
 
 
-@app.command()
-def test(webhook: WebhookArgument, project: ProjectOption, json: JsonOption = False) -> None:
+@app.command("test")
+def send_test(webhook: WebhookArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Sends a test event at once and shows the answer. Fails if it is not delivered."""
     with open_configured_desk() as desk:
         details = desk.webhooks.test_now(find_project(desk, project).id, webhook, actor=current_actor())

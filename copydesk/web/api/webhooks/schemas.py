@@ -31,7 +31,7 @@ class NewWebhookRequest(RequestModel):
     """Where events are sent, with `https://`."""
     format: PayloadFormat = "json"
     """`json` for programs, or `slack` for an incoming webhook of Slack."""
-    events: ChosenEvents = []
+    events: ChosenEvents = Field(default_factory=list)
     """The events to send. The default is all of them."""
 
 
