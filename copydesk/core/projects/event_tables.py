@@ -61,6 +61,7 @@ event_deliveries = Table(
     Column("error", Text),
     Index(None, "endpoint_id", "next_attempt_at"),
     Index(None, "endpoint_id", "order_key", "position"),
+    Index(None, "next_attempt_at", "created_at"),
     Index(None, "event_id"),
     Index(None, "created_at"),
 )

@@ -75,8 +75,13 @@ def _create_deliveries() -> None:
         sa.ForeignKeyConstraint(["event_id"], ["webhook_events.id"], name=op.f("fk_event_deliveries_event_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_event_deliveries")),
     )
-    for columns in (["endpoint_id", "next_attempt_at"], ["endpoint_id", "order_key", "position"], ["event_id"],
-                    ["created_at"]):  # fmt: skip
+    for columns in (
+        ["endpoint_id", "next_attempt_at"],
+        ["endpoint_id", "order_key", "position"],
+        ["next_attempt_at", "created_at"],
+        ["event_id"],
+        ["created_at"],
+    ):
         op.create_index(op.f(f"ix_event_deliveries_{'_'.join(columns)}"), "event_deliveries", columns)
     op.create_table(
         "delivery_attempts",
