@@ -107,14 +107,14 @@ class DeliveryLog:
             audit_log.record(tx, project_id, actor, "webhook.redelivered", endpoint_id, delivery=delivery_id)
         return self.get(project_id, endpoint_id, new_delivery_id).delivery
 
-    def send_test(self, project_id: str, endpoint_id: str, *, actor: str) -> Delivery:
-        """Queues a test event for one endpoint. It is tried once."""
+    def send_test(self, project_id: str, endpoint_id: str, *, actor: str, delay_ms: int = 0) -> Delivery:
+        """Queues a test event for one endpoint. It is tried once, by a worker after the delay."""
         with refuse_missing_project(self.database, project_id), self.database.write() as tx:
             if not self.endpoints.get_in(tx, project_id, endpoint_id).enabled:
                 raise InvalidRequest("The webhook is disabled. Enable it first.")
             data = {"webhook": {"id": endpoint_id}, "message": "This is a test of your webhook."}
             event_id = insert_event(tx, project_id, EventType.TEST, endpoint_id, data)
-            delivery_id = insert_delivery(tx, endpoint_id, event_id)
+            delivery_id = insert_delivery(tx, endpoint_id, event_id, delay_ms=delay_ms)
             audit_log.record(tx, project_id, actor, "webhook.tested", endpoint_id)
         return self.get(project_id, endpoint_id, delivery_id).delivery
 

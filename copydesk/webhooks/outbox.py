@@ -103,6 +103,7 @@ class DeliveryOutbox:
             earlier.c.next_attempt_at.is_not(None),
         )
         is_free = or_(deliveries.c.lease_until <= database.now, deliveries.c.lease_until > database.now + 2 * LEASE_MS)
+        self._is_free = and_(deliveries.c.next_attempt_at.is_not(None), is_free)
         self._is_due = and_(deliveries.c.next_attempt_at <= database.now, is_free, ~is_behind)
         """Also False for a delivery that waits for an earlier one of its job."""
         is_open = (endpoints.c.hold_until <= database.now) & endpoints.c.enabled
@@ -140,9 +141,9 @@ class DeliveryOutbox:
         return claimed
 
     def claim_one(self, delivery_id: str) -> ClaimedDelivery | None:
-        """Claims this delivery if it is due and no other server has it."""
+        """Claims this delivery, also if it is not due, unless it has ended or another server is sending it."""
         with self.database.write() as tx:
-            query = select(deliveries.c.id).where(deliveries.c.id == delivery_id, self._is_due)
+            query = select(deliveries.c.id).where(deliveries.c.id == delivery_id, self._is_free)
             ids = tx.execute(self._lock(query)).scalars().all()
             return next(iter(self._lease(tx, ids)), None)
 

@@ -17,6 +17,10 @@ from copydesk.webhooks.endpoints import Endpoints
 from copydesk.webhooks.outbox import DeliveryOutbox
 
 
+OWN_TEST_MS = 30 * clock.SECOND
+"""For how long workers leave a test event to the process that sends it at once."""
+
+
 class WebhookStats(NamedTuple):
     waiting: int
     """Deliveries that have not ended."""
@@ -46,8 +50,10 @@ class Webhooks:
         ]
 
     def test_now(self, project_id: str, endpoint_id: str, *, actor: str) -> DeliveryDetails:
-        """Sends a test event at once and returns what came of it. Takes up to the timeout of a delivery."""
-        delivery = self.log.send_test(project_id, endpoint_id, actor=actor)
+        """Sends a test event at once and returns what came of it. Takes up to the timeout of a delivery.
+
+        If this process dies before that, a worker sends the event later."""
+        delivery = self.log.send_test(project_id, endpoint_id, actor=actor, delay_ms=OWN_TEST_MS)
         self.dispatcher.send_now(delivery.id)
         return self.log.get(project_id, endpoint_id, delivery.id)
 

@@ -14,6 +14,7 @@ from copydesk.analytics.interactions.conversations import NewQuestion
 from copydesk.core import clock
 from copydesk.core.ids import new_id, new_key
 from copydesk.web.app import create_app
+from copydesk.webhooks.endpoints import Endpoints
 from tests.support.dashboard import list_dashboard_routes as dashboard
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -51,8 +52,6 @@ NOT_A_JOB = "job_00000000000000000000000000"
 NOT_FEEDBACK = "fb_00000000000000000000000000"
 THREAD = "thread-1"
 CONTEXT = "code"
-NOT_A_WEBHOOK = "hook_00000000000000000000000000"
-NOT_A_DELIVERY = "dlv_00000000000000000000000000"
 NOT_A_SHARE = "share_00000000000000000000000000"
 
 
@@ -66,6 +65,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         automation = {"name": "Spelling", "prompt": "Fix the typos", "trigger": {"type": "api"}}
         running.desk.automations.create(running.project, automation, actor="test")
         running.desk.conversations.add_all(running.project.id, [question])
+        endpoints = Endpoints(running.desk.database, running.desk.secrets, allow_private=True)
+        webhook = endpoints.add(running.project.id, "http://127.0.0.1:1/", actor="test").endpoint
+        running.desk.webhooks.log.send_test(running.project.id, webhook.id, actor="test")
         sent = running.client.send_events([{"url": "https://docs.example.com/a/b", "userAgent": "Firefox"}])
         assert sent["accepted"] == 1
         yield running
@@ -113,7 +115,9 @@ def send_request(
     where = where.replace("{automationId}", existing.automation.id)
     where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD).replace("{name}", CONTEXT)
     where = where.replace("{shareId}", NOT_A_SHARE).replace("{path}", "a/b")
-    where = where.replace("{webhookId}", NOT_A_WEBHOOK).replace("{deliveryId}", NOT_A_DELIVERY)
+    [webhook] = service.desk.webhooks.endpoints.list_for_project(service.project.id)
+    [delivery], _ = service.desk.webhooks.log.list_page(service.project.id, webhook.id)
+    where = where.replace("{webhookId}", webhook.id).replace("{deliveryId}", delivery.id)
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None
     return client_without_key().request(method, service.url + where, headers=headers, json=body)

@@ -57,7 +57,7 @@ def test_job_sends_its_events_in_order(service: Service) -> None:
     described = receiver.requests[1].json["data"]["job"]
     assert described["id"] == job["id"]
     assert (described["status"], described["reason"]) == ("completed", None)
-    assert described["pullRequest"] == {"url": job["pullRequestLink"], "state": "open"}
+    assert described["pullRequest"] == {"url": job["prLink"], "state": "open"}
     assert described["url"].endswith(f"/projects/{service.project.id}/jobs/{job['id']}")
     assert receiver.requests[2].json["data"]["job"]["pullRequest"]["state"] == "closed"
     assert receiver.requests[3].json["data"]["job"]["status"] == "archived"
@@ -74,7 +74,7 @@ def wait_until_delivered(service: Service) -> None:
 def test_follow_up_opens_no_second_pull_request_but_completes_again(service: Service) -> None:
     job = service.client.wait(service.client.create_job(FIX)["id"])
     add_endpoint(service)
-    service.client.send_message(job["id"], "Replace things with matters.")
+    service.client.message_job(job["id"], "Replace things with matters.")
     service.client.wait(job["id"])
     assert list_types(service) == ["job.completed"]
 
@@ -99,10 +99,13 @@ def test_closed_pull_request_that_is_reopened_is_opened_again(service: Service) 
 
 def test_cancelled_job_has_failed(service: Service) -> None:
     add_endpoint(service)
-    service.worker.stop()
-    job = service.desk.jobs.create(service.project, NewJob(FIX)).job
-    service.desk.jobs.cancel(service.project.id, job.id)
-    [event] = list_events(service)
+    desk, project = service.desk, service.project
+    job = desk.jobs.build_job(project, NewJob(FIX))
+    with desk.database.write() as tx:  # a queued job that no worker sees before it is archived
+        desk.jobs.insert_job(tx, job)
+        desk.jobs.archive_in(tx, project.id, job.id, None)
+    event, archived = list_events(service)
+    assert archived.type == "job.archived"
     assert (event.type, event.data["job"]["reason"], event.order_key) == ("job.failed", "cancelled", job.id)
 
 

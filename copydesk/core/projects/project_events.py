@@ -79,8 +79,10 @@ def insert_event(tx: Connection, project_id: str, event_type: EventType, subject
     return event_id
 
 
-def insert_delivery(tx: Connection, endpoint_id: str, event_id: str, order_key: str | None = None) -> str:
-    """Stores a delivery that is due at once."""
+def insert_delivery(
+    tx: Connection, endpoint_id: str, event_id: str, order_key: str | None = None, *, delay_ms: int = 0
+) -> str:
+    """Stores a delivery that is due at once, or after a delay."""
     position = 0
     if order_key is not None:
         position = tx.execute(SELECT_LAST_POSITION, {"endpoint": endpoint_id, "key": order_key}).scalar_one() + 1
@@ -92,7 +94,7 @@ def insert_delivery(tx: Connection, endpoint_id: str, event_id: str, order_key: 
         "position": position,
         "created_at": clock.now(),
         "attempts": 0,
-        "next_attempt_at": 0,
+        "next_attempt_at": clock.now() + delay_ms if delay_ms else 0,
         "lease_until": 0,
     }
     tx.execute(insert(event_deliveries), row)
