@@ -17,7 +17,7 @@ from tests.conftest import DATABASES
 from tests.support import migrated_databases
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
-from tests.support.webhook_receiver import receive_webhooks
+from tests.support.webhook_receiver import hang, receive_webhooks
 
 FIX = "Replace colour with color."
 
@@ -151,6 +151,18 @@ def test_weekly_summary_needs_no_mail_server(service: Service) -> None:
     [event] = list_events(service)
     assert event.data["summary"]["visitors"].keys() == {"human", "ai", "total"}
     assert event.data["summary"]["firstDay"] < event.data["summary"]["lastDay"]
+
+
+def test_hanging_receiver_does_not_hold_up_jobs(service: Service) -> None:
+    with receive_webhooks(lambda _: hang()) as receiver:
+        add_endpoint(service, receiver.url)
+        first = service.client.wait(service.client.create_job(FIX)["id"])
+        started = time.monotonic()
+        while not receiver.requests and time.monotonic() < started + 20:
+            time.sleep(0.02)
+        second = service.client.wait(service.client.create_job(FIX)["id"])
+        assert receiver.open_count >= 1, "the first delivery still hangs"
+    assert (first["status"], second["status"]) == ("completed", "completed")
 
 
 def test_project_without_webhooks_stores_no_events(service: Service) -> None:
