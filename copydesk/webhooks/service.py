@@ -16,7 +16,6 @@ from copydesk.webhooks.dispatcher import Dispatcher, DispatcherOptions
 from copydesk.webhooks.endpoints import Endpoints
 from copydesk.webhooks.outbox import DeliveryOutbox
 
-
 OWN_TEST_MS = 30 * clock.SECOND
 """For how long workers leave a test event to the process that sends it at once."""
 
