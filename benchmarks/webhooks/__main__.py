@@ -87,10 +87,10 @@ def measure(url: str, folder: Path, arguments: argparse.Namespace, port: int) ->
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - usage.ru_utime - usage.ru_stime
     print(
-        f"delivered {expected:,} in {wall:.1f} s: {expected / wall:.0f} per second, "
-        f"{expected / cpu:.0f} per CPU second, {statements / expected:.1f} statements each, {after.ru_maxrss / 1024:.0f} MiB at most "
-        f"(+{(after.ru_maxrss - memory_before) / 1024:.0f})"
+        f"delivered {expected:,} in {wall:.1f} s: {expected / wall:.0f} per second, {expected / cpu:.0f} per CPU second"
     )
+    growth = (after.ru_maxrss - memory_before) / 1024
+    print(f"{statements / expected:.1f} statements each, {after.ru_maxrss / 1024:.0f} MiB at most (+{growth:.0f})")
 
 
 def count_delivered(desk: Desk) -> int:

@@ -42,6 +42,11 @@ class Delivery:
     error: str | None
 
     @property
+    def due_at(self) -> int | None:
+        """Returns when the next attempt is due; None if the delivery has ended."""
+        return None if self.next_attempt_at is None else max(self.next_attempt_at, self.created_at)
+
+    @property
     def state(self) -> str:
         """Returns the outcome, or `waiting`, or `retrying` after a failed attempt."""
         return self.outcome or ("retrying" if self.error else "waiting")

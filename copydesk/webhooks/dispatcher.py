@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import NamedTuple
 
 from copydesk import __version__
@@ -31,7 +32,7 @@ SWEEP_SECONDS = 600.0
 DELIVERY_TIMEOUT_SECONDS = 15.0
 """For everything: resolving the host, connecting, sending, and reading the headers of the answer."""
 CLAIM_INTERVAL_SECONDS = 0.5
-RESOLVER_THREADS = 32
+RESOLVER_THREADS = 64
 MAX_EXCERPT_CHARS = 500
 ADDRESS_SECONDS = 5.0
 """How long checked addresses are used without resolving the host again."""
@@ -69,6 +70,8 @@ class Dispatcher:
         self.transport = transport or HttpTransport()
         self._addresses: dict[Target, tuple[float, Sequence[str]]] = {}
         """The checked addresses of each target, with the time of `time.monotonic` until which they are used."""
+        # Not the executor of an event loop, which would wait for hosts whose name servers hang.
+        self._resolvers = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="webhook-dns")
 
     def tick(self) -> None:
         """Sends everything that is due, and returns when there is nothing left. Costs one query if nothing is due."""
@@ -90,14 +93,12 @@ class Dispatcher:
 
     async def _send_due(self) -> None:
         """Claims, sends and records until nothing is due. Results are recorded in batches while others are sent."""
-        loop = asyncio.get_running_loop()
-        loop.set_default_executor(ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="webhooks"))
         tasks: set[asyncio.Task[AttemptResult]] = set()
         running: Counter[str] = Counter()
         is_closing = False
         while True:
             free = self.options.slots - len(tasks)
-            claimed = [] if is_closing or not free else await asyncio.to_thread(self.outbox.claim, free, running)
+            claimed = [] if is_closing or not free else await self._claim(free, running)
             claimed_at = time.monotonic()
             routes = await asyncio.to_thread(self._load_routes, claimed) if claimed else {}
             for delivery in claimed:
@@ -113,14 +114,27 @@ class Dispatcher:
             await self._record(results)
             is_closing = self.outbox.database.notifications.is_closing
 
+    async def _claim(self, slots: int, running: Counter[str]) -> list[ClaimedDelivery]:
+        """Claims deliveries. Returns none if the database is unavailable, so that those in progress can end."""
+        try:
+            return await asyncio.to_thread(self.outbox.claim, slots, running)
+        except StoreUnavailable as error:
+            log.warning("webhook deliveries could not be claimed: %s", error)
+            return []
+
     async def _record(self, results: Sequence[AttemptResult]) -> None:
-        """Stores results. If the database is unavailable, the deliveries are sent again after their lease."""
+        """Stores results. If that fails, the deliveries are sent again after their lease."""
         if not results:
             return
         try:
             await asyncio.to_thread(self.outbox.record, results)
-        except StoreUnavailable as error:
-            log.warning("the results of %d webhook deliveries could not be stored: %s", len(results), error)
+        except Exception as error:  # the deliveries in progress must not be lost, too
+            log.warning(
+                "the results of %d webhook deliveries could not be stored: %s",
+                len(results),
+                error,
+                exc_info=not isinstance(error, StoreUnavailable),
+            )
 
     async def _send(self, delivery: ClaimedDelivery, route: "Route | Exception", claimed_at: float) -> AttemptResult:
         """Sends one delivery. Returns what came of it, and never raises."""
@@ -174,9 +188,9 @@ class Dispatcher:
         now = time.monotonic()
         until, addresses = self._addresses.get(target, (0.0, ()))
         if until < now:
-            addresses = await asyncio.to_thread(
-                find_addresses, target, allow_private=self.options.allow_private, resolve=self.options.resolve
-            )
+            options = self.options
+            check = partial(find_addresses, target, allow_private=options.allow_private, resolve=options.resolve)
+            addresses = await asyncio.get_running_loop().run_in_executor(self._resolvers, check)
             self._addresses = {key: value for key, value in self._addresses.items() if value[0] > now}
             self._addresses[target] = (now + ADDRESS_SECONDS, addresses)
         return addresses

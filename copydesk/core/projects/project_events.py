@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, func, insert, sele
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database
+from copydesk.core.db.tables import projects
 from copydesk.core.ids import new_id
 from copydesk.core.projects.event_tables import delivery_attempts, event_deliveries, webhook_endpoints, webhook_events
 
@@ -36,6 +37,9 @@ SELECT_ENDPOINTS = select(webhook_endpoints.c.id, webhook_endpoints.c.events).wh
 )
 # The key share lock makes a deletion of the endpoint wait, so that no delivery refers to a missing one.
 LOCK_ENDPOINTS = SELECT_ENDPOINTS.with_for_update(key_share=True, read=True)
+LOCK_PROJECT = (
+    select(projects.c.id).where(projects.c.id == bindparam("project")).with_for_update(key_share=True, read=True)
+)
 SELECT_LAST_POSITION = select(func.coalesce(func.max(event_deliveries.c.position), 0)).where(
     event_deliveries.c.endpoint_id == bindparam("endpoint"), event_deliveries.c.order_key == bindparam("key")
 )
@@ -55,14 +59,24 @@ def record_event(
 
     Deliveries with the same `order_key`, a job's ID, keep their order; the caller has locked that job.
     """
-    rows = tx.execute(SELECT_ENDPOINTS if database.is_sqlite else LOCK_ENDPOINTS, {"project": project_id}).all()
-    endpoint_ids = [row.id for row in rows if event_type in row.events]
+    endpoint_ids = _find_listeners(database, tx, project_id, event_type)
     if not endpoint_ids:
         return False
     event_id = insert_event(tx, project_id, event_type, subject, build_data())
     for endpoint_id in endpoint_ids:
         insert_delivery(tx, endpoint_id, event_id, order_key)
     return True
+
+
+def _find_listeners(database: Database, tx: Connection, project_id: str, event_type: EventType) -> list[str]:
+    """Returns the enabled endpoints that chose this type of event, locked.
+
+    Locks the project before its endpoints, as its deletion does."""
+    rows = tx.execute(SELECT_ENDPOINTS, {"project": project_id}).all()
+    if not database.is_sqlite and any(event_type in row.events for row in rows):
+        tx.execute(LOCK_PROJECT, {"project": project_id})
+        rows = tx.execute(LOCK_ENDPOINTS, {"project": project_id}).all()
+    return [row.id for row in rows if event_type in row.events]
 
 
 def has_listener(database: Database, project_id: str, event_type: EventType) -> bool:

@@ -228,7 +228,7 @@ def _delivery_to_dict(delivery: "Delivery") -> dict[str, Any]:
         "state": delivery.state,
         "createdAt": format_iso(delivery.created_at),
         "endedAt": format_iso_or_none(delivery.ended_at),
-        "nextAttemptAt": format_iso_or_none(delivery.next_attempt_at or None),
+        "nextAttemptAt": format_iso_or_none(delivery.due_at),
         "attempts": delivery.attempts,
         "lastStatus": delivery.last_status,
         "error": delivery.error,

@@ -160,9 +160,7 @@ def describe_delivery(delivery: Delivery) -> dict[str, Any]:
         "state": delivery.state,
         "created_at": format_iso(delivery.created_at),
         "ended_at": format_iso_or_none(delivery.ended_at),
-        "next_attempt_at": format_iso_or_none(
-            delivery.next_attempt_at and max(delivery.next_attempt_at, delivery.created_at)
-        ),
+        "next_attempt_at": format_iso_or_none(delivery.due_at),
         "attempts": delivery.attempts,
         "last_status": delivery.last_status,
         "error": delivery.error,
