@@ -13,7 +13,7 @@ from copydesk.web.dashboard.auth.access import AdminPost, SignedInRequest, Viewe
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.responses.html import render_page
 from copydesk.webhooks.delivery_log import DeliveryDetails
-from copydesk.webhooks.endpoints import EVENT_TYPES, FORMATS, CreatedEndpoint
+from copydesk.webhooks.endpoints import EVENT_TYPES, FORMATS, CreatedEndpoint, validate_events
 
 router = APIRouter()
 EVENT_LABELS = {
@@ -53,13 +53,14 @@ async def add_webhook(project_id: str, post: AdminPost) -> Response:
     form = post.form
     typed = {"url": form.get("url").strip(), "format": form.get("format"), "events": form.get_all("event")}
     try:
+        validate_events(form.get_all("event"))  # none means all for other callers, but not for a form
         # Resolving the host may be slow, so this does not use the small thread pool that the other pages share.
         created = await asyncio.to_thread(
             post.desk.webhooks.endpoints.add,
             project.id,
             form.get("url").strip(),
             payload_format=form.get("format"),
-            events=form.get_all("event") or ("",),
+            events=form.get_all("event"),
             endpoint_id=form.get("id"),
             actor=post.person.email,
         )
