@@ -34,8 +34,8 @@ SEND_PROGRAM = OPEN_DESK + "desk.webhooks.dispatcher.tick()"
 CHANGE_PROGRAM = OPEN_DESK + "while True: desk.feedback.add(sys.argv[1], '/a', True, None, clock.now())"
 
 
-def run_and_kill(desk: Desk, program: str, *arguments: str, after: float) -> None:
-    """Runs a program on the desk's database and kills it this many seconds after it is ready."""
+def run_and_kill(desk: Desk, program: str, *arguments: str, is_busy: Callable[[], bool]) -> None:
+    """Runs a program on the desk's database and kills it at a random moment after it became busy."""
     environment = {
         **os.environ,
         "COPYDESK_DATA": str(desk.settings.data),
@@ -47,8 +47,16 @@ def run_and_kill(desk: Desk, program: str, *arguments: str, after: float) -> Non
     with subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(after)
+        deadline = time.monotonic() + 60
+        while not is_busy() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(random.uniform(0, 0.05))
         process.send_signal(signal.SIGKILL)
+
+
+def count_feedback(desk: Desk) -> int:
+    with desk.database.read() as tx:
+        return len(tx.execute(select(feedback.c.id)).all())
 
 
 def test_killed_senders_lose_nothing_and_keep_the_order(
@@ -63,7 +71,8 @@ def test_killed_senders_lose_nothing_and_keep_the_order(
         for number in range(EVENTS):
             deliveries.record(number, job=f"job_{number % JOBS}")
         for _ in range(ROUNDS):
-            run_and_kill(desk, SEND_PROGRAM, after=random.uniform(0.02, 0.5))
+            before = len(receiver.requests)
+            run_and_kill(desk, SEND_PROGRAM, is_busy=lambda: len(receiver.requests) >= before + 10)  # noqa: B023
             deliveries.change(lease_until=0)  # the lease of the killed server is over
         killed_with = len(receiver.requests)
         deliveries.send_due(timeout_seconds=15)
@@ -80,7 +89,8 @@ def test_killed_change_and_its_event_are_both_stored_or_neither(
 ) -> None:
     deliveries.add_endpoint("http://127.0.0.1:1/")
     for _ in range(ROUNDS):
-        run_and_kill(desk, CHANGE_PROGRAM, project_id, after=random.uniform(0.05, 0.4))
+        before = count_feedback(desk)
+        run_and_kill(desk, CHANGE_PROGRAM, project_id, is_busy=lambda: count_feedback(desk) >= before + 5)  # noqa: B023
     with desk.database.read() as tx:
         entries = set(tx.execute(select(feedback.c.id)).scalars())
         subjects = list(tx.execute(select(webhook_events.c.subject)).scalars())

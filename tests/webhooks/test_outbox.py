@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -211,6 +212,11 @@ def test_endpoint_that_timed_out_gets_one_delivery_at_a_time(deliveries: Deliver
     assert all("No answer within" in row.error for row in deliveries.list_rows())
 
 
+def send_head_and_drip(connection: socket.socket, request: Received) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    drip(b"y" * 100)(connection, request)
+
+
 def test_answers_that_drip_or_lie_are_bounded_and_only_the_status_counts(deliveries: Deliveries) -> None:
     huge = b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n" + b"x" * 3_000_000
     accepted = [
@@ -218,7 +224,7 @@ def test_answers_that_drip_or_lie_are_bounded_and_only_the_status_counts(deliver
         send_raw(huge),
         send_raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"),
         send_raw(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK),
-        lambda connection, _: (connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n"), drip(b"y" * 100)(connection, _)),
+        send_head_and_drip,
     ]
     refused = [
         send_raw(b"I am not HTTP\r\n\r\n"),
