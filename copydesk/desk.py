@@ -12,8 +12,8 @@ from copydesk.core.errors import StoreUnavailable
 from copydesk.core.projects.project_rows import delete_rate_limits
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.projects.sealed_secrets import SealedSecrets
-from copydesk.core.settings import BadSettings, Settings
-from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
+from copydesk.core.settings import Settings
+from copydesk.jobs.agent.models.model_names import check_model_names
 from copydesk.prompts.library import PromptLibrary
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from copydesk.jobs.workflow.isolation.page_lookups import PageLookups
     from copydesk.reader_signals import AnalyticsSignals
     from copydesk.sharing.service import Sharing
+    from copydesk.webhooks.service import Webhooks
 
 log = logging.getLogger(__name__)
 
@@ -203,6 +204,12 @@ class Desk:
         sources = SummarySources(self.projects, self.feedback, self.get_folded_store)
         return Sharing(self.database, self.settings, sources)
 
+    @cached_property
+    def webhooks(self) -> "Webhooks":
+        from copydesk.webhooks.service import Webhooks
+
+        return Webhooks(self.database, self.settings, self.secrets)
+
     def delete_expired_interactions(self) -> int:
         """Deletes feedback, searches and questions that are older than their project keeps them, and old counts of
         requests that were not counted. Returns how many rows."""
@@ -245,6 +252,7 @@ class Desk:
                 PeriodicTask("watch", settings.watch_minutes * 60, watch.tick),
                 PeriodicTask("requested looks", LOOK_TICK_SECONDS, RequestedLooks(self.look_requests, watch).tick),
                 *self.sharing.list_tasks(),
+                *self.webhooks.list_tasks(),
             ],
         )
 
@@ -289,12 +297,14 @@ class Desk:
         import copydesk.mail.tables
         import copydesk.sharing.tables  # noqa: F401 - these imports add tables to those that are searched for rows
         from copydesk.automations.records import lock_automations_of_project
+        from copydesk.core.projects.project_events import lock_endpoints_of_project
         from copydesk.jobs.projects.project_deletion import lock_project_and_stop_jobs
         from copydesk.jobs.publish.git.mirror import delete_mirror
 
         def lock_and_stop(tx: "Connection") -> None:
             lock_automations_of_project(self.database, tx, project.id)
             lock_project_and_stop_jobs(self.database, tx, project.id)
+            lock_endpoints_of_project(self.database, tx, project.id)
 
         self.projects.delete(project, actor=actor, before_write=lock_and_stop)
         delete_mirror(self.settings.mirrors_folder / f"{project.id}.git")
@@ -376,17 +386,6 @@ def open_desk_on_database(settings: Settings) -> Desk:
     database = Database(settings.resolved_database_url)
     migrate(database)
     return Desk(settings, database)
-
-
-def check_model_names(settings: Settings) -> None:
-    """Raises BadSettings if the settings name a model that does not exist."""
-    for variable, name in (
-        ("COPYDESK_MODEL", settings.model),
-        *(("COPYDESK_MODELS", name) for name in settings.models),
-        *(("COPYDESK_MODEL_ALIASES", name) for name in settings.models_by_alias.values()),
-    ):
-        if not is_model_name(name):
-            raise BadSettings(f"{variable}: unknown model {name!r}. Use one of {', '.join(NAME_FORMS)}.")
 
 
 def open_desk(settings: Settings) -> Desk:

@@ -40,6 +40,7 @@ class Client:
         self.url, self.project = self._connection.url, self._connection.project
         self._jobs_path, self._analytics_path = f"/v2/agent/{self.project}", f"/v1/analytics/{self.project}"
         self._automations_path = f"{self._jobs_path}/automations"
+        self._webhooks_path = f"{self._jobs_path}/webhooks"
 
     def create_job(self, prompt: str, *, idempotency_key: str | None = None, **options: Any) -> shapes.Job:
         """Creates a job. The options are model, ref, draft and title.
@@ -281,6 +282,51 @@ class Client:
 
     def revoke_share(self, share_id: str) -> None:
         self._connection.send("DELETE", f"{self._analytics_path}/shares/{share_id}")
+
+    def add_webhook(self, url: str, *, format: str = "json", events: Iterable[str] = ()) -> shapes.CreatedWebhook:  # noqa: A002
+        """Adds a webhook. Its signing secret is shown once. Without `events`, it gets all of them."""
+        body = {"url": url, "format": format, "events": list(events)}
+        return cast(shapes.CreatedWebhook, self._connection.send("POST", self._webhooks_path, body=body).json())
+
+    def list_webhooks(self) -> list[shapes.Webhook]:
+        return cast(list[shapes.Webhook], self._get(self._webhooks_path)["webhooks"])
+
+    def get_webhook(self, webhook_id: str) -> shapes.Webhook:
+        return cast(shapes.Webhook, self._get(f"{self._webhooks_path}/{webhook_id}"))
+
+    def change_webhook(self, webhook_id: str, **fields: Any) -> shapes.Webhook:
+        """Changes these fields: `url`, `format`, `events` and `enabled`."""
+        response = self._connection.send("PATCH", f"{self._webhooks_path}/{webhook_id}", body=fields)
+        return cast(shapes.Webhook, response.json())
+
+    def rotate_webhook_secret(self, webhook_id: str) -> shapes.CreatedWebhook:
+        """Creates a new signing secret, shown once. For 24 hours, deliveries are signed with both."""
+        response = self._connection.send("POST", f"{self._webhooks_path}/{webhook_id}/rotate")
+        return cast(shapes.CreatedWebhook, response.json())
+
+    def test_webhook(self, webhook_id: str) -> shapes.WebhookDelivery:
+        """Queues a test event, which a worker sends within seconds."""
+        response = self._connection.send("POST", f"{self._webhooks_path}/{webhook_id}/test")
+        return cast(shapes.WebhookDelivery, response.json())
+
+    def remove_webhook(self, webhook_id: str) -> None:
+        self._connection.send("DELETE", f"{self._webhooks_path}/{webhook_id}")
+
+    def list_webhook_deliveries(
+        self, webhook_id: str, *, limit: int = 50, cursor: str | None = None
+    ) -> shapes.WebhookDeliveryPage:
+        path = f"{self._webhooks_path}/{webhook_id}/deliveries"
+        return cast(shapes.WebhookDeliveryPage, self._get(path, limit=limit, cursor=cursor))
+
+    def get_webhook_delivery(self, webhook_id: str, delivery_id: str) -> shapes.WebhookDeliveryDetails:
+        """Returns a delivery with each attempt."""
+        path = f"{self._webhooks_path}/{webhook_id}/deliveries/{delivery_id}"
+        return cast(shapes.WebhookDeliveryDetails, self._get(path))
+
+    def redeliver_webhook(self, webhook_id: str, delivery_id: str) -> shapes.WebhookDelivery:
+        """Sends an event again, with the same ID, as a new delivery."""
+        path = f"{self._webhooks_path}/{webhook_id}/deliveries/{delivery_id}/redeliver"
+        return cast(shapes.WebhookDelivery, self._connection.send("POST", path).json())
 
     def rows(self, report: Report, date_from: Day = None, date_to: Day = None) -> Iterator[dict[str, Any]]:
         """Yields every row of a report, in as many requests as needed."""

@@ -429,3 +429,58 @@ class Share(TypedDict):
 
 class CreatedShare(Share):
     url: str
+
+
+class Webhook(TypedDict):
+    """An endpoint that gets the project's events, without its secret."""
+
+    id: str
+    url: str
+    format: str
+    events: list[str]
+    enabled: bool
+    state: str
+    createdAt: str
+    createdBy: str
+    lastSuccessAt: str | None
+    failingSince: str | None
+    lastError: str | None
+    previousSecretUntil: str | None
+
+
+class CreatedWebhook(Webhook):
+    secret: str
+
+
+class WebhookDelivery(TypedDict):
+    """An event that was sent or will be sent to a webhook."""
+
+    id: str
+    eventId: str
+    event: str
+    state: str
+    createdAt: str
+    endedAt: str | None
+    nextAttemptAt: str | None
+    attempts: int
+    lastStatus: int | None
+    error: str | None
+
+
+class WebhookAttempt(TypedDict):
+    number: int
+    at: str
+    durationMs: int
+    status: int | None
+    error: str | None
+    response: str
+
+
+class WebhookDeliveryDetails(WebhookDelivery):
+    attemptLog: list[WebhookAttempt]
+    data: dict[str, Any]
+
+
+class WebhookDeliveryPage(TypedDict):
+    deliveries: list[WebhookDelivery]
+    nextCursor: str | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, or_, select, update
 
@@ -31,6 +31,7 @@ from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.core.errors import Conflict, InvalidRequest, NotFound
 from copydesk.core.projects.missing_projects import refuse_missing_project
+from copydesk.core.projects.project_events import EventType, record_event
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.rate_limits.limits import TooManyRequests
 from copydesk.core.text.reader_data import quote_reader_data, split_reader_data
@@ -59,6 +60,8 @@ SHOWN_HASH_CHARS = 12
 FIRST_SIGNALS_MS = 30 * clock.DAY
 """How far back the first run reads reader signals."""
 MAX_RUNS_SEARCHED = 50
+FAILURE_NOTICES = (NoticeCode.INVALID, NoticeCode.REPOSITORY_UNAVAILABLE)
+"""The reasons to wait that a person has to look at. The others pass by themselves."""
 NO_SIGNALS = "Readers have told nothing new since the last run."
 
 
@@ -304,7 +307,22 @@ class AutomationFiring:
             return Held(automation.notice)
         notice = Notice(code, text, clock.now())
         save_progress(tx, automation.id, notice=vars(notice))
+        if code in FAILURE_NOTICES and (automation.notice is None or automation.notice.code != code):
+            record_event(
+                self.database,
+                tx,
+                automation.project_id,
+                EventType.AUTOMATION_FAILED,
+                automation.id,
+                lambda: describe_failure(automation, notice),
+            )
         return Held(notice)
+
+
+def describe_failure(automation: Automation, notice: Notice) -> dict[str, Any]:
+    """Returns the data of the event `automation.failed` for a run that could not start."""
+    identity = {"id": automation.id, "name": automation.definition.name}
+    return {"automation": identity, "reason": notice.code.value, "message": notice.text, "job": None}
 
 
 def is_enabled(project: Project, automation: Automation) -> bool:

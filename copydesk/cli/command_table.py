@@ -36,6 +36,7 @@ COMMANDS = {
     "pull": CommandEntry("jobs.pull", "Shows, merges and closes local pull requests."),
     "analytics": CommandEntry("analytics.reports", "Shows who reads your docs, and imports access logs."),
     "mail": CommandEntry("sharing.mail", "Sends a test mail."),
+    "webhook": CommandEntry("sharing.webhook", "Sends a project's events to other services or to Slack."),
     "share": CommandEntry("sharing.share", "Shares a project's analytics by public links and badges, read-only."),
 }
 

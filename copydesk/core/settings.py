@@ -198,6 +198,12 @@ class Settings(BaseSettings):
     commits starts one."""
     review_reminder_days: int = Field(14, ge=0, le=3650)
     """Days after which an automation's pull request that nobody touched is mentioned, once; 0 for never."""
+    webhook_allow_private: bool = False
+    """Allow webhooks to private addresses, such as receivers in your own network, and to `http://` URLs."""
+    webhook_slots: int = Field(64, ge=1, le=1000)
+    """Webhook deliveries that one worker sends at the same time. One endpoint gets at most 8 of them."""
+    webhook_log_days: int = Field(30, ge=1, le=3650)
+    """Days for which ended webhook deliveries stay in the log."""
 
     @field_validator(
         "trusted_proxies",

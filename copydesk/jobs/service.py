@@ -47,6 +47,7 @@ from copydesk.jobs.storage.records import (
     get_job_for_update,
     insert_at_database_time,
     job_from_row,
+    record_pull_event,
     update_job,
 )
 from copydesk.jobs.storage.tables import events, job_files, jobs, messages, runs
@@ -248,11 +249,15 @@ class Jobs:
     def archive(self, project_id: str, job_id: str, pull_state: PullState | None = None) -> Job:
         """Archives a job, and stops it first if it is active. `pull_state` is the new state of its pull request."""
         with self.database.write() as tx:
-            job = self._lock_job(tx, project_id, job_id)
-            if job.status is ACTIVE:
-                self._stop_job(tx, job_id)
-            archive_job(self.database, tx, job, pull_state)
+            self.archive_in(tx, project_id, job_id, pull_state)
         return self.get(project_id, job_id)
+
+    def archive_in(self, tx: Connection, project_id: str, job_id: str, pull_state: PullState | None) -> None:
+        """Archives a job in the caller's transaction, which must not hold other locks yet."""
+        job = self._lock_job(tx, project_id, job_id)
+        if job.status is ACTIVE:
+            self._stop_job(tx, job_id)
+        archive_job(self.database, tx, job, pull_state)
 
     def unarchive(self, project_id: str, job_id: str, pull_state: PullState | None = None) -> Job:
         with self.database.write() as tx:
@@ -262,6 +267,7 @@ class Jobs:
                 event = NewEvent(EventKind.UNARCHIVED, {"status": status})
                 values = {"status": status, "archived_at": None, "archived_from": None}
                 update_job(self.database, tx, job_id, [event], **values, pull_state=pull_state or job.pull_state)
+                record_pull_event(self.database, tx, job, pull_state)
         return self.get(project_id, job_id)
 
     def allowed_models(self, project: Project) -> list[str]:

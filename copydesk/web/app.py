@@ -14,11 +14,13 @@ from copydesk import __version__
 from copydesk.core.errors import InvalidRequest, NotFound, RequestError, WrongMediaType
 from copydesk.desk import Desk
 from copydesk.web import dashboard, public_review
-from copydesk.web.api import analytics, context_repositories, jobs, jobs_v1, prompt_templates, reference, webhooks
+from copydesk.web.api import analytics, context_repositories, jobs, jobs_v1, prompt_templates, reference
 from copydesk.web.api.automations import routes as automations
 from copydesk.web.api.reports import assistant, feedback, history, missing, referrers, searches, sections
 from copydesk.web.api.reports.page_detail import route as page_detail
 from copydesk.web.api.streams.job_streams import StreamRegistry
+from copydesk.web.api.webhooks import endpoints as webhook_endpoints
+from copydesk.web.api.webhooks import incoming as incoming_webhooks
 from copydesk.web.collection import routes as collection_routes
 from copydesk.web.collection.body_schemas import BODY_SCHEMAS
 from copydesk.web.dashboard.auth.access import SignInRequired
@@ -73,7 +75,8 @@ def create_app(desk: Desk) -> FastAPI:
         health,
         reference,
         public_review,
-        webhooks,
+        incoming_webhooks,
+        webhook_endpoints,
         link_api,
         public_pages,
         badge_routes,

@@ -15,6 +15,7 @@ from copydesk.core import clock
 from copydesk.core.ids import new_id, new_key
 from copydesk.prompts.template import build_template
 from copydesk.web.app import create_app
+from copydesk.webhooks.endpoints import Endpoints
 from tests.support.dashboard import list_dashboard_routes as dashboard
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -67,6 +68,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         running.desk.automations.create(running.project, automation, actor="test")
         running.desk.prompts.create(running.project.id, build_template(TEMPLATE, "Own", "", "Fix it."), actor="test")
         running.desk.conversations.add_all(running.project.id, [question])
+        endpoints = Endpoints(running.desk.database, running.desk.secrets, allow_private=True)
+        webhook = endpoints.add(running.project.id, "http://127.0.0.1:1/", actor="test").endpoint
+        running.desk.webhooks.log.send_test(running.project.id, webhook.id, actor="test")
         sent = running.client.send_events([{"url": "https://docs.example.com/a/b", "userAgent": "Firefox"}])
         assert sent["accepted"] == 1
         yield running
@@ -115,6 +119,9 @@ def send_request(
     where = where.replace("{feedbackId}", NOT_FEEDBACK).replace("{threadId}", THREAD).replace("{name}", CONTEXT)
     where = where.replace("{templateName}", TEMPLATE)
     where = where.replace("{shareId}", NOT_A_SHARE).replace("{path}", "a/b")
+    [webhook] = service.desk.webhooks.endpoints.list_for_project(service.project.id)
+    [delivery], _ = service.desk.webhooks.log.list_page(service.project.id, webhook.id)
+    where = where.replace("{webhookId}", webhook.id).replace("{deliveryId}", delivery.id)
     assert "{" not in where, f"{path} has a parameter that this test cannot fill in yet"
     body = BODY if method in ("POST", "PUT", "PATCH") else None
     return client_without_key().request(method, service.url + where, headers=headers, json=body)

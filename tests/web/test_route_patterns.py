@@ -28,6 +28,7 @@ JOB = "/v2/agent/{projectId}/job"
 SESSION = "/v1/agent/{projectId}/job"
 ANALYTICS = "/v1/analytics/{projectId}"
 TEMPLATES = "/v2/agent/{projectId}/templates"
+WEBHOOKS = "/v2/agent/{projectId}/webhooks"
 AUTOMATIONS = "/v2/agent/{projectId}/automations"
 KINDS = {
     ("POST", JOB): "create",
@@ -53,6 +54,16 @@ KINDS = {
     ("DELETE", f"{TEMPLATES}/{{templateName}}"): "jobs",
     ("POST", f"{TEMPLATES}/{{templateName}}/preview"): "jobs",
     ("POST", f"{TEMPLATES}/{{templateName}}/job"): "jobs",
+    ("GET", WEBHOOKS): "jobs",
+    ("POST", WEBHOOKS): "jobs",
+    ("GET", f"{WEBHOOKS}/{{webhookId}}"): "jobs",
+    ("PATCH", f"{WEBHOOKS}/{{webhookId}}"): "jobs",
+    ("DELETE", f"{WEBHOOKS}/{{webhookId}}"): "jobs",
+    ("POST", f"{WEBHOOKS}/{{webhookId}}/rotate"): "jobs",
+    ("POST", f"{WEBHOOKS}/{{webhookId}}/test"): "jobs",
+    ("GET", f"{WEBHOOKS}/{{webhookId}}/deliveries"): "jobs",
+    ("GET", f"{WEBHOOKS}/{{webhookId}}/deliveries/{{deliveryId}}"): "jobs",
+    ("POST", f"{WEBHOOKS}/{{webhookId}}/deliveries/{{deliveryId}}/redeliver"): "jobs",
     ("GET", AUTOMATIONS): "jobs",
     ("POST", AUTOMATIONS): "jobs",
     ("GET", f"{AUTOMATIONS}/files"): "jobs",

@@ -12,11 +12,12 @@ from copydesk.analytics.interactions.interaction_rows import InteractionRows, re
 from copydesk.analytics.interactions.storage_quota import StorageQuota, count_bytes
 from copydesk.analytics.interactions.text_fields import clean_optional, invalid_field, validate_path
 from copydesk.analytics.tables import feedback
-from copydesk.core.clock import DAY
+from copydesk.core.clock import DAY, format_iso
 from copydesk.core.db.database import Database
 from copydesk.core.errors import NotFound
 from copydesk.core.ids import is_id, new_id
 from copydesk.core.projects.missing_projects import refuse_missing_project
+from copydesk.core.projects.project_events import EventType, delete_events_about, record_event
 from copydesk.core.rate_limits.limits import RateLimit, consume
 
 MAX_COMMENT_CHARS = MAX_CODE_CHARS = 4_000
@@ -229,7 +230,30 @@ class Feedback(InteractionRows):
                 return False
         row = {**vars(new.entry), "visitor": new.visitor, "event": new.event}
         tx.execute(insert(feedback).values(project_id=project_id, **row))
+        entry = new.entry
+        record_event(self.database, tx, project_id, EventType.FEEDBACK_CREATED, entry.id, lambda: describe_entry(entry))
         return True
+
+    def _forget_rows(self, tx: Connection, condition: ColumnElement[bool]) -> None:
+        """Deletes the webhook events about entries that are deleted, since they repeat their texts."""
+        delete_events_about(tx, select(feedback.c.id).where(condition))
+
+
+def describe_entry(entry: FeedbackEntry) -> dict[str, Any]:
+    """Returns the entry as webhooks contain it: without the contact, which is the reader's personal data."""
+    return {
+        "feedback": {
+            "id": entry.id,
+            "path": entry.path,
+            "helpful": entry.helpful,
+            "comment": entry.comment,
+            "source": entry.source.value,
+            "code": entry.code,
+            "filename": entry.filename,
+            "lang": entry.lang,
+            "createdAt": format_iso(entry.created_at),
+        }
+    }
 
 
 def build_entry(

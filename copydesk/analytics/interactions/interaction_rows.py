@@ -52,6 +52,7 @@ class InteractionRows:
         """Deletes a project's rows of this time. Returns how many it deleted."""
         with self.database.write() as tx:
             condition = and_(*rows_in_range(self.table, project_id, times))
+            self._forget_rows(tx, condition)
             deleted = tx.execute(delete(self.table).where(condition)).rowcount
         self._quota.invalidate(project_id)
         return deleted
@@ -62,8 +63,12 @@ class InteractionRows:
         with self.database.write() as tx:
             for batch in split_into_batches(visitors, MAX_VISITORS_PER_STATEMENT):
                 is_theirs = and_(self.table.c.project_id == project_id, self.table.c.visitor.in_(batch))
+                self._forget_rows(tx, is_theirs)
                 deleted += tx.execute(delete(self.table).where(is_theirs)).rowcount
         return deleted
+
+    def _forget_rows(self, tx: Connection, condition: ColumnElement[bool]) -> None:
+        """Deletes what other tables repeat of rows that are about to be deleted. By default, there is nothing."""
 
     def list_days(self, project_id: str) -> set[int]:
         """Returns the UTC days on which a project has rows of known visitors."""

@@ -81,7 +81,8 @@ app = typer.Typer(rich_markup_mode=None)
 def doctor(json: JsonOption = False) -> None:
     """Checks the settings, stores, model and repositories.
 
-    Also checks Python, git, the data folder, file permissions, the mail server and the sandbox for check commands.
+    Also checks Python, git, the data folder, file permissions, the mail server, webhooks and the sandbox for check
+    commands.
     """
     results = _run_checks()
     if json:
@@ -217,7 +218,7 @@ def _check_analytics_store(checkup: Checkup) -> str:
 
 
 def _check_model(checkup: Checkup) -> str:
-    from copydesk.desk import check_model_names
+    from copydesk.jobs.agent.models.model_names import check_model_names
     from copydesk.jobs.agent.models.registry import ModelUnavailable, create_model
 
     settings = checkup.settings
@@ -272,6 +273,18 @@ def _check_mail(checkup: Checkup) -> str:
     return server.check() if server else "not configured, so no mail is sent (COPYDESK_SMTP_HOST)"
 
 
+def _check_webhooks(checkup: Checkup) -> str:
+    endpoints = checkup.open_desk.webhooks.endpoints
+    unhealthy = endpoints.list_unhealthy()
+    if unhealthy:
+        problems = (f"{each.id} to {each.shown_url}: {each.last_error or 'answered 410'}" for each in unhealthy[:5])
+        raise CheckWarning(
+            f"{len(unhealthy)} do not accept deliveries. {' '.join(problems)} "
+            "See 'copydesk webhook deliveries', then fix, disable or remove them."
+        )
+    return f"{endpoints.count()} configured, {checkup.open_desk.webhooks.read_stats().waiting} deliveries waiting"
+
+
 CHECKS = (
     Check("python", _check_python),
     Check("git", _check_git),
@@ -285,4 +298,5 @@ CHECKS = (
     Check("repositories", _check_repositories, needs=("git", "database", "secrets")),
     Check("sandbox", _check_sandbox),
     Check("mail", _check_mail),
+    Check("webhooks", _check_webhooks, needs=("database",)),
 )

@@ -33,8 +33,18 @@ model_tokens = Counter(
     "copydesk_model_tokens_total", "Tokens sent to models and received from them.", ("provider", "way")
 )
 model_cost = Counter("copydesk_model_cost_usd_total", "Cost of models, if their price is known.", ("provider",))
+webhook_attempts = Counter(
+    "copydesk_webhook_attempts_total",
+    "Attempts to deliver webhooks: delivered, retried later, given_up or cancelled.",
+    ("outcome",),
+)
+webhook_seconds = Histogram(
+    "copydesk_webhook_seconds",
+    "Seconds until the receiver of a webhook answered or the attempt failed.",
+    SECONDS_BUCKETS,
+)
 
 ALL_INSTRUMENTS = (
     requests, request_seconds, views, fold_seconds, folded_views, attempts, ended_runs, run_seconds, publish_failures,
-    model_requests, model_seconds, model_tokens, model_cost,
+    model_requests, model_seconds, model_tokens, model_cost, webhook_attempts, webhook_seconds,
 )  # fmt: skip

@@ -11,19 +11,22 @@ from sqlalchemy import Connection, bindparam, insert, select, text, update
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database
+from copydesk.core.projects.project_events import EventType
 from copydesk.core.telemetry import traces
 from copydesk.jobs.execution.queue import Claim, lock_job
 from copydesk.jobs.job import Job, JobOutcome, Phase, Reason, Status
+from copydesk.jobs.storage.job_events import END_EVENTS, GOOD_REASONS
 from copydesk.jobs.storage.records import (
     QUEUE_TOPIC,
     EventKind,
     NewEvent,
     enqueue_run,
     job_from_row,
+    record_job_event,
     save_changed_files_in,
     update_job,
 )
-from copydesk.jobs.storage.tables import jobs, runs, steps
+from copydesk.jobs.storage.tables import jobs, messages, runs, steps
 
 if TYPE_CHECKING:
     from copydesk.jobs.workspace.patches import FilePatch
@@ -91,13 +94,15 @@ class Step(Generic[T]):
         events: Sequence[NewEvent] = (),
         job: Mapping[str, Any] | None = None,
         files: "Sequence[FilePatch] | None" = None,
+        webhook_event: EventType | None = None,
     ) -> None:
-        """Stores the result with new events, columns of the job and its changed files, in one transaction."""
+        """Stores the result with new events, columns of the job, its changed files and an event for webhooks, in one
+        transaction."""
         if self._tx is not None:
-            self._store(self._tx, result, events, job, files)
+            self._store(self._tx, result, events, job, files, webhook_event)
             return
         with self._journal.transaction() as tx:
-            self._store(tx, result, events, job, files)
+            self._store(tx, result, events, job, files, webhook_event)
         self._mark_done()
 
     def _store(
@@ -107,6 +112,7 @@ class Step(Generic[T]):
         events: Sequence[NewEvent],
         job: Mapping[str, Any] | None,
         files: "Sequence[FilePatch] | None",
+        webhook_event: EventType | None,
     ) -> None:
         data = self._adapter.dump_json(result)
         if len(data) > MAX_RESULT_BYTES:
@@ -121,6 +127,8 @@ class Step(Generic[T]):
             save_changed_files_in(tx, claim.job_id, files)
         if events:
             update_job(self._journal.database, tx, claim.job_id, events)
+        if webhook_event is not None:
+            record_job_event(self._journal.database, tx, claim.job_id, webhook_event)
         self._saved = (data, result)
 
     def _mark_done(self) -> None:
@@ -256,11 +264,36 @@ class Journal:
                         [NewEvent(EventKind.PHASE, {"phase": Phase.QUEUED})],
                         phase=Phase.QUEUED,
                     )
+                    self._record_automation_failure(tx, outcome, is_ended=False)
                 else:
                     finish_job(self.database, tx, self.claim.job_id, outcome)
+                    self._record_automation_failure(tx, outcome, is_ended=True)
             return True
         except LeaseLost:
             return False
+
+    def _record_automation_failure(self, tx: Connection, outcome: JobOutcome, *, is_ended: bool) -> None:
+        """Records for webhooks that a run failed which an automation started.
+
+        A message that no run has read belongs to this run if the job has ended with it."""
+        if outcome.reason in GOOD_REASONS:
+            return
+        is_handled = messages.c.run_id == self.claim.run_id
+        if is_ended:
+            is_handled |= messages.c.run_id.is_(None)
+        query = select(messages.c.origin, jobs.c.automation_id).join(jobs, jobs.c.id == messages.c.job_id)
+        of_job = (messages.c.job_id == self.claim.job_id) & messages.c.origin.is_not(None)
+        row = tx.execute(query.where(of_job, is_handled).order_by(messages.c.created_at.desc()).limit(1)).first()
+        if row is not None:
+            record_job_event(
+                self.database,
+                tx,
+                self.claim.job_id,
+                EventType.AUTOMATION_FAILED,
+                automation={"id": row.automation_id, "name": row.origin["automation"]},
+                reason=str(outcome.reason),
+                message=outcome.message,
+            )
 
     def _fence(self, tx: Connection) -> None:
         """Locks the job until the commit, so that no other process can end or claim the run.
@@ -285,3 +318,4 @@ def finish_job(database: Database, tx: Connection, job_id: str, outcome: JobOutc
         finished_at=clock.now(),
         **values,
     )
+    record_job_event(database, tx, job_id, END_EVENTS[outcome.status])

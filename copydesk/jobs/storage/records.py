@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Insert, Row, Table, Update, bindparam, delete
 from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.core.ids import new_id
+from copydesk.core.projects.project_events import EventType, record_event
 from copydesk.jobs.job import (
     ACTIVE,
     ARCHIVED,
@@ -27,6 +28,7 @@ from copydesk.jobs.job import (
     Usage,
     check_transition,
 )
+from copydesk.jobs.storage.job_events import describe_job, find_pull_event
 from copydesk.jobs.storage.run_traces import save_trace_parent
 from copydesk.jobs.storage.tables import events, job_files, jobs, runs
 
@@ -41,6 +43,7 @@ WORKFLOW_VERSION = 1
 SELECT_JOB = select(jobs).where(jobs.c.id == bindparam("job"))
 SELECT_JOB_FOR_UPDATE = SELECT_JOB.with_for_update()
 INSERT_EVENT = insert(events)
+SELECT_PROJECT_OF_JOB = select(jobs.c.project_id).where(jobs.c.id == bindparam("job"))
 
 
 def job_topic(job_id: str) -> str:
@@ -143,6 +146,7 @@ def archive_job(database: Database, tx: Connection, job: Job, pull_state: PullSt
     if job.status is ARCHIVED:
         if pull_state not in (None, job.pull_state):
             update_job(database, tx, job.id, [], pull_state=pull_state)
+            record_pull_event(database, tx, job, pull_state)
         return
     previous_status = FAILED if job.status is ACTIVE else job.status
     values = {
@@ -152,6 +156,25 @@ def archive_job(database: Database, tx: Connection, job: Job, pull_state: PullSt
         "pull_state": pull_state or job.pull_state,
     }
     update_job(database, tx, job.id, [NewEvent(EventKind.ARCHIVED, {"from": previous_status})], **values)
+    record_pull_event(database, tx, job, pull_state)
+    record_job_event(database, tx, job.id, EventType.JOB_ARCHIVED)
+
+
+def record_pull_event(database: Database, tx: Connection, job: Job, pull_state: PullState | None) -> None:
+    """Records for webhooks that the job's pull request has a new state, unless it has the state of `job`."""
+    event_type = find_pull_event(job.pull_state, pull_state)
+    if event_type is not None and job.pr_link is not None:
+        record_job_event(database, tx, job.id, event_type)
+
+
+def record_job_event(database: Database, tx: Connection, job_id: str, event_type: EventType, **details: Any) -> None:
+    """Records an event for the project's webhooks, with the job as this transaction leaves it."""
+
+    def build_data() -> dict[str, Any]:
+        return {"job": describe_job(job_from_row(tx.execute(SELECT_JOB, {"job": job_id}).one())), **details}
+
+    project_id = tx.execute(SELECT_PROJECT_OF_JOB, {"job": job_id}).scalar_one()
+    record_event(database, tx, project_id, event_type, job_id, build_data, order_key=job_id)
 
 
 @cache

@@ -186,6 +186,11 @@ class SummarySubscriptions:
         if tx.execute(count).scalar_one() >= MAX_ADDRESSES:
             raise InvalidRequest(f"A summary can go to {MAX_ADDRESSES} addresses without an account.")
 
+    def ensure_schedule(self, project_id: str) -> None:
+        """Plans the summaries of a project, unless they are planned."""
+        with self.database.write() as tx:
+            self._ensure_schedule(tx, project_id)
+
     def _ensure_schedule(self, tx: Connection, project_id: str) -> None:
         insert_if_absent(tx, summary_schedules, _plan(project_id, DEFAULT_TIMEZONE)._asdict())
 

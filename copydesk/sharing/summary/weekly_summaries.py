@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
@@ -12,9 +13,13 @@ from copydesk.automations.schedule import BadSchedule, find_last_slot, find_next
 from copydesk.automations.triggers.leases import TaskLease, read_database_clock
 from copydesk.core.db.database import Database
 from copydesk.core.errors import ProjectNotFound, StoreUnavailable
+from copydesk.core.projects.event_tables import webhook_endpoints
+from copydesk.core.projects.missing_projects import refuse_missing_project
+from copydesk.core.projects.project_events import EventType, has_listener, record_event
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.mail.outbox import NewMail, Outbox
 from copydesk.sharing.summary.subscriptions import MONDAY_MORNING, Subscriber, SummarySchedule, SummarySubscriptions
+from copydesk.sharing.summary.summary_event import describe_report
 from copydesk.sharing.summary.summary_mail import SummaryText, write_summary
 from copydesk.sharing.summary.week_report import WeekReport, build_week_report, find_week
 from copydesk.sharing.tables import summary_schedules
@@ -45,7 +50,7 @@ class WeeklySummaries:
         base_url: str,
         sender: str,
     ) -> None:
-        """An empty `sender` means that no mail server is configured: then nothing is queued."""
+        """An empty `sender` means that no mail server is configured: then summaries go only to webhooks."""
         self.database = database
         self.subscriptions = subscriptions
         self.outbox = outbox
@@ -55,11 +60,12 @@ class WeeklySummaries:
         self.lease = TaskLease(database, "summaries")
 
     def tick(self) -> None:
-        """Queues what is due, if mail is configured and this process holds or gets the lease."""
-        if self.sender != NO_SENDER and self.lease.acquire():
+        """Queues what is due, if this process holds or gets the lease."""
+        if self.lease.acquire():
             self.queue_due_summaries()
 
     def queue_due_summaries(self) -> None:
+        self._plan_for_webhooks()
         with self.database.read() as tx:
             now = read_database_clock(self.database, tx)
             due = tx.execute(select(summary_schedules).where(summary_schedules.c.next_slot_at <= now)).all()
@@ -93,19 +99,42 @@ class WeeklySummaries:
         slot = find_last_slot(MONDAY_MORNING, schedule.timezone, schedule.next_slot_at, now)
         next_slot = find_next_slot(MONDAY_MORNING, schedule.timezone, now)
         project = self.sources.projects.get(schedule.project_id)
-        has_readers = bool(self.subscriptions.list_recipients(project.id))
+        has_mail = self.sender != NO_SENDER
+        has_webhook = has_listener(self.database, project.id, EventType.SUMMARY_WEEKLY)
+        if not has_mail and not has_webhook:
+            return
+        has_readers = has_webhook or bool(self.subscriptions.list_recipients(project.id))
         report = self.build_report(project, slot) if has_readers else None
         is_unchanged = (summary_schedules.c.project_id == project.id) & (
             summary_schedules.c.next_slot_at == schedule.next_slot_at
         )
-        recipients = self.subscriptions.list_recipients(project.id)
+        recipients = self.subscriptions.list_recipients(project.id) if has_mail else []
         with self.database.write() as tx:
             plan = update(summary_schedules).where(is_unchanged).values(next_slot_at=next_slot)
             if not tx.execute(plan).rowcount:
                 return  # another server was faster, or a person changed the time zone
             if report is not None:
+                week = report
+                record_event(
+                    self.database,
+                    tx,
+                    project.id,
+                    EventType.SUMMARY_WEEKLY,
+                    project.id,
+                    lambda: describe_report(week),
+                )
                 for subscriber in recipients:
                     self._enqueue(tx, report, subscriber, slot)
+
+    def _plan_for_webhooks(self) -> None:
+        """Plans summaries of projects whose webhooks want them. Without subscribers, they have no schedule yet."""
+        unplanned = webhook_endpoints.c.project_id.not_in(select(summary_schedules.c.project_id))
+        query = select(webhook_endpoints.c.project_id, webhook_endpoints.c.events).where(unplanned)
+        with self.database.read() as tx:
+            rows = tx.execute(query.where(webhook_endpoints.c.enabled)).all()
+        for project_id in {row.project_id for row in rows if EventType.SUMMARY_WEEKLY in row.events}:
+            with suppress(ProjectNotFound), refuse_missing_project(self.database, project_id):
+                self.subscriptions.ensure_schedule(project_id)
 
     def _enqueue(self, tx: Connection, report: WeekReport, subscriber: Subscriber, slot: int) -> None:
         summary = self.write(report, subscriber)

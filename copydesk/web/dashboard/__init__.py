@@ -25,6 +25,7 @@ from copydesk.web.dashboard.readership.lists import interactions as interaction_
 from copydesk.web.dashboard.readership.lists import missing_pages
 from copydesk.web.dashboard.readership.page_detail import routes as page_detail
 from copydesk.web.dashboard.sharing import share_links, weekly_summary
+from copydesk.web.dashboard.webhooks import endpoint_pages as webhook_pages
 
 router = APIRouter(include_in_schema=False)
 for module in (
@@ -57,6 +58,7 @@ for module in (
     history,
     share_links,
     weekly_summary,
+    webhook_pages,
     system,
 ):
     router.include_router(module.router)

@@ -25,7 +25,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.core.telemetry import logs, traces
 from copydesk.desk import Desk
 from copydesk.web import route_patterns as paths
-from copydesk.web.api import webhooks
+from copydesk.web.api.webhooks import incoming as webhooks
 from copydesk.web.collection.intake import ViewIntake
 from copydesk.web.http.client_address import ClientAddressFinder
 from copydesk.web.http.request_body import BodyMemory, BodyReader, replay

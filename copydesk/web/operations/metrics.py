@@ -13,6 +13,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.execution.worker import Worker
 from copydesk.jobs.storage.stats import QueueStats, read_queue_stats
 from copydesk.web.operations.readiness import PROBE_TIMEOUT_SECONDS, Readiness, ReadinessReport
+from copydesk.webhooks.service import WebhookStats
 
 
 class MetricsCollector:
@@ -23,12 +24,13 @@ class MetricsCollector:
         self.readiness = readiness
         self.worker = worker
         self._queue_probe = CachedProbe(lambda: read_queue_stats(desk.database))
+        self._webhook_probe = CachedProbe(desk.webhooks.read_stats)
 
     def render(self) -> str:
-        queue_future = self._queue_probe.start()
+        queue_future, webhook_future = self._queue_probe.start(), self._webhook_probe.start()
         report = self.readiness.check()
         store_gauges = self._collect_stores(report)
-        queue_gauges = _collect_queue(queue_future)
+        queue_gauges = [*_collect_queue(queue_future), *_collect_webhooks(webhook_future)]
         return metrics.render_metrics(
             [*_collect_process(), *store_gauges, *queue_gauges, *self._collect_worker(), *instruments.ALL_INSTRUMENTS]
         )
@@ -98,4 +100,15 @@ def _collect_queue(future: "Future[QueueStats]") -> list[Gauge]:
         ),
         Gauge("copydesk_oldest_queued_seconds", "How long the oldest queued run has waited.", stats.oldest_seconds),
         Gauge("copydesk_workers_busy", "Workers of all processes that have a running job.", stats.workers),
+    ]
+
+
+def _collect_webhooks(future: "Future[WebhookStats]") -> list[Gauge]:
+    try:
+        stats = future.result(PROBE_TIMEOUT_SECONDS / 4)
+    except Exception:  # copydesk_ready reports it
+        return []
+    return [
+        Gauge("copydesk_webhooks_waiting", "Webhook deliveries that wait or are retried.", stats.waiting),
+        Gauge("copydesk_oldest_webhook_seconds", "How long the oldest of them has waited.", stats.oldest_seconds),
     ]

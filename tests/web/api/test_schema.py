@@ -13,6 +13,7 @@ from schemathesis.engine import events, from_schema
 
 from copydesk.analytics.interactions.conversations import NewQuestion
 from copydesk.core import clock
+from copydesk.webhooks.endpoints import Endpoints
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -36,9 +37,10 @@ ACCEPTS_FEEDBACK_WITH_CONTENT = {
 # OpenAPI cannot express valid schedules, path patterns and configured models, nor whether a repository can be read.
 ACCEPTS_USABLE_DEFINITIONS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
 DEFINITIONS = (
-    *("createAutomation", "changeAutomation", "addContextRepository", "createShare"),
+    *("createAutomation", "changeAutomation", "addContextRepository", "createShare", "addWebhook"),
     *("createTemplate", "previewTemplate", "createJobFromTemplate"),
 )
+CHANGES_A_WEBHOOK = {"include-operation-id": "changeWebhook"}
 
 # OpenAPI cannot express that a section is below its prefix, nor that hours need a range of at most 31 days.
 ACCEPTS_FITTING_PARAMETERS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
@@ -46,8 +48,10 @@ REPORTS_WITH_RELATED_PARAMETERS = ("exportSections", "exportTimeseries")
 
 # OpenAPI cannot express which cursors this list returned.
 ACCEPTS_OWN_CURSORS = {"checks": {"positive_data_acceptance": {"enabled": False}}}
-LISTS_WITH_CURSORS = ("listSearches", "listConversations", "listFeedback")
+LISTS_WITH_CURSORS = ("listSearches", "listConversations", "listFeedback", "listWebhookDeliveries")
 THREAD = "thread-1"
+WEBHOOK_IDS: list[str] = []
+"""A webhook to use, one to remove, and one to change, which also disables it."""
 
 NO_LIMITS = dict.fromkeys(
     ("jobs_per_hour", "exports_per_minute", "collect_per_minute", "collect_per_address", "feedback_per_address"),
@@ -74,6 +78,8 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
             "path.path": "a",
             "path.shareId": service.client.create_share()["id"],
             "path.templateName": "own",
+            "path.webhookId": WEBHOOK_IDS[0],
+            "path.deliveryId": service.client.test_webhook(WEBHOOK_IDS[0])["id"],
         },
         "request-timeout": 20,
         "continue-on-failure": True,
@@ -95,6 +101,8 @@ def make_config(service: Service, examples: int, walks: int) -> schemathesis.Con
                 "include-operation-id": "changeTemplate",
                 "parameters": {"path.templateName": "changed"},
             },
+            {"include-operation-id": "removeWebhook", "parameters": {"path.webhookId": WEBHOOK_IDS[1]}},
+            {**ACCEPTS_USABLE_DEFINITIONS, **CHANGES_A_WEBHOOK, "parameters": {"path.webhookId": WEBHOOK_IDS[2]}},
             *({**ACCEPTS_OWN_CURSORS, "include-operation-id": name} for name in LISTS_WITH_CURSORS),
             {
                 "include-operation-id": "getSession",
@@ -175,7 +183,15 @@ def busy_service(tmp_path: Path) -> Iterator[Service]:
         for name in ("own", "changed", "deleted"):
             fields = [{"name": "version", "required": False}]
             service.client.create_template(name, name, "Write the notes.\nOf {{version}}.", fields=fields)
+        WEBHOOK_IDS[:] = [add_webhook(service) for _ in range(3)]
         yield service
+
+
+def add_webhook(service: Service) -> str:
+    """Adds a webhook to which nothing can be sent. Returns its ID."""
+    desk = service.desk
+    endpoints = Endpoints(desk.database, desk.secrets, allow_private=True)
+    return endpoints.add(service.project.id, "http://127.0.0.1:1/", actor="test").endpoint.id
 
 
 def test_every_operation_matches_its_openapi_description(busy_service: Service) -> None:
@@ -186,7 +202,8 @@ def test_every_operation_matches_its_openapi_description(busy_service: Service) 
     assert {operation for operation, _ in seen.answers} == seen.operations
     answered_well = {operation for operation, status in seen.answers if status in (200, 201, 202)}
     # A job is rarely still active when it is canceled; 409 is the other valid response. Deletions answer 204, a context
-    # repository must be readable, which none of the examples is, and OpenAPI cannot express the fields of a template.
+    # repository must be readable, which none of the examples is, OpenAPI cannot express the fields of a template, and a
+    # webhook of an example has no host.
     assert seen.operations - answered_well <= {
         "POST /v2/agent/{projectId}/job/{id}/cancel",
         "DELETE /v2/agent/{projectId}/automations/{automationId}",
@@ -195,6 +212,8 @@ def test_every_operation_matches_its_openapi_description(busy_service: Service) 
         "DELETE /v1/analytics/{projectId}/shares/{shareId}",
         "DELETE /v2/agent/{projectId}/templates/{templateName}",
         "POST /v2/agent/{projectId}/templates/{templateName}/job",
+        "POST /v2/agent/{projectId}/webhooks",
+        "DELETE /v2/agent/{projectId}/webhooks/{webhookId}",
     }
     assert not [found for found in seen.answers if found[1] >= 500]
 

@@ -154,10 +154,10 @@ class LocalPulls:
     def _finish(self, pull: LocalPull, state: PullState, actor: str) -> LocalPull:
         same_pull = _same_pull_condition(pull)
         with self.database.write() as tx:
+            self.jobs.archive_in(tx, pull.project_id, pull.job_id, state)
             tx.execute(update(pulls).where(same_pull).values(state=state, updated_at=clock.now()))
             if actor:
                 audit_log.record(tx, pull.project_id, actor, f"pull.{state}", str(pull.number), branch=pull.branch)
-        self.jobs.archive(pull.project_id, pull.job_id, state)
         return self._get_one(same_pull)
 
     def _get_one(self, condition: Any) -> LocalPull:

@@ -1,23 +1,13 @@
 """Resolves and checks a repository's host, for projects that forbid private addresses."""
 
 import socket
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from copydesk.core.runtime.ip_addresses import is_public
 from copydesk.jobs.job import RepositoryFailed
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
-# NAT64, 6to4 and Teredo addresses can embed any IPv4 address, also a private one.
-TRANSLATION_NETWORKS = tuple(
-    ip_network(network) for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
-)
-
-
-def is_public(address: str) -> bool:
-    """Returns whether an address is public and unicast, and cannot translate to a private one."""
-    ip = ip_address(address)
-    translated = any(ip in network for network in TRANSLATION_NETWORKS if network.version == ip.version)
-    return ip.is_global and not ip.is_multicast and not translated
 
 
 def is_loopback(host: str) -> bool:

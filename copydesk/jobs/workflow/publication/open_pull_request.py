@@ -16,6 +16,7 @@ from copydesk.jobs.publish.forges.pull_requests import create_or_update_pull
 from copydesk.jobs.publish.git.commit import CommitResult
 from copydesk.jobs.publish.messages import format_pull_title
 from copydesk.jobs.publish.pull_body import Round
+from copydesk.jobs.storage.job_events import find_pull_event
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
 from copydesk.jobs.workflow.publication.direct_merge import MergeResult
@@ -117,7 +118,12 @@ class PullRequestOpener:
             "unsure": self.unsure,
             "second_look": self.second_look.model_dump() if self.second_look else None,
         }
-        step.save(opened, events=[NewEvent(EventKind.PULL_REQUEST, {"url": opened.link})], job=job)
+        step.save(
+            opened,
+            events=[NewEvent(EventKind.PULL_REQUEST, {"url": opened.link})],
+            job=job,
+            webhook_event=find_pull_event(self.job.pull_state, "open"),
+        )
 
     def _describe(self, link: str, title: str, draft: bool, notes: Sequence[str] = ()) -> OpenedPullRequest:
         return OpenedPullRequest(

@@ -13,6 +13,7 @@ from copydesk.jobs.projects.context_repositories import NewContext
 from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
 from copydesk.prompts.template import build_template
+from copydesk.webhooks.endpoints import Endpoints
 from tests.support.dashboard import list_dashboard_routes
 from tests.support.people import get_or_add_person, signed_in_client
 from tests.support.repositories import make_repository
@@ -59,8 +60,11 @@ def objects(service: Service) -> dict[str, str]:
     member = get_or_add_person(service, "viewer", "another@example.org")
     desk.people.project_roles.set_role(member.id, project.id, "viewer", actor="test")
     template = desk.prompts.create(project.id, build_template("own", "Own", "", "Fix it."), actor="test")
+    webhook_id, delivery_id = add_webhook(service)
     return {
         "project_id": project.id,
+        "webhook_id": webhook_id,
+        "delivery_id": delivery_id,
         "job_id": job.id,
         "automation_id": automation.id,
         "key_id": desk.keys.create(project.id, actor="test")[0].id,
@@ -74,6 +78,14 @@ def objects(service: Service) -> dict[str, str]:
         "name": context.name,
         "feedback_id": desk.feedback.list_entries(project.id)[0][0].id,
     }
+
+
+def add_webhook(service: Service) -> tuple[str, str]:
+    """Adds a webhook to which nothing can be sent, and a delivery. Returns their IDs."""
+    desk, project_id = service.desk, service.project.id
+    endpoints = Endpoints(desk.database, desk.secrets, allow_private=True)
+    webhook_id = endpoints.add(project_id, "http://127.0.0.1:1/", actor="test").endpoint.id
+    return webhook_id, desk.webhooks.log.send_test(project_id, webhook_id, actor="test").id
 
 
 def request_as(

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from sqlalchemy import inspect, text, update
+from sqlalchemy import inspect, select, text, update
 from typer.testing import CliRunner
 
 from copydesk.analytics.history import HistoryCounts, HistorySource, ImportedHistory
@@ -30,6 +30,7 @@ from copydesk.client import ApiError
 from copydesk.core import audit_log, clock
 from copydesk.core.db.tables import audit
 from copydesk.core.errors import ProjectNotFound
+from copydesk.core.projects.event_tables import delivery_attempts, event_deliveries, webhook_endpoints
 from copydesk.desk import Desk
 from copydesk.jobs.agent.conversation import Conversation, Model, Reply
 from copydesk.jobs.execution.attempt import Attempt
@@ -41,6 +42,7 @@ from copydesk.jobs.workflow.maintenance import delete_orphaned_mirrors
 from copydesk.jobs.workspace.workspace import Workspace
 from copydesk.mail.outbox import NewMail
 from copydesk.prompts.template import build_template
+from copydesk.webhooks.endpoints import Endpoints
 from tests.conftest import DATABASES
 from tests.support import migrated_databases
 from tests.support.people import csrf_token_from_html, get_or_add_person, signed_in_client
@@ -82,6 +84,7 @@ def fill(service: Service) -> Service:
     desk.prompts.create(project_id, build_template("own", "Own", "", "Fix it."), actor="test")
     member = get_or_add_person(service, "none", "member@example.org")
     desk.people.project_roles.set_role(member.id, project_id, "viewer", actor="test")
+    add_webhook(desk, project_id)
     subscriber = desk.sharing.subscriptions.add_address(project_id, "ada@example.org", actor="test")
     mail = NewMail(f"x{project_id}", project_id, subscriber.id, subscriber.email, "x", "x", "x", {})
     desk.secrets.set(project_id, "forge_token", "token", actor="test")
@@ -102,6 +105,20 @@ def fill(service: Service) -> Service:
         tx.execute(view_classes.insert().values(project_id=project_id, ai=1))
     assert service.client.visitors()["totals"]["total"] == 1
     return service
+
+
+def add_webhook(desk: Desk, project_id: str) -> None:
+    """Adds a webhook with a delivery that has failed once and waits for the next attempt."""
+    endpoints = Endpoints(desk.database, desk.secrets, allow_private=True)
+    endpoint_id = endpoints.add(project_id, "http://127.0.0.1:1/", actor="test").endpoint.id
+    with desk.database.write() as tx:  # so that the worker sends nothing
+        tx.execute(update(webhook_endpoints).where(webhook_endpoints.c.id == endpoint_id).values(hold_until=2**53))
+    desk.feedback.add(project_id, "/b", True, None, clock.now())
+    with desk.database.write() as tx:
+        own = event_deliveries.c.endpoint_id == endpoint_id
+        delivery_id = tx.execute(select(event_deliveries.c.id).where(own)).scalars().first()
+        row = {"delivery_id": delivery_id, "number": 1, "at": 0, "duration_ms": 0, "excerpt": ""}
+        tx.execute(delivery_attempts.insert().values(row))
 
 
 def count_rows(desk: Desk, project_id: str) -> dict[str, int]:

@@ -1,0 +1,1 @@
+"""Measures what the delivery of webhooks costs."""

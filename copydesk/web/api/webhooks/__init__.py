@@ -1,0 +1,1 @@
+"""Webhooks: those that forges send to Copydesk, and the API of those that Copydesk sends."""

@@ -1,0 +1,1 @@
+"""The pages of webhooks that Copydesk sends, and their deliveries."""
