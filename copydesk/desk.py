@@ -12,8 +12,8 @@ from copydesk.core.errors import StoreUnavailable
 from copydesk.core.projects.project_rows import delete_rate_limits
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.projects.sealed_secrets import SealedSecrets
-from copydesk.core.settings import BadSettings, Settings
-from copydesk.jobs.agent.models.model_names import NAME_FORMS, is_model_name
+from copydesk.core.settings import Settings
+from copydesk.jobs.agent.models.model_names import check_model_names
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from copydesk.automations.service import Automations
     from copydesk.automations.triggers.look_requests import LookRequests
     from copydesk.automations.triggers.looks import WatchedRepository
+    from copydesk.automations.triggers.stale_pages.service import StalePages
     from copydesk.automations.triggers.watch import RepositoryWatch
     from copydesk.jobs.execution.worker import Worker
     from copydesk.jobs.projects.context_repositories import ContextRepositories
@@ -93,12 +94,17 @@ class Desk:
     @cached_property
     def automations(self) -> "Automations":
         from copydesk.automations.service import Automations
-        from copydesk.automations.triggers.stale_pages import StalePages
         from copydesk.automations.triggers.starting_points import StartingPoints
 
         points = StartingPoints(self.list_watched_repositories, self.look_requests)
-        stale_pages = StalePages(self.database, self.list_watched_repositories, self.page_lookups.compare)
-        return Automations(self.database, self.jobs, self.reader_signals, points, stale_pages)
+        return Automations(self.database, self.jobs, self.reader_signals, points)
+
+    @cached_property
+    def stale_pages(self) -> "StalePages":
+        from copydesk.automations.triggers.stale_pages.service import StalePages
+
+        compare = self.page_lookups.compare
+        return StalePages(self.database, self.reader_signals, self.list_watched_repositories, compare)
 
     @cached_property
     def page_lookups(self) -> "PageLookups":
@@ -230,7 +236,8 @@ class Desk:
 
         settings = self.settings
         bounds = QueueLimits(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
-        executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model, self.purge_deleted_projects)
+        purge, prepare_run = self.purge_deleted_projects, self.stale_pages.prepare_run
+        executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model, purge, prepare_run)
         scheduler = Scheduler(self.database, self.automations.firing)
         watch = self.create_repository_watch()
         return Worker(
@@ -243,6 +250,7 @@ class Desk:
                 PeriodicTask("watch", settings.watch_minutes * 60, watch.tick),
                 PeriodicTask("requested looks", LOOK_TICK_SECONDS, RequestedLooks(self.look_requests, watch).tick),
                 *self.sharing.list_tasks(),
+                *self.stale_pages.list_tasks(),
             ],
         )
 
@@ -374,17 +382,6 @@ def open_desk_on_database(settings: Settings) -> Desk:
     database = Database(settings.resolved_database_url)
     migrate(database)
     return Desk(settings, database)
-
-
-def check_model_names(settings: Settings) -> None:
-    """Raises BadSettings if the settings name a model that does not exist."""
-    for variable, name in (
-        ("COPYDESK_MODEL", settings.model),
-        *(("COPYDESK_MODELS", name) for name in settings.models),
-        *(("COPYDESK_MODEL_ALIASES", name) for name in settings.models_by_alias.values()),
-    ):
-        if not is_model_name(name):
-            raise BadSettings(f"{variable}: unknown model {name!r}. Use one of {', '.join(NAME_FORMS)}.")
 
 
 def open_desk(settings: Settings) -> Desk:

@@ -217,7 +217,7 @@ def _check_analytics_store(checkup: Checkup) -> str:
 
 
 def _check_model(checkup: Checkup) -> str:
-    from copydesk.desk import check_model_names
+    from copydesk.jobs.agent.models.model_names import check_model_names
     from copydesk.jobs.agent.models.registry import ModelUnavailable, create_model
 
     settings = checkup.settings

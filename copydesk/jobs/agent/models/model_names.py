@@ -2,6 +2,8 @@
 
 import re
 
+from copydesk.core.settings import BadSettings, Settings
+
 API_KEY_VARIABLES = {
     "openai": "OPENAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
@@ -20,3 +22,14 @@ MODEL_NAME_PATTERN = rf"^(?:mechanic|(?:{'|'.join(API_KEY_VARIABLES)}):[!-~]{{1,
 def is_model_name(name: str) -> bool:
     """Returns whether the name has one of the forms; only the provider knows whether such a model exists."""
     return re.fullmatch(MODEL_NAME_PATTERN, name) is not None
+
+
+def check_model_names(settings: Settings) -> None:
+    """Raises BadSettings if the settings name a model that does not exist."""
+    for variable, name in (
+        ("COPYDESK_MODEL", settings.model),
+        *(("COPYDESK_MODELS", name) for name in settings.models),
+        *(("COPYDESK_MODEL_ALIASES", name) for name in settings.models_by_alias.values()),
+    ):
+        if not is_model_name(name):
+            raise BadSettings(f"{variable}: unknown model {name!r}. Use one of {', '.join(NAME_FORMS)}.")
