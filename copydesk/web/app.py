@@ -15,8 +15,9 @@ from copydesk.core.errors import InvalidRequest, NotFound, RequestError, WrongMe
 from copydesk.desk import Desk
 from copydesk.web import dashboard, public_review
 from copydesk.web.api import analytics, automations, context_repositories, jobs, jobs_v1, reference, webhooks
-from copydesk.web.api.reports import assistant, feedback, history, missing, referrers, searches, sections
+from copydesk.web.api.reports import assistant, feedback, history, referrers, searches, sections
 from copydesk.web.api.reports.page_detail import route as page_detail
+from copydesk.web.api.reports.page_problems import missing, stale
 from copydesk.web.api.streams.job_streams import StreamRegistry
 from copydesk.web.collection import routes as collection_routes
 from copydesk.web.collection.body_schemas import BODY_SCHEMAS
@@ -62,6 +63,7 @@ def create_app(desk: Desk) -> FastAPI:
         feedback,
         searches,
         missing,
+        stale,
         referrers,
         sections,
         page_detail,
