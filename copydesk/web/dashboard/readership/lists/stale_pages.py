@@ -43,7 +43,7 @@ async def stale_page(project_id: str, request: Request, signed_in: ViewerRequest
         state=state,
         rows=[StaleTableRow(page, can_improve(page.path, page.file), random_text(22)) for page in pages],
         has_range=False,  # the report is about the last 30 days
-        notice=read_message(request, signed_in.desk.settings),
+        message=read_message(request, signed_in.desk.settings),
     )
     delete_message(response, signed_in.desk.settings)
     return response
