@@ -250,7 +250,8 @@ def test_chart_is_usable_by_keyboard(browser: Browser, service: Service, places:
 LIST_UNREACHED = """() =>
     [...document.querySelectorAll("main :is(a[href], button, input, select, summary, [tabindex])")]
     .filter((each) => each.tabIndex >= 0 && each.type !== "hidden" && each.checkVisibility() && !each.dataset.reached)
-    .filter((each) => each.type !== "radio" || ![...document.getElementsByName(each.name)].some((one) => one.dataset.reached))
+    .filter((each) => each.type !== "radio"
+        || ![...document.getElementsByName(each.name)].some((button) => button.dataset.reached))
     .map((each) => each.outerHTML.slice(0, 120))"""
 DESCRIBE_FOCUS = """() => {
     const focused = document.activeElement, box = focused.getBoundingClientRect();
