@@ -7,10 +7,10 @@ from fastapi import APIRouter, Depends, Response
 from copydesk.automations.triggers.stale_pages.reports import CommitEntry, ReportState, SourceEntry, StalePageEntry
 from copydesk.core.clock import format_iso
 from copydesk.core.projects.projects import Project
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.web.api.dependencies import ProjectId, bearer
+from copydesk.web.api.dependencies import CurrentProject, OpenDesk, ProjectId, bearer, error_responses
 from copydesk.web.api.reports.parameters import (
-    REPORT_RESPONSES,
     TABLE_RESPONSES,
     CurrentReportRequest,
     Offset,
@@ -143,18 +143,12 @@ async def stale(
     return report_request.render_list("stale", report, report.stale, {"offset": next_offset})
 
 
-@router.post(
-    "/stale/refresh",
-    status_code=202,
-    response_model=StaleStatusResponse,
-    responses={429: REPORT_RESPONSES[429]},
-    operation_id="refreshStale",
-)
-async def refresh_stale(project_id: ProjectId, report_request: CurrentReportRequest) -> StaleStatusResponse:
+@router.post("/stale/refresh", status_code=202, responses=error_responses(413), operation_id="refreshStale")
+async def refresh_stale(project_id: ProjectId, project: CurrentProject, desk: OpenDesk) -> StaleStatusResponse:
     """Requests a new comparison, unless one is requested already or ended less than a minute ago."""
-    reports = report_request.desk.stale_pages.reports
-    await report_request.run_query(lambda: reports.request(project_id))
-    return StaleStatusResponse.from_state(await report_request.run_query(lambda: reports.load(project_id)))
+    reports = desk.stale_pages.reports
+    await run_in_thread(reports.request, project.id)
+    return StaleStatusResponse.from_state(await run_in_thread(reports.load, project.id))
 
 
 def load_stale_pages(desk: Desk, project: Project) -> ReportState:
