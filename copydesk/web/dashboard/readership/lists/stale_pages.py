@@ -12,7 +12,6 @@ from copydesk.desk import Desk
 from copydesk.web.api.reports.page_problems.stale import StalePageResponse, load_stale_pages
 from copydesk.web.dashboard.auth.access import EditorPost, ViewerRequest
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
-from copydesk.web.dashboard.readership.page_detail.improvement import can_improve
 from copydesk.web.dashboard.readership.selection import parse_selection, render_readership
 from copydesk.web.responses.csv_reports import render_list_csv
 
@@ -24,7 +23,6 @@ router = APIRouter(prefix="/projects/{project_id}/readership")
 
 class StaleTableRow(NamedTuple):
     page: StalePageEntry
-    can_improve: bool
     nonce: str
     """Makes the form create one job, however often it is submitted."""
 
@@ -41,7 +39,7 @@ async def stale_page(project_id: str, request: Request, signed_in: ViewerRequest
         signed_in,
         selection,
         state=state,
-        rows=[StaleTableRow(page, can_improve(page.path, page.file), random_text(22)) for page in pages],
+        rows=[StaleTableRow(page, random_text(22)) for page in pages],
         has_range=False,  # the report is about the last 30 days
         message=read_message(request, signed_in.desk.settings),
     )

@@ -38,12 +38,14 @@ def can_improve(path: str, source_path: str | None) -> bool:
 
 def load_improvement_prompt(desk: Desk, project: Project, path: str, source_path: str | None) -> str:
     """Returns the prompt with open negative comments, searches that led to the page, and its changed sources."""
+    stale_page = desk.stale_pages.reports.load(project.id).find_page(path)
+    if source_path is None and stale_page is not None:
+        source_path = stale_page.file
     if not can_improve(path, source_path):
         raise InvalidRequest("This path is not one that a page can have, so no job can improve it.")
     complaints = FeedbackFilter(path=path, helpful=False, has_comment=True, statuses=OPEN_STATUSES)
     comments, _ = desk.feedback.list_entries(project.id, complaints, MAX_COMMENTS)
     searches = desk.searches.list_leading_to(project.id, path, limit=MAX_SEARCHES)
-    stale_page = desk.stale_pages.reports.load(project.id).find_page(path)
     return build_improvement_prompt(path, source_path, comments, searches, stale_page)
 
 
