@@ -102,8 +102,9 @@ def store(url: str, proxy: ChunkingProxy, tmp_path: Path) -> Iterator[ClickHouse
     credentials = parts.netloc.rpartition("@")[0]
     through_proxy = parts._replace(netloc=f"{credentials}@127.0.0.1:{proxy.server_port}".removeprefix("@"))
     main = main_database(tmp_path)
+    direct = ClickHouseStore(url, main)
+    log_and_fold(direct, *(make_view(f"/{number}", visitor=number + 1) for number in range(200)))
     opened = ClickHouseStore(urlunsplit(through_proxy), main)
-    log_and_fold(opened, *(make_view(f"/{number}", visitor=number + 1) for number in range(200)))
     yield opened
     opened.close()
     main.close()
