@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from copydesk.automations.service import Automations
     from copydesk.automations.triggers.look_requests import LookRequests
     from copydesk.automations.triggers.looks import WatchedRepository
+    from copydesk.automations.triggers.stale_pages.service import StalePages
     from copydesk.automations.triggers.watch import RepositoryWatch
     from copydesk.jobs.execution.worker import Worker
     from copydesk.jobs.projects.context_repositories import ContextRepositories
@@ -96,12 +97,17 @@ class Desk:
     @cached_property
     def automations(self) -> "Automations":
         from copydesk.automations.service import Automations
-        from copydesk.automations.triggers.stale_pages import StalePages
         from copydesk.automations.triggers.starting_points import StartingPoints
 
         points = StartingPoints(self.list_watched_repositories, self.look_requests)
-        stale_pages = StalePages(self.database, self.list_watched_repositories, self.page_lookups.compare)
-        return Automations(self.database, self.jobs, self.reader_signals, points, stale_pages)
+        return Automations(self.database, self.jobs, self.reader_signals, points)
+
+    @cached_property
+    def stale_pages(self) -> "StalePages":
+        from copydesk.automations.triggers.stale_pages.service import StalePages
+
+        compare = self.page_lookups.compare
+        return StalePages(self.database, self.reader_signals, self.list_watched_repositories, compare)
 
     @cached_property
     def page_lookups(self) -> "PageLookups":
@@ -239,7 +245,8 @@ class Desk:
 
         settings = self.settings
         bounds = QueueLimits(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
-        executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model, self.purge_deleted_projects)
+        purge, prepare_run = self.purge_deleted_projects, self.stale_pages.prepare_run
+        executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model, purge, prepare_run)
         scheduler = Scheduler(self.database, self.automations.firing)
         watch = self.create_repository_watch()
         return Worker(
@@ -253,6 +260,7 @@ class Desk:
                 PeriodicTask("requested looks", LOOK_TICK_SECONDS, RequestedLooks(self.look_requests, watch).tick),
                 *self.sharing.list_tasks(),
                 *self.webhooks.list_tasks(),
+                *self.stale_pages.list_tasks(),
             ],
         )
 

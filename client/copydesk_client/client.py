@@ -21,8 +21,8 @@ Day = str | date | None
 """A day as text or a date. A datetime means the day that contains it."""
 Interval = Literal["hour", "day", "week", "month"]
 Report = Literal[
-    "visitors", "views", "agents", "missing", "referrers", "sections", "history", "history/pages", "feedback",
-    "feedback/by-page", "searches", "assistant",
+    "visitors", "views", "agents", "missing", "stale", "referrers", "sections", "history", "history/pages",
+    "feedback", "feedback/by-page", "searches", "assistant",
 ]  # fmt: skip
 
 PAGE_SIZES = {"feedback": 100, "feedback/by-page": 100, "searches": 100, "assistant": 1000}
@@ -238,6 +238,15 @@ class Client:
     ) -> shapes.Missing:
         """Returns paths that were answered with 404 or 410, with their unique visitors and where they came from."""
         return cast(shapes.Missing, self._get_report("missing", date_from, date_to, limit=limit, offset=offset))
+
+    def stale(self, *, limit: int = 50, offset: int = 0) -> shapes.Stale:
+        """Returns popular pages whose sources changed after the page was last edited, and how old that result is."""
+        return cast(shapes.Stale, self._get_report("stale", None, None, limit=limit, offset=offset))
+
+    def refresh_stale(self) -> shapes.StaleState:
+        """Requests that the popular pages are compared with their sources again, in the background."""
+        response = self._connection.send("POST", f"{self._analytics_path}/stale/refresh")
+        return cast(shapes.StaleState, response.json())
 
     def history(
         self, date_from: Day = None, date_to: Day = None, *, limit: int = 50, offset: int = 0

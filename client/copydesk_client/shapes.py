@@ -303,6 +303,47 @@ class Missing(TypedDict):
     """All paths beyond the limit of missing paths, counted together."""
 
 
+class StaleCommit(TypedDict):
+    commit: str
+    at: str
+    author: str
+    subject: str
+    url: str | None
+
+
+class StaleSource(TypedDict):
+    repository: str
+    """The name of the context repository; empty for the project's own."""
+    path: str
+    names: list[str]
+    commits: list[StaleCommit]
+    commitCount: int
+
+
+class StalePage(TypedDict):
+    path: str
+    readers: int
+    file: str
+    lastEdit: StaleCommit
+    sources: list[StaleSource]
+    sourceCount: int
+
+
+class StaleState(TypedDict):
+    status: Literal["computing", "ready", "failed"]
+    comparedAt: str | None
+    requestedAt: str | None
+    problem: str | None
+
+
+class Stale(StaleState):
+    stale: list[StalePage]
+    hasMore: bool
+    hasSources: bool | None
+    """False if there is no code to compare with."""
+    isComplete: bool | None
+
+
 class HistoryDay(TypedDict):
     date: str
     source: str

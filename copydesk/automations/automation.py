@@ -65,6 +65,8 @@ class TriggerEvent(NamedTuple):
     """Data for the agent that Copydesk computed, such as the commits since the last run."""
     commits: Mapping[str, Sequence[str]] = MappingProxyType({})
     """The newest commits of the change by the name of their repository, which is empty for the project's own."""
+    awaits_comparison: bool = False
+    """Whether the worker that begins the run adds the stale pages, since comparing them waits for git."""
 
 
 class Outcome(StrEnum):

@@ -1,21 +1,19 @@
 """Fires automations: one transaction marks the trigger as fired and puts a job, or a message to one, in the queue."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, or_, select, update
 
-from copydesk.automations.automation import Automation, AutomationRun, Notice, NoticeCode, Outcome, TriggerEvent
+from copydesk.automations.automation import Automation, Notice, NoticeCode, Outcome, TriggerEvent
 from copydesk.automations.definition import AutomationDefinition
 from copydesk.automations.kinds import Kind
 from copydesk.automations.limits import Hold, find_attention_hold, find_spending_hold
 from copydesk.automations.reader_signals import (
     SIGNAL_KINDS,
     ReaderSignals,
-    StalePageFinder,
     render_signals,
-    render_stale_pages,
 )
 from copydesk.automations.records import (
     SELECT_AUTOMATION,
@@ -46,7 +44,6 @@ from copydesk.jobs.job import (
     JobOutcome,
     MergeLimits,
     Reason,
-    RepositoryFailed,
 )
 from copydesk.jobs.service import AddedMessage, Jobs, NewJob
 from copydesk.jobs.storage.message_origins import MessageOrigin, save_origin
@@ -77,11 +74,11 @@ class LimitReached(TooManyRequests):
     message = "A limit of this automation is reached."
 
 
-class RepositoryUnreadable(Conflict):
-    """A repository that the run is about cannot be read. The message says which one, and why."""
+class RunActive(Conflict):
+    """The run before is active, and a run of this kind cannot join it: its pages are compared when it begins."""
 
-    code = "repository_unavailable"
-    message = "A repository cannot be read."
+    code = "automation_running"
+    message = "The run before is still active. Start the next one when it has ended."
 
 
 class Fired(NamedTuple):
@@ -109,12 +106,10 @@ class AutomationFiring:
         database: Database,
         jobs: Jobs,
         signals: ReaderSignals | None = None,
-        stale_pages: StalePageFinder | None = None,
     ) -> None:
         self.database = database
         self.jobs = jobs
         self.signals = signals
-        self.stale_pages = stale_pages
         self.projects = Projects(database)
 
     def fire(
@@ -153,10 +148,6 @@ class AutomationFiring:
             if on_request:
                 raise
             return self.hold(automation_id, (NoticeCode.INVALID, refusal.message))
-        except RepositoryFailed as failure:
-            if on_request:
-                raise RepositoryUnreadable(str(failure)) from None
-            return self.hold(automation_id, (NoticeCode.REPOSITORY_UNAVAILABLE, str(failure)))
 
     def _add_signals(
         self, project: Project, automation_id: str, event: TriggerEvent
@@ -170,38 +161,18 @@ class AutomationFiring:
             automation = automation_from_row(row) if row is not None else None
             if automation is None or automation.definition.kind not in SIGNAL_KINDS:
                 return event, None
+            kind = automation.definition.kind
+            if self.signals is None:
+                return event, NO_SIGNALS
+            if kind is Kind.STALE_PAGES:
+                return event._replace(awaits_comparison=True), None
             query = select_runs().where(automation_runs.c.automation_id == automation.id).limit(MAX_RUNS_SEARCHED)
             earlier = [run for run in load_runs(tx, query) if run.outcome is not Outcome.FAILED]
-        kind = automation.definition.kind
-        if kind is Kind.STALE_PAGES:
-            return self._add_stale_pages(project, automation, event, earlier)
         since = earlier[0].fired_at if earlier else clock.now() - FIRST_SIGNALS_MS
-        text = render_signals(self.signals, kind, project.id, since) if self.signals is not None else None
+        text = render_signals(self.signals, kind, project.id, since)
         if text is None:
             return event, NO_SIGNALS
         return event._replace(details="\n\n".join(part for part in (event.details, text) if part)), None
-
-    def _add_stale_pages(
-        self, project: Project, automation: Automation, event: TriggerEvent, earlier: Sequence[AutomationRun]
-    ) -> tuple[TriggerEvent, str | None]:
-        """Returns the event with the popular pages whose sources changed, or why there is nothing to do.
-
-        A page that an earlier run was told of counts again when a source changes once more.
-        """
-        if self.signals is None or self.stale_pages is None:
-            return event, NO_SIGNALS
-        now = clock.now()
-        told: dict[str, int] = {}
-        for run in earlier:
-            for address in run.trigger.get("pages", ()):
-                told.setdefault(address, run.fired_at)
-        pages = self.signals.list_popular_pages(project.id, now - FIRST_SIGNALS_MS)
-        comparison = self.stale_pages.find(project, pages, told, automation.definition.context)
-        signal = render_stale_pages(comparison, pages, told, now)
-        if signal.text is None:
-            return event, signal.nothing_to_do
-        details = "\n\n".join(part for part in (event.details, signal.text) if part)
-        return event._replace(details=details, data={**event.data, "pages": list(signal.pages)}), None
 
     def _fire_in(
         self,
@@ -224,6 +195,8 @@ class AutomationFiring:
         job = self._lock_open_job(tx, automation) if automation.definition.grouping == "append" else None
         if job is not None and job.status is ACTIVE and not on_request:
             return Held(Notice(NoticeCode.RUNNING, "The run before is still active.", clock.now()))
+        if job is not None and job.status is ACTIVE and event.awaits_comparison:
+            raise RunActive
         hold = find_spending_hold(tx, automation)
         if hold is None and job is None:
             hold = find_attention_hold(self.database, tx, project)
@@ -358,6 +331,7 @@ def build_origin(definition: AutomationDefinition, event: TriggerEvent) -> Messa
         text=f"{event.text.removesuffix('.')} ({ranges})." if ranges else event.text,
         commits={name: list(commits) for name, commits in event.commits.items() if commits},
         asks_authors=AUTHORS in definition.reviewers,
+        awaits_comparison=event.awaits_comparison,
     )
 
 

@@ -1,11 +1,10 @@
 """Signals of readers as data for a run: feedback, searches, missing pages, and popular pages that may be stale."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from copydesk.automations.kinds import Kind
 from copydesk.core import clock
-from copydesk.core.projects.projects import Project
 from copydesk.core.text.reader_data import quote_reader_data
 from copydesk.core.text.truncation import to_single_line, truncate
 from copydesk.jobs.pages.missing_addresses import is_safe_address
@@ -80,18 +79,6 @@ class ReaderSignals(Protocol):
     def list_missing_pages(self, project_id: str, since: int) -> Sequence[MissingPage]: ...
 
     def list_popular_pages(self, project_id: str, since: int) -> Sequence[PopularPage]: ...
-
-
-class StalePageFinder(Protocol):
-    """Compares popular pages with the sources that they speak about."""
-
-    def find(
-        self,
-        project: Project,
-        pages: Sequence[PopularPage],
-        told: Mapping[str, int],
-        context_names: Collection[str] | None,
-    ) -> Comparison: ...
 
 
 class StaleSignal(NamedTuple):

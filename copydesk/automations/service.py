@@ -19,7 +19,7 @@ from copydesk.automations.firing import (
     find_fired,
     is_enabled,
 )
-from copydesk.automations.reader_signals import ReaderSignals, StalePageFinder
+from copydesk.automations.reader_signals import ReaderSignals
 from copydesk.automations.records import (
     SELECT_AUTOMATION,
     automation_from_row,
@@ -87,7 +87,6 @@ class Automations:
         jobs: Jobs,
         signals: ReaderSignals | None = None,
         watch_start: WatchStart | None = None,
-        stale_pages: StalePageFinder | None = None,
     ) -> None:
         """`signals` reads what readers tell; without it, runs about such signals have nothing to do.
 
@@ -96,7 +95,7 @@ class Automations:
         self.database = database
         self.jobs = jobs
         self.watch_start = watch_start
-        self.firing = AutomationFiring(database, jobs, signals, stale_pages)
+        self.firing = AutomationFiring(database, jobs, signals)
 
     def create(self, project: Project, values: Mapping[str, Any], *, actor: str, nonce: str = "") -> Automation:
         """Creates an automation from the fields of its definition. InvalidRequest names each invalid field.

@@ -1,4 +1,4 @@
-"""Tables for automations, their runs and files, watched repositories, requested looks, and leases of tasks."""
+"""Tables for automations, their runs and files, watched repositories, looks, leases and stale pages."""
 
 from sqlalchemy import (
     JSON,
@@ -8,6 +8,7 @@ from sqlalchemy import (
     Float,
     ForeignKey,
     Index,
+    Integer,
     String,
     Table,
     Text,
@@ -96,5 +97,22 @@ look_requests = Table(
     Column("due_at", BigInteger),  # when to look; null means that nothing is requested
     Column("looked_at", BigInteger),  # when a server last began a requested look
     Index(None, "due_at"),
+    sqlite_with_rowid=False,
+)
+
+page_comparisons = Table(
+    "page_comparisons",
+    metadata,
+    Column("project_id", ForeignKey("projects.id"), primary_key=True),
+    Column("requested_at", BigInteger),  # null means that nothing is requested
+    Column("claim", String(40)),  # of the worker that compares
+    Column("claimed_until", BigInteger),
+    Column("attempts", Integer, nullable=False),  # since the request
+    Column("finished_at", BigInteger),  # when the last comparison ended, also if it failed
+    Column("problem", Text),  # why it failed; null if it did not
+    Column("key", String(64)),  # a digest of all that the report depends on
+    Column("report", JSON(none_as_null=True)),  # the last one; a failure keeps it
+    Column("computed_at", BigInteger),
+    Index(None, "requested_at"),
     sqlite_with_rowid=False,
 )

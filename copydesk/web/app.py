@@ -16,8 +16,9 @@ from copydesk.desk import Desk
 from copydesk.web import dashboard, public_review
 from copydesk.web.api import analytics, context_repositories, jobs, jobs_v1, prompt_templates, reference
 from copydesk.web.api.automations import routes as automations
-from copydesk.web.api.reports import assistant, feedback, history, missing, referrers, searches, sections
+from copydesk.web.api.reports import assistant, feedback, history, referrers, searches, sections
 from copydesk.web.api.reports.page_detail import route as page_detail
+from copydesk.web.api.reports.page_problems import missing, stale
 from copydesk.web.api.streams.job_streams import StreamRegistry
 from copydesk.web.api.webhooks import endpoints as webhook_endpoints
 from copydesk.web.api.webhooks import incoming as incoming_webhooks
@@ -66,6 +67,7 @@ def create_app(desk: Desk) -> FastAPI:
         feedback,
         searches,
         missing,
+        stale,
         referrers,
         sections,
         page_detail,

@@ -10,10 +10,11 @@ from playwright.sync_api import Browser, BrowserContext, Page, Response
 
 from copydesk.web.dashboard.auth.cookies import cookie_name
 from tests.support.drills import mark_drills
-from tests.support.filled_service import FILES, add_unusual_names, fill_service
+from tests.support.filled_service import FILES, UNBROKEN_NAME, add_unusual_names, fill_service
 from tests.support.people import get_or_add_person
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
+from tests.web.dashboard.auth.test_roles import read_role_table
 
 PAGES = {
     "projects": "/projects",
@@ -24,7 +25,13 @@ PAGES = {
     "readership of today": "/projects/{project}/readership?range=today",
     "readership of a week": "/projects/{project}/readership?range=7d&search=un&sort=path",
     "agents": "/projects/{project}/readership/agents",
+    "sections": "/projects/{project}/readership/sections?range=all",
+    "sections below one": "/projects/{project}/readership/sections?range=all&prefix=/guides",
+    "sources": "/projects/{project}/readership/sources?range=all",
+    "page detail": "/projects/{project}/readership/page?range=all&path={page}",
+    "history": "/projects/{project}/readership/history?range=all",
     "missing pages": "/projects/{project}/readership/missing?range=all",
+    "stale pages": "/projects/{project}/readership/stale",
     "feedback": "/projects/{project}/readership/feedback",
     "searches": "/projects/{project}/readership/searches",
     "questions": "/projects/{project}/readership/questions",
@@ -40,6 +47,12 @@ PAGES = {
     "delete automation": "/projects/{project}/automations/{automation}/delete",
     "pull request": "/projects/{project}/pulls/1",
     "keys": "/projects/{project}/keys",
+    "revoke key": "/projects/{project}/keys/{key}/revoke",
+    "sharing": "/projects/{project}/sharing",
+    "weekly summary": "/projects/{project}/summary",
+    "context repositories": "/projects/{project}/context",
+    "repository": "/projects/{project}/repository",
+    "delete project": "/projects/{project}/delete",
     "settings": "/projects/{project}/settings",
     "audit": "/projects/{project}/audit",
     "start": "/projects/{project}/start?stay=true",
@@ -49,14 +62,31 @@ PAGES = {
     "people with access": "/projects/{project}/people",
     "people": "/people",
     "projects of a person": "/people/{person}/access",
+    "remove person": "/people/{person}/remove",
     "account": "/account",
     "system": "/system",
     "system audit": "/system/audit",
     "not there": "/projects/{project}/jobs/job_0",
 }
 ANALYTICS_PAGES = tuple(
-    name for name, path in PAGES.items() if "/readership" in path or name in ("projects", "found projects", "start")
+    name
+    for name, path in PAGES.items()
+    if "/readership" in path or name in ("projects", "found projects", "start", "sharing", "weekly summary")
 )
+NO_PAGES = {
+    "/": "redirects",
+    "/projects/{project_id}": "redirects",
+    "/projects/{project_id}/audit.csv": "a download",
+    "/projects/{project_id}/readership/{report}.csv": "a download",
+    "/system/audit.csv": "a download",
+    "/projects/{project_id}/jobs/live": "a part of the page of jobs",
+    "/projects/{project_id}/jobs/{job_id}/events": "a stream",
+    "/projects/{project_id}/start.json": "data for the start page",
+    "/projects/{project_id}/summary/preview": "the mail itself, in which no script runs, so that axe cannot either",
+    "/sign-in/oidc": "redirects to the identity provider",
+    "/sign-in/oidc/back": "redirects",
+}
+"""Routes of the dashboard that show no page of their own, and why."""
 OUTSIDE = {"sign in": "/sign-in", "join": "/join/{invitation}"}
 TELLING = (
     "projects",
@@ -70,6 +100,8 @@ TELLING = (
     "edit automation",
     "keys",
     "settings",
+    "context repositories",
+    "delete project",
     "people",
     "people with access",
     "projects of a person",
@@ -104,6 +136,9 @@ def places(service: Service) -> dict[str, str]:
         "job": jobs[0],
         "failed": jobs[-1],
         "automation": automation.id,
+        "page": "/guides/themes",
+        "key": next(key.id for key in service.desk.keys.list_for_project(service.project.id) if key.is_active),
+        "person": get_or_add_person(service, "viewer").id,
         "invitation": service.desk.people.invite("lin@example.org", "viewer", actor="test"),
     }
 
@@ -132,6 +167,20 @@ class WatchedPage:
                 answer.request.sizes() for answer in self.answers if "event-stream" not in str(answer.headers)
             )
         )
+
+
+def test_every_page_of_the_dashboard_is_opened_in_the_browser() -> None:
+    """The list of roles has every route of the dashboard, which another test holds."""
+    routes = [path for method, path, _ in read_role_table() if method == "GET"]
+    opened = [path.partition("?")[0] for path in (*PAGES.values(), *OUTSIDE.values())]
+    unopened = [route for route in routes if not any(matches_route(route, path) for path in opened)]
+    assert sorted(unopened) == sorted(NO_PAGES)
+
+
+def matches_route(route: str, path: str) -> bool:
+    """Returns whether a path of the tests, with places to fill in, is one of the route."""
+    pattern = re.sub(r"\\{\w+\\}", r"(?:\\{\\w+\\}|\\d+)", re.escape(route))
+    return re.fullmatch(pattern, path) is not None
 
 
 def find_accessibility_problems(page: Page, **options: object) -> list[str]:
@@ -213,6 +262,8 @@ def test_chart_is_usable_by_keyboard(browser: Browser, service: Service, places:
 LIST_UNREACHED = """() =>
     [...document.querySelectorAll("main :is(a[href], button, input, select, summary, [tabindex])")]
     .filter((each) => each.tabIndex >= 0 && each.type !== "hidden" && each.checkVisibility() && !each.dataset.reached)
+    .filter((each) => each.type !== "radio"
+        || ![...document.getElementsByName(each.name)].some((button) => button.dataset.reached))
     .map((each) => each.outerHTML.slice(0, 120))"""
 DESCRIBE_FOCUS = """() => {
     const focused = document.activeElement, box = focused.getBoundingClientRect();
@@ -231,7 +282,7 @@ PATHS_WITHOUT_DIRECTION = "main .path:not([dir]):not(:has([dir])), main .text:no
 def unusual_places(service: Service, places: dict[str, str]) -> Iterator[dict[str, str]]:
     name = service.desk.projects.get(service.project.id).name
     add_unusual_names(service)
-    yield places
+    yield {**places, "page": f"/{UNBROKEN_NAME}"}
     service.desk.projects.change(service.project.id, {"name": name}, actor="test")
 
 

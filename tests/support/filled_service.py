@@ -4,10 +4,12 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from copydesk.analytics.history import HistoryCounts, HistorySource, ImportedHistory
 from copydesk.analytics.interactions.conversations import NewQuestion
 from copydesk.analytics.interactions.searches import NewSearch
+from copydesk.automations.triggers.stale_pages.reports import CommitEntry, SourceEntry, StalePageEntry, StaleReport
 from copydesk.cli.demo.sample_traffic import ASSISTANTS, BROWSERS, CRAWLERS
-from copydesk.core.clock import DAY, HOUR, format_iso, now
+from copydesk.core.clock import DAY, HOUR, format_iso, now, today
 from tests.support.people import get_or_add_person
 from tests.support.service import Service
 
@@ -102,6 +104,49 @@ def add_unusual_names(service: Service) -> None:
         desk.feedback.add(project.id, path, False, text, now())
         desk.searches.add_all(project.id, [NewSearch(text, now(), 3, path)])
         desk.conversations.add_all(project.id, [NewQuestion("thread", text, text, now(), page_url=path)])
+        client.send_events([{"path": f"{path}/{path}", "referrer": f"https://{'b' * 60}.example", **reader}])
+        desk.sharing.links.create(project.id, name=text[:80], actor="test")
+    add_imported_history(service)
+    add_stale_pages(service)
+
+
+def add_imported_history(service: Service) -> None:
+    counts = HistoryCounts(3, 9)
+    paths = (f"/{UNBROKEN_NAME}", f"/{ARABIC_TEXT}")
+    history = ImportedHistory(
+        HistorySource.UMAMI, {today() - 3: counts}, {(today() - 3, path): counts for path in paths}
+    )
+    service.desk.history.replace(service.project.id, history)
+
+
+def add_stale_pages(service: Service) -> None:
+    """Stores a report of stale pages, as a worker that has compared them does."""
+    reports = service.desk.stale_pages.reports
+    reports.request(service.project.id, 0)
+    claimed = reports.claim_next()
+    assert claimed is not None
+    pages = [describe_stale_page(text) for text in (UNBROKEN_NAME, ARABIC_TEXT)]
+    contexts = sorted(context.name for context in service.desk.contexts.list(service.project.id))
+    report = StaleReport(
+        pages=pages, page_count=101, popular_count=200, known_count=150, has_sources=True, is_complete=False,
+        contexts=contexts,
+    )  # fmt: skip
+    reports.finish(claimed, "key", report)
+
+
+def describe_stale_page(text: str) -> StalePageEntry:
+    url = "https://forge.example/commit/1"
+    commits = [
+        CommitEntry(id="1" * 40, at=now() - DAY, author=text[:80], subject=text[:120], url=url),
+        CommitEntry(id="2" * 40, at=now() - 2 * DAY, author=text[:80], subject="", url=None),
+    ]
+    source = SourceEntry(
+        repository=text[:60], path=f"src/{text}.py", names=[text, "--flag"], commits=commits, commit_count=9
+    )
+    path = f"/{text.replace(' ', '-')}"
+    return StalePageEntry(
+        path=path, readers=1234, file=f"docs{path}.md", edited=commits[0], sources=[source, source], source_count=7
+    )
 
 
 def fill_interactions(service: Service) -> None:

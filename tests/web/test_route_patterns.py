@@ -78,6 +78,8 @@ KINDS = {
     ("GET", f"{ANALYTICS}/views"): "export",
     ("GET", f"{ANALYTICS}/agents"): "export",
     ("GET", f"{ANALYTICS}/missing"): "export",
+    ("GET", f"{ANALYTICS}/stale"): "export",
+    ("POST", f"{ANALYTICS}/stale/refresh"): "export",
     ("GET", f"{ANALYTICS}/referrers"): "export",
     ("GET", f"{ANALYTICS}/sections"): "export",
     ("GET", f"{ANALYTICS}/pages/{{path}}"): "export",

@@ -9,6 +9,7 @@ from copydesk.core.text.csv_cells import FORMULA_PREFIXES
 EXPORT_SCHEMA_VERSION = 1
 """Increase it when columns change: files of another version are exported again."""
 RAW_DATASET = "raw"
+SECTIONS_DATASET = "sections"
 
 
 class ExportFormat(StrEnum):
@@ -49,6 +50,14 @@ EXPORT_COLUMNS: Mapping[str, Mapping[str, ColumnType]] = {
         "date": ColumnType.DAY, "agent": ColumnType.TEXT, "operator": ColumnType.TEXT, "class": ColumnType.TEXT,
         "visitors": ColumnType.COUNT, "views": ColumnType.COUNT,
     },
+    "referrers": {
+        "date": ColumnType.DAY, "referrer": ColumnType.TEXT, "kind": ColumnType.TEXT,
+        "visitors": ColumnType.COUNT, "views": ColumnType.COUNT,
+    },
+    SECTIONS_DATASET: {
+        "date": ColumnType.DAY, "section": ColumnType.TEXT,
+        "human": ColumnType.COUNT, "ai": ColumnType.COUNT, "total": ColumnType.COUNT, "views": ColumnType.COUNT,
+    },
     "timeseries": {
         "date": ColumnType.DAY, "human": ColumnType.COUNT, "ai": ColumnType.COUNT, "total": ColumnType.COUNT,
         "viewsHuman": ColumnType.COUNT, "viewsAi": ColumnType.COUNT, "viewsTotal": ColumnType.COUNT,
@@ -71,6 +80,15 @@ class ExportDay:
     report_fingerprint: str
     has_all_raw_views: bool
     """False if some raw views of the day were deleted; reports still count them."""
+
+    def get_fingerprint(self, dataset: str) -> str:
+        """Returns the fingerprint of a dataset. Sections also depend on which visitors read which pages together, which
+        no number of a report says, so their fingerprint has that of the raw views too."""
+        if dataset == RAW_DATASET:
+            return self.raw_fingerprint
+        if dataset == SECTIONS_DATASET and self.report_fingerprint:
+            return f"{self.report_fingerprint}-{self.raw_fingerprint}"
+        return self.report_fingerprint
 
 
 def build_duckdb_select(dataset: str, file_format: ExportFormat, query: str) -> str:

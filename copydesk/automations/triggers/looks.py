@@ -27,6 +27,8 @@ class WatchedRepository:
     branch: str
     open_git: Callable[[], Git]
     open_mirror: Callable[[], Mirror]
+    forge: str = "local"
+    """Where it is hosted, which decides the form of links; `local` for plain git."""
 
 
 ListRepositories = Callable[[Project], Sequence[WatchedRepository]]

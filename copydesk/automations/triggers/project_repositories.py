@@ -25,6 +25,7 @@ def list_project_repositories(
         branch=project.ref,
         open_git=lambda: create_git(project, token, limits=limits),
         open_mirror=lambda: Mirror.for_project(mirrors, project, token, limits=limits),
+        forge=project.forge,
     )
     accesses = [ContextAccess.build(project, secrets, context) for context in contexts]
     return [own] + [
@@ -34,6 +35,7 @@ def list_project_repositories(
             branch=access.context.ref,
             open_git=partial(access.open_git, limits),
             open_mirror=partial(access.open_mirror, mirrors, limits),
+            forge=access.context.forge,
         )
         for access in accesses
     ]

@@ -23,6 +23,8 @@ class MessageOrigin(BaseModel):
     """The triggering commits by the name of their repository, newest first. It is empty for the project's own."""
     asks_authors: bool = False
     """Whether the authors of these commits should review the pull request."""
+    awaits_comparison: bool = False
+    """Whether the worker that begins the run must still add the stale pages to the message."""
 
 
 def save_origin(tx: Connection, job_id: str, message_id: str, origin: MessageOrigin) -> None:

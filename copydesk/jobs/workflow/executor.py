@@ -20,6 +20,7 @@ from copydesk.jobs.execution.tracing import attempt_span
 from copydesk.jobs.job import FAILED, Job, JobFailed, JobOutcome, Reason
 from copydesk.jobs.projects.context_mirrors import ContextAccess
 from copydesk.jobs.projects.context_repositories import ContextRepositories
+from copydesk.jobs.publish.forge_retry import retry_while_unavailable
 from copydesk.jobs.publish.forges.local import LocalPulls
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls
 from copydesk.jobs.publish.forges.review_reminder import ReviewReminder
@@ -35,12 +36,15 @@ from copydesk.jobs.workflow.maintenance import (
     detect_merges,
     pack_mirrors,
 )
+from copydesk.jobs.workflow.repository_retries import pause_run
 from copydesk.jobs.workflow.run import RunWorkflow
 from copydesk.jobs.workspace.repository_limits import MIB
 
 log = logging.getLogger(__name__)
 
 ModelFactory = Callable[[str], Model]
+PrepareRun = Callable[[Journal, Project, Job], JobOutcome | None]
+"""Completes the messages of an automation's run before it begins. Returns how a run without anything to do ends."""
 REMOTE_MAINTENANCE_SECONDS = 300.0
 
 
@@ -53,6 +57,7 @@ class RunExecutor:
         pulls: LocalPulls,
         model_factory: ModelFactory | None = None,
         more_maintenance: Callable[[], None] = lambda: None,
+        prepare_run: PrepareRun = lambda journal, project, job: None,
     ) -> None:
         """`more_maintenance` runs with the other maintenance tasks. It is for tasks that need more than the jobs."""
         self.database = database
@@ -65,6 +70,7 @@ class RunExecutor:
         self.reminder = ReviewReminder(database, settings.review_reminder_days)
         self.model_factory = model_factory
         self.more_maintenance = more_maintenance
+        self.prepare_run = prepare_run
         limits = ChildLimits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)
         self.children = ChildPool(limits, settings.worker_slots)
         self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
@@ -166,6 +172,10 @@ class RunExecutor:
             raise
         except UserFacingError as failure:
             raise JobFailed(str(failure), Reason.REPOSITORY_ERROR) from None
+        if job.automation_id is not None:
+            if outcome := self._prepare_run(journal, attempt, project, job):
+                return outcome
+            job = journal.load_job()  # its prompt may have changed
         with open_forge_if_remote(project, secrets, attempt.deadline) as forge:
             return RunWorkflow(
                 settings=self.settings,
@@ -182,6 +192,14 @@ class RunExecutor:
                 contexts=self._load_contexts(job, project, secrets),
                 find_context=lambda name: self._find_context(project, secrets, name),
             ).execute()
+
+    def _prepare_run(self, journal: Journal, attempt: Attempt, project: Project, job: Job) -> JobOutcome | None:
+        """Completes the messages of an automation's run. Waits while a repository is unavailable."""
+
+        def pause(seconds: float, reason: str) -> None:
+            pause_run(journal, attempt, seconds, reason)
+
+        return retry_while_unavailable(lambda: self.prepare_run(journal, project, job), pause, attempt.deadline)
 
     def _load_contexts(self, job: Job, project: Project, secrets: Mapping[str, str]) -> list[ContextAccess]:
         """Returns the context repositories of the job. The mechanic reads none."""

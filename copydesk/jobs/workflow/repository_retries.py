@@ -31,8 +31,7 @@ class RepositoryRetries:
         return retry_while_unavailable(lambda: self._tolerate_new_token(action), self.pause, self.attempt.deadline)
 
     def pause(self, seconds: float, reason: str) -> None:
-        self.journal.record_event(NewEvent(EventKind.WAITING, {"seconds": round(seconds), "why": reason}))
-        self.attempt.pause(seconds)
+        pause_run(self.journal, self.attempt, seconds, reason)
 
     def _tolerate_new_token(self, action: Callable[[], T]) -> T:
         """Runs an action. Raises RepositoryUnavailable if the host of git does not know a new token yet."""
@@ -42,3 +41,9 @@ class RepositoryRetries:
             if self.forge is None or not self.forge.is_token_new():
                 raise
             raise RepositoryUnavailable(str(denial)) from None
+
+
+def pause_run(journal: Journal, attempt: Attempt, seconds: float, reason: str) -> None:
+    """Records that the run waits, and waits. Raises AttemptStopped if the run must stop."""
+    journal.record_event(NewEvent(EventKind.WAITING, {"seconds": round(seconds), "why": reason}))
+    attempt.pause(seconds)

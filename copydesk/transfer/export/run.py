@@ -78,7 +78,7 @@ def _export_file(
 ) -> None:
     """Writes a file under a temporary name, renames it, and adds it to the manifest, unless it is finished already."""
     is_raw = dataset == RAW_DATASET
-    data_fingerprint = export_day.raw_fingerprint if is_raw else export_day.report_fingerprint
+    data_fingerprint = export_day.get_fingerprint(dataset)
     is_complete = export_day.has_all_raw_views or not is_raw
     date = format_day(export_day.day)
     target = folder / f"{dataset}-{date}.{request.file_format}"

@@ -22,7 +22,7 @@ from copydesk.web.dashboard.prompts import template_form, template_pages
 from copydesk.web.dashboard.readership import audience, downloads, history
 from copydesk.web.dashboard.readership import pages as readership_pages
 from copydesk.web.dashboard.readership.lists import interactions as interaction_pages
-from copydesk.web.dashboard.readership.lists import missing_pages
+from copydesk.web.dashboard.readership.lists import missing_pages, stale_pages
 from copydesk.web.dashboard.readership.page_detail import routes as page_detail
 from copydesk.web.dashboard.sharing import share_links, weekly_summary
 from copydesk.web.dashboard.webhooks import endpoint_pages as webhook_pages
@@ -52,6 +52,7 @@ for module in (
     interaction_pages,
     readership_pages,
     missing_pages,
+    stale_pages,
     page_detail,
     audience,
     downloads,

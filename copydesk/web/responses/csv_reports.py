@@ -24,6 +24,7 @@ LIST_COLUMNS = {
     "feedback-by-page": ("path", "thumbsUp", "thumbsDown", "code", "total"),
     "searches": ("searchQuery", "hits", "ctr", "topClickedPage", "lastSearchedAt"),
     "missing": ("path", "human", "ai", "total", "requests", "lastSeenAt", "referrers"),
+    "stale": ("path", "readers", "file", "lastEdit", "sources"),
     "referrers": ("referrer", "kind", "visitors", "views"),
     "sections": ("section", "human", "ai", "total", "views"),
     "history": ("date", "source", "visitors", "pageviews"),
@@ -68,9 +69,23 @@ def to_cells(name: str, row: dict[str, Any]) -> list[Any]:
 
 
 def _to_cell(value: Any) -> Any:
-    if not isinstance(value, list):
-        return value
-    return "\n".join(" ".join(str(part) for part in item.values()) for item in value)
+    """Returns the value. A list of objects becomes one line for each, and an object the text of its fields."""
+    if isinstance(value, dict):
+        return _join_fields(value)
+    return "\n".join(_join_fields(item) for item in value) if isinstance(value, list) else value
+
+
+def _join_fields(item: dict[str, Any]) -> str:
+    """Returns the fields as text. Null and empty fields are left out; a list is separated by commas."""
+    return " ".join(text for part in item.values() if (text := _join_parts(part)))
+
+
+def _join_parts(part: Any) -> str:
+    if isinstance(part, dict):
+        return _join_fields(part)
+    if isinstance(part, list):
+        return ", ".join(_join_parts(each) for each in part)
+    return "" if part is None else str(part)
 
 
 def flatten_row(row: dict[str, Any]) -> list[Any]:

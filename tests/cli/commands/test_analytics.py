@@ -23,6 +23,7 @@ from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.cli import app
 from copydesk.core.audit_log import list_entries
 from copydesk.core.clock import DAY
+from tests.support.filled_service import ARABIC_TEXT, add_stale_pages
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -118,9 +119,39 @@ def test_missing_pages_are_printed_with_where_they_came_from(site: Service, run:
     assert output_lines(run("visitors", "--limit", "1")) == ["/a\t3\t0\t3"]
 
 
+def test_all_sections_are_printed_in_several_requests(site: Service, run: Run) -> None:
+    views = [make_view(site, f"/section-{number}/page", number + 1) for number in range(260)]
+    site.desk.store.log_views(views)
+    some = run("sections", "--limit", "2")
+    assert len(output_lines(some)) == 2
+    assert "For more rows, add --offset 2" in some.stderr
+    whole = parse_output(run("sections", "--all", "--json"))
+    names = [row["section"] for row in whole["sections"]]
+    assert len(names) == len(set(names)) > 260
+    assert whole["hasMore"] is False
+    assert len(output_lines(run("sections", "--all", "--offset", "250"))) == len(names) - 250
+
+
+def test_stale_pages_are_printed_with_their_age(site: Service, run: Run) -> None:
+    first = run("stale")
+    assert output_lines(first) == []
+    assert "Not compared yet. A comparison is running." in first.stderr
+    add_stale_pages(site)
+    done = run("stale")
+    path, readers, _, sources = output_lines(done)[1].split("\t")
+    assert (path, readers) == (f"/{ARABIC_TEXT.replace(' ', '-')}", "1234")
+    assert f"src/{ARABIC_TEXT}.py in {ARABIC_TEXT} ({ARABIC_TEXT}, --flag)" in sources
+    assert "The history was too long to read all of it" in done.stderr
+    assert len(parse_output(run("stale", "--json"))["stale"]) == 2
+    assert len(output_lines(run("stale", "--limit", "1", "--all"))) == 2
+    assert len(output_lines(run("stale", "--limit", "1"))) == 1
+    site.desk.stale_pages.reports.request(site.project.id, 0)
+    assert "A comparison is running" in run("stale", "--refresh").stderr
+
+
 def test_json_and_csv_match_the_api(site: Service, run: Run) -> None:
     log_missing(site)
-    for report in ("visitors", "views", "agents", "referrers", "sections", "missing", "timeseries"):
+    for report in ("visitors", "views", "agents", "referrers", "sections", "missing", "stale", "timeseries"):
         address = f"/v1/analytics/{site.project.id}/{report}"
         assert parse_output(run(report, "--json")) == site.http.get(address).json()
         csv = site.http.get(address, headers={"Accept": "text/csv"}).text

@@ -26,7 +26,7 @@ from tests.support.small_disk import small_disk
 
 FIRST_DAY = 20_454
 """2026-01-01."""
-DATASETS = ("raw", "visitors", "views", "agents", "timeseries", "missing")
+DATASETS = ("raw", "visitors", "views", "agents", "referrers", "sections", "timeseries", "missing")
 Export = Callable[..., dict[str, Any]]
 
 
@@ -245,14 +245,14 @@ def test_killed_export_continues_and_ends_with_the_same_rows(
         wait_for_files(folder, finished + 20, process)
         process.kill()
         finished = count_files(folder)
-    assert finished < 360
+    assert finished < 480
     result = run_export(folder, "--what", "all", "--format", "jsonl", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["unchanged"] >= 100
     export("--what", "all")
     uninterrupted = read_manifest(tmp_path / "export")
     killed = read_manifest(folder)
-    assert len(uninterrupted) == 360
+    assert len(uninterrupted) == 480
     assert {(e["file"], e["rows"]) for e in killed.values()} == {(e["file"], e["rows"]) for e in uninterrupted.values()}
     for name, entry in killed.items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == entry["sha256"]

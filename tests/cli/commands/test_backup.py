@@ -36,6 +36,7 @@ from copydesk.transfer.migrate import database as database_migration
 from copydesk.transfer.progress import SilentProgress
 from tests.fixtures.freeze import KEY, TOKEN, read_api_answers
 from tests.support import clickhouse
+from tests.support.imported_history import add_history, read_history
 from tests.support.people import add_person
 from tests.support.postgres import new_database
 from tests.support.processes import CommandSpec, RunningCommand, RunningServer, free_port, settings_environment
@@ -128,6 +129,24 @@ def test_roles_in_projects_and_prompt_templates_are_in_the_backup(run: Run, tmp_
     assert restored.prompts.get(project.id, "own") == template
     assert restored.people.project_roles.load(person) == {project.id: "editor"}
     assert restored.people.get_invitation(link).project_roles == {project.id: "viewer"}
+    restored.close()
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_imported_history_is_restored_on_the_other_database(run: Run, tmp_path: Path, engine: str) -> None:
+    urls = {"sqlite": "", "postgres": new_database()}
+    url = urls.pop(engine)
+    [elsewhere] = urls.values()
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=url, secret_key=KEY))
+    project = desk.projects.create("Docs", repository=str(tmp_path), ref="main", actor="test")
+    add_history(desk, project.id)
+    before = read_history(desk, project.id)
+    desk.close()
+    assert run(tmp_path / "data", "backup", str(tmp_path / "copy"), url=url).exit_code == 0
+    done = run(tmp_path / "new", "restore", str(tmp_path / "copy"), url=elsewhere)
+    assert done.exit_code == 0, done.output
+    restored = open_desk(Settings(data=tmp_path / "new", database_url=elsewhere, secret_key=KEY))
+    assert read_history(restored, project.id) == before
     restored.close()
 
 

@@ -29,6 +29,7 @@ from copydesk.transfer.progress import SilentProgress
 from copydesk.transfer.row_codec import TABLES, RowCodec, compute_digest
 from tests.fixtures.freeze import KEY, read_api_answers
 from tests.support import clickhouse
+from tests.support.imported_history import add_history, read_history
 from tests.support.postgres import new_database
 from tests.support.processes import CommandSpec, RunningCommand, settings_environment
 from tests.support.releases import read_frozen_answers, thaw_analytics, thaw_database
@@ -104,6 +105,19 @@ def test_service_continues_on_the_migrated_database(run: Run, tmp_path: Path) ->
     with serve(data, repository=tmp_path, database_url=target, secret_key=KEY, with_worker=False) as now:
         project = now.desk.projects.get(facts["project"])
         assert read_api_answers(Service(now.url, now.desk, project, facts["key"], tmp_path)) == facts
+
+
+def test_imported_history_migrates_to_the_other_database(run: Run, tmp_path: Path) -> None:
+    source, target = f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}", new_database()
+    desk = open_desk(Settings(data=tmp_path / "data", database_url=source, secret_key=KEY))
+    project = desk.projects.create("Docs", repository=str(tmp_path), ref="main", actor="test")
+    add_history(desk, project.id)
+    before = read_history(desk, project.id)
+    desk.close()
+    assert run(source, target).exit_code == 0
+    moved = open_desk(Settings(data=tmp_path / "data", database_url=target, secret_key=KEY))
+    assert read_history(moved, project.id) == before
+    moved.close()
 
 
 def test_interrupted_migration_resumes_and_is_not_served_before_its_end(source: str) -> None:
@@ -211,7 +225,13 @@ def assert_same_reports(data: Path, url: str, database: Database, project: str) 
     for store in (old, new):
         assert store.log_views(come) == LogResult(2, (0,)), "an event of before is known"
         store.fold()
-    assert old.count_visitors_by_page(project).totals.total > 100
+    pages = old.count_visitors_by_page(project)
+    assert pages.totals.total > 100
+    most_read = pages.rows[0].path
+    for page in ("/", most_read):
+        detail = old.load_page(project, page)
+        assert detail is not None
+        assert detail.views > 0
     reports: list[Callable[[Store], object]] = [
         lambda store: store.count_visitors_by_page(project),
         lambda store: store.count_visitors_by_page(project, DayRange(20_769, 20_771)),
@@ -220,6 +240,9 @@ def assert_same_reports(data: Path, url: str, database: Database, project: str) 
         lambda store: store.list_referrers(project),
         lambda store: store.list_sections(project),
         lambda store: store.load_page(project, "/gone"),
+        lambda store: store.load_page(project, "/"),
+        lambda store: store.load_page(project, most_read),
+        lambda store: store.load_page(project, most_read, DayRange(20_769, 20_771)),
         lambda store: store.list_agents(project),
         lambda store: store.list_rules(project),
         lambda store: store.load_timeseries(project, "day"),

@@ -30,8 +30,8 @@ def export(
         typer.Option(
             "--what",
             metavar="LIST",
-            help="What to export, separated by commas: raw (single views), visitors, views, agents, timeseries, "
-            "missing; or all.",
+            help="What to export, separated by commas: raw (single views), visitors, views, agents, referrers, "
+            "sections, timeseries, missing; or all.",
         ),
     ] = "raw",
     file_format: Annotated[

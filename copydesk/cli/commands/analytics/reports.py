@@ -1,5 +1,5 @@
 """The commands of `copydesk analytics` that call the API: visitors, views, agents, referrers, sections, page, missing,
-timeseries, feedback and searches.
+stale, timeseries, feedback and searches.
 
 Also registers the other analytics commands, which work on the store itself.
 """
@@ -58,15 +58,25 @@ def _create_report_command(name: str) -> Callable[..., None]:
         days = parse_day_bounds(date_from, date_to)
         with open_client() as client:
             fetch = partial(getattr(client, name), days.date_from, days.date_to)
-            report: dict[str, Any] = fetch(limit=MAX_ROWS if all else limit, offset=offset)
-            while all and report["hasMore"]:
-                next_page = fetch(limit=MAX_ROWS, offset=offset + len(report[name]))
-                report = {**report, name: report[name] + next_page[name], "hasMore": next_page["hasMore"]}
+            report = _fetch_rows(name, fetch, limit, offset, all)
         _print_report(name, report, json, csv)
-        if report["hasMore"] and not json:
-            typer.echo(f"For more rows, add --offset {offset + limit} or --all", err=True)
+        _print_more_hint(report, json, limit, offset)
 
     return show
+
+
+def _fetch_rows(name: str, fetch: Callable[..., Any], limit: int, offset: int, all: bool) -> dict[str, Any]:
+    """Returns one page of a report, or with `all` every row from the offset on."""
+    report: dict[str, Any] = fetch(limit=MAX_ROWS if all else limit, offset=offset)
+    while all and report["hasMore"]:
+        next_page = fetch(limit=MAX_ROWS, offset=offset + len(report[name]))
+        report = {**report, name: report[name] + next_page[name], "hasMore": next_page["hasMore"]}
+    return report
+
+
+def _print_more_hint(report: dict[str, Any], json: bool, limit: int, offset: int) -> None:
+    if report["hasMore"] and not json:
+        typer.echo(f"For more rows, add --offset {offset + limit} or --all", err=True)
 
 
 for report_name, report_help in {
@@ -92,16 +102,46 @@ def sections(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MAX_ROWS, help="The number of rows.")] = 50,
     offset: Annotated[int, typer.Option("--offset", metavar="N", min=0, help="The number of rows to skip.")] = 0,
+    all: AllOption = False,
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
     """Prints unique visitors by the beginning of the path, highest first. Prints the totals to standard error."""
     days = parse_day_bounds(date_from, date_to)
     with open_client() as client:
-        report: dict[str, Any] = client.sections(  # type: ignore[assignment]
-            days.date_from, days.date_to, prefix=prefix, depth=depth, limit=limit, offset=offset
-        )
+        fetch = partial(client.sections, days.date_from, days.date_to, prefix=prefix, depth=depth)
+        report = _fetch_rows("sections", fetch, limit, offset, all)
     _print_report("sections", report, json, csv)
+    _print_more_hint(report, json, limit, offset)
+
+
+@app.command()
+def stale(
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MAX_ROWS, help="The number of rows.")] = 50,
+    offset: Annotated[int, typer.Option("--offset", metavar="N", min=0, help="The number of rows to skip.")] = 0,
+    all: AllOption = False,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Request a new comparison. It runs in the background.")
+    ] = False,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+) -> None:
+    """Prints popular pages whose sources changed after the page was last edited, most readers first."""
+    with open_client() as client:
+        if refresh:
+            client.refresh_stale()
+        report = _fetch_rows("stale", client.stale, limit, offset, all)
+    if json or csv:
+        _print_report("stale", report, json, csv)
+    else:
+        rows = [
+            (row["path"], row["readers"], row["lastEdit"]["at"][:10], ", ".join(map(_describe_source, row["sources"])))
+            for row in report["stale"]
+        ]
+        print_table(("path", "readers", "last edit", "changed since"), rows, "No stale pages.")
+    if not json:
+        typer.echo(_describe_comparison(report), err=True)
+    _print_more_hint(report, json, limit, offset)
 
 
 @app.command()
@@ -218,6 +258,25 @@ def _print_report(name: str, report: dict[str, Any], json: bool, csv: bool) -> N
         if totals := report.get("totals"):
             counts = ", ".join(f"{label} {number:,}" for label, number in totals.items())
             typer.echo(f"Whole site: {counts}", err=True)
+
+
+def _describe_source(source: dict[str, Any]) -> str:
+    where = str(source["path"]) + (f" in {source['repository']}" if source["repository"] else "")
+    return where + (f" ({', '.join(source['names'])})" if source["names"] else "")
+
+
+def _describe_comparison(report: dict[str, Any]) -> str:
+    """Returns how old the result is, and what is wrong with it."""
+    parts = [f"Compared {report['comparedAt']}." if report["comparedAt"] else "Not compared yet."]
+    if report["status"] == "computing":
+        parts.append("A comparison is running. Run the command again in a minute.")
+    if report["problem"]:
+        parts.append(f"The last comparison failed: {report['problem']}")
+    if report["hasSources"] is False:
+        parts.append("There is no source code to compare with. Add a context repository: copydesk context add.")
+    if report["isComplete"] is False:
+        parts.append("The history was too long to read all of it, so older changes may be missing.")
+    return " ".join(parts)
 
 
 def _to_table_cell(cell: Any) -> Any:

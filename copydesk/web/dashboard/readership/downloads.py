@@ -17,6 +17,7 @@ from copydesk.web.dashboard.readership.date_ranges import SelectedRange
 from copydesk.web.dashboard.readership.figures import parse_listing
 from copydesk.web.dashboard.readership.lists.interactions import INTERACTION_LISTS, render_interactions_csv
 from copydesk.web.dashboard.readership.lists.missing_pages import render_missing_csv
+from copydesk.web.dashboard.readership.lists.stale_pages import render_stale_csv
 from copydesk.web.dashboard.readership.overview.report import load_hours_of_day, load_series
 from copydesk.web.dashboard.readership.selection import parse_selection
 from copydesk.web.responses.csv_reports import REPORT_COLUMNS, render_csv, render_report_csv
@@ -31,7 +32,7 @@ router = APIRouter(prefix="/projects/{project_id}/readership")
 @router.get("/{report}.csv")
 async def download_csv(project_id: str, report: str, request: Request, signed_in: ViewerRequest) -> Response:
     project = await signed_in.get_project(project_id)
-    if report not in (*REPORT_COLUMNS, *INTERACTION_LISTS, "missing", *AUDIENCE_REPORTS):
+    if report not in (*REPORT_COLUMNS, *INTERACTION_LISTS, "missing", "stale", *AUDIENCE_REPORTS):
         raise NotFound
     query = request.query_params
     selected = parse_selection(project, query).chosen
@@ -45,6 +46,8 @@ def _render_report(desk: Desk, project: Project, selected: SelectedRange, report
     """Returns the CSV of the API, filtered and ordered like the table."""
     if report in INTERACTION_LISTS:
         return render_interactions_csv(desk, project, selected.days, report, query, MAX_CSV_ROWS)
+    if report == "stale":
+        return render_stale_csv(desk, project)
     if report == "missing":
         text, has_more = render_missing_csv(desk, project, selected.days, MAX_CSV_ROWS)
         _require_all_rows(has_more)

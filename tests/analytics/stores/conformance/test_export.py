@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,13 +13,16 @@ from pyarrow import parquet as untyped_parquet
 
 from copydesk.analytics.date_ranges import format_day
 from copydesk.analytics.page_view import PageView
-from copydesk.analytics.stores.base import DayRange, Store
+from copydesk.analytics.stores.base import TOP_SECTIONS, DayRange, Store
 from copydesk.analytics.stores.export_format import EXPORT_COLUMNS, ColumnType, ExportDay, ExportFormat
+from copydesk.analytics.stores.names import referrer_hosts
 from copydesk.analytics.stores.names.missing_paths import MAX_NEW_MISSING_PATHS_PER_DAY
 from copydesk.analytics.stores.shared import SharedStore
 from copydesk.core.clock import DAY
 from copydesk.core.text.csv_cells import escape_formula
 from tests.analytics.stores.conformance.conftest import STORE_OPENERS
+from tests.analytics.stores.conformance.model import ReferenceStore
+from tests.analytics.stores.conformance.test_audience import make_arrival
 from tests.analytics.stores.conformance.test_missing import make_missing
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
 
@@ -162,6 +166,77 @@ def test_exported_reports_have_the_numbers_of_the_day(store: Store, tmp_path: Pa
         assert export_rows(store, tmp_path, dataset, file_format) == expect_rows(dataset, file_format, *rows), dataset
     report = store.count_visitors_by_page("docs", DayRange(MONDAY, MONDAY + 1)).rows
     assert {(row.path, row.count.total) for row in report} == {(row[1], row[4]) for row in reports["visitors"]}
+
+
+def make_random_views(seed: int) -> list[PageView]:
+    """Returns views of two days by few visitors, who come from several places and read pages of several sections."""
+    random = Random(seed)
+    referrers = ("", "www.google.co.uk", "bing.com", "old.reddit.com", "example.org", "chatgpt.com", "docs.example.com")
+    paths = ("/", "/=a", "/ja", "/ja/a", "/ja/b/c", "/ja?v=/x", "/jaa/x", "/日本語/ä", "/en/a")
+    return [
+        make_view(
+            random.choice(paths),
+            MONDAY + random.randrange(2),
+            random.choice(["human", "human", "assistant", "search"]),
+            random.choice([None, 1, 2, 3, 4]),
+        )._replace(referrer=random.choice(referrers), host="docs.example.com")
+        for _ in range(60)
+    ]
+
+
+@pytest.mark.parametrize("file_format", ExportFormat)
+def test_exported_referrers_and_sections_are_counted_exactly(
+    store: Store, tmp_path: Path, file_format: ExportFormat
+) -> None:
+    reference = ReferenceStore()
+    for seed in (1, 2):
+        views = make_random_views(seed)
+        reference.log_views(views)
+        reference.fold()
+        log_and_fold(store, *views, make_view("/ja", project="other"))
+    store.delete_raw_views(MONDAY + 1)
+    for day in (MONDAY, MONDAY + 1):
+        days, date_text = DayRange(day, day + 1), format_day(day)
+        referrers = reference.list_referrers("docs", days, 100, 0).rows
+        sections = reference.list_sections("docs", days, 100, 0, TOP_SECTIONS).rows
+        assert len(referrers) >= 6
+        assert len(sections) >= 5
+        assert export_rows(store, tmp_path, "referrers", file_format, day) == expect_rows(
+            "referrers", file_format, *((date_text, *vars(row).values()) for row in referrers)
+        )
+        assert export_rows(store, tmp_path, "sections", file_format, day) == expect_rows(
+            "sections",
+            file_format,
+            *((date_text, row.section, *vars(row.count).values(), row.views) for row in sections),
+        )
+
+
+def test_exported_hosts_beyond_the_limit_are_one_row(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(referrer_hosts, "MAX_NEW_REFERRER_HOSTS_PER_DAY", 2)
+    log_and_fold(store, *(make_arrival(f"{number}.example.org", number + 1) for number in range(5)))
+    rows = export_rows(store, tmp_path, "referrers", ExportFormat.JSONL)
+    assert [(row["referrer"], row["kind"], row["visitors"], row["views"]) for row in rows] == [
+        ("(other)", "site", 3, 3),
+        ("0.example.org", "site", 1, 1),
+        ("1.example.org", "site", 1, 1),
+    ]
+
+
+def test_exported_sections_have_another_fingerprint_when_only_the_visitors_change(store: Store) -> None:
+    """Every number of a page and of the site stays the same, but one visitor reads both pages of the section."""
+    views = [make_view("/a/x", visitor=1, event=1), make_view("/a/y", visitor=2, event=2)]
+    log_and_fold(store, *views, make_view("/b", visitor=2, event=3))
+    before = look(store)[0]
+    store.withdraw_views("docs", [2, 3])
+    log_and_fold(store, make_view("/a/y", visitor=1, event=4), make_view("/b", visitor=2, event=5))
+    after = look(store)[0]
+    [section, _] = store.list_sections("docs").rows
+    assert (section.section, section.count.total) == ("/a", 1)
+    assert after.report_fingerprint == before.report_fingerprint
+    assert after.get_fingerprint("visitors") == before.get_fingerprint("visitors")
+    assert after.get_fingerprint("sections") != before.get_fingerprint("sections")
 
 
 def test_exported_missing_pages_beyond_the_limit_are_one_row(store: Store, tmp_path: Path) -> None:

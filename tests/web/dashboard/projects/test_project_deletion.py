@@ -24,7 +24,7 @@ from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.analytics.tables import view_classes
 from copydesk.automations.automation import TriggerEvent
 from copydesk.automations.records import insert_run
-from copydesk.automations.tables import automation_files, automation_sources, look_requests
+from copydesk.automations.tables import automation_files, automation_sources, look_requests, page_comparisons
 from copydesk.cli import app
 from copydesk.client import ApiError
 from copydesk.core import audit_log, clock
@@ -99,6 +99,7 @@ def fill(service: Service) -> Service:
         event = {"event": {}, "received_at": 0, "attempts": 0, "next_attempt_at": 2**53}
         tx.execute(pending_events.insert().values(project_id=project_id, id="event", **event))
         tx.execute(look_requests.insert().values(project_id=project_id, name="", request_id="look_x"))
+        tx.execute(page_comparisons.insert().values(project_id=project_id, attempts=0))
         tx.execute(comment_marks.insert().values(job_id=job["id"], seen_until=0))
         tx.execute(review_waits.insert().values(job_id=job["id"], waiting_since=0))
         desk.sharing.outbox.enqueue(tx, mail, "desk@example.org")

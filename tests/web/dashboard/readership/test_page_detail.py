@@ -1,7 +1,10 @@
 """One page of the site, in the API and on the dashboard: feedback, searches, last commit, jobs, and improving it."""
 
 import html
+import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx2 as httpx
@@ -11,8 +14,13 @@ import pytest
 from copydesk.analytics.interactions.feedback import FeedbackStatus
 from copydesk.analytics.interactions.searches import NewSearch
 from copydesk.core import clock
+from copydesk.core.projects.projects import Project
 from copydesk.jobs.publish.reader_data import hide_reader_data
 from copydesk.jobs.service import NewJob
+from copydesk.jobs.storage.records import save_changed_files_in
+from copydesk.jobs.workflow.isolation.page_lookups import PageCommit, PageLookups
+from copydesk.jobs.workspace.patches import create_patch
+from copydesk.web.api.reports.page_detail.activity import LOOKUP_TIMEOUT_SECONDS
 from tests.support.people import csrf_token_from_html, signed_in_client
 from tests.support.repositories import commit, make_repository
 from tests.support.service import Service, serve
@@ -113,6 +121,56 @@ def test_api_tells_feedback_searches_last_commit_and_jobs_of_a_page(site: Servic
     titles = [each["title"] for each in report["jobs"]]
     assert titles == ["Edit docs/guide.md, please", "See /guide.", 'Fix the page "/guide".']
     assert {(each["status"], each["prLink"]) for each in report["jobs"]} == {("active", None)}
+
+
+def test_jobs_that_changed_the_file_of_the_page_are_found_by_their_files(site: Service) -> None:
+    """Their prompts name neither the address nor the file."""
+    fill_guide(site)
+    desk = site.desk
+    prompts = ("Fix the spelling", "Move a page", "Change another page", "Add the page of another project")
+    changed, moved, other, _ = (desk.jobs.create(site.project, NewJob(prompt)).job for prompt in prompts)
+    elsewhere = desk.jobs.create(site.another_project().project, NewJob("Fix the spelling elsewhere")).job
+    patch = create_patch("docs/guide.md", b"# Guide\n", b"# The guide\n")
+    with desk.database.write() as tx:
+        save_changed_files_in(tx, changed.id, [patch, create_patch("docs/index.md", b"a\n", b"b\n")])
+        save_changed_files_in(tx, moved.id, [replace(patch, path="docs/start.md", previous="docs/guide.md")])
+        save_changed_files_in(tx, other.id, [replace(patch, path="docs/guide.md.txt"), replace(patch, path="guide.md")])
+        save_changed_files_in(tx, elsewhere.id, [patch])
+    report = site.http.get(f"/v1/analytics/{site.project.id}/pages/guide").json()
+    titles = [each["title"] for each in report["jobs"]]
+    assert titles[:2] == ["Move a page", "Fix the spelling"]
+    assert {"Change another page", "Fix the spelling elsewhere", prompts[3]} & set(titles) == set()
+
+
+class HeldLookups(PageLookups):
+    """Looks up commits as usual, but only once it is released."""
+
+    def __init__(self, inner: PageLookups) -> None:
+        self.inner = inner
+        self.released = threading.Event()
+
+    def find_page_commit(self, project: Project, address: str) -> PageCommit | None:
+        self.released.wait(120)
+        return self.inner.find_page_commit(project, address)
+
+
+def test_numbers_do_not_wait_for_a_slow_history(site: Service) -> None:
+    fill_guide(site)
+    usual = site.desk.page_lookups
+    held = site.desk.page_lookups = HeldLookups(usual)
+    try:
+        started = time.monotonic()
+        report = site.http.get(f"/v1/analytics/{site.project.id}/pages/guide", timeout=100).json()
+        elapsed = time.monotonic() - started
+        assert not held.released.is_set()
+        assert (report["totals"]["views"], report["lastChanged"]) == (1, None)
+        assert elapsed >= LOOKUP_TIMEOUT_SECONDS, "it waits for a while"
+        held.released.set()
+        report = site.http.get(f"/v1/analytics/{site.project.id}/pages/guide").json()
+        assert report["lastChanged"]["subject"] == "Explain <more>"
+    finally:
+        held.released.set()
+        site.desk.page_lookups = usual
 
 
 def test_page_without_anything_but_a_view_has_empty_lists(site: Service) -> None:

@@ -13,7 +13,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.pages.missing_addresses import build_redirect_prompt, is_safe_address
-from copydesk.web.api.reports.missing import MissingResponse
+from copydesk.web.api.reports.page_problems.missing import MissingResponse
 from copydesk.web.dashboard.auth.access import ViewerRequest
 from copydesk.web.dashboard.readership.figures import parse_page_number
 from copydesk.web.dashboard.readership.selection import parse_selection, render_readership, render_selection_error

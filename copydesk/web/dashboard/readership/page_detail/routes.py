@@ -62,6 +62,7 @@ async def page_detail_page(project_id: str, request: Request, signed_in: ViewerR
     report = await run_in_thread(build_page_report, signed_in.desk, project, path, selection.chosen)
     times = TimeRange.from_days(selection.chosen.days)
     activity = await load_page_activity(signed_in.desk, project, path, times)
+    stale_state = await run_in_thread(signed_in.desk.stale_pages.reports.load, project.id)
     return render_readership(
         TEMPLATE,
         200,
@@ -70,6 +71,8 @@ async def page_detail_page(project_id: str, request: Request, signed_in: ViewerR
         page_path=path,
         report=report,
         activity=activity,
+        stale_page=stale_state.find_page(path),
+        compared_at=stale_state.computed_at,
         can_improve=can_improve(path, activity.commit.path if activity.commit else None),
         nonce=random_text(22),
         kinds=KIND_LABELS,

@@ -1,6 +1,7 @@
 """Finds popular pages whose sources changed: fetches the repositories and compares the pages with them."""
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from sqlalchemy import select
@@ -12,6 +13,7 @@ from copydesk.core.errors import UserFacingError
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.projects.staleness.comparison import CitedSource, Comparison, PageQuestion
+from copydesk.jobs.publish.errors import RepositoryUnavailable
 from copydesk.jobs.storage.tables import jobs
 from copydesk.jobs.workflow.isolation.page_lookups import ComparisonRequest, RepositoryCopy
 
@@ -23,8 +25,8 @@ class ComparePages(Protocol):
     def __call__(self, request: ComparisonRequest) -> Comparison: ...
 
 
-class StalePages:
-    """Implements StalePageFinder."""
+class StalePageFinder:
+    """Compares popular pages with the sources that they speak about. Waits for git, so call it in a worker."""
 
     def __init__(self, database: Database, list_repositories: ListRepositories, compare: ComparePages) -> None:
         self.database = database
@@ -43,16 +45,24 @@ class StalePages:
         `told` says when an earlier run was told of a page: changes before that do not count again. `context_names`
         selects context repositories; None stands for all.
         """
+        return self.compare(self.build_request(project, pages, told, context_names))
+
+    def build_request(
+        self,
+        project: Project,
+        pages: Sequence[PopularPage],
+        told: Mapping[str, int] = MappingProxyType({}),
+        context_names: Collection[str] | None = None,
+    ) -> ComparisonRequest:
+        """Fetches the newest commits, and returns all that the comparison depends on."""
         own, *contexts = sorted(self.list_repositories(project), key=lambda each: bool(each.name))
         selected = [each for each in contexts if context_names is None or each.name in context_names]
-        return self.compare(
-            ComparisonRequest(
-                docs=_fetch(own),
-                root=project.root,
-                pages=tuple(PageQuestion(page.path, told.get(page.path, 0)) for page in pages),
-                contexts=tuple(_fetch(context) for context in selected),
-                citations=tuple(self._list_citations(project.id)),
-            )
+        return ComparisonRequest(
+            docs=_fetch(own),
+            root=project.root,
+            pages=tuple(PageQuestion(page.path, told.get(page.path, 0)) for page in pages),
+            contexts=tuple(_fetch(context) for context in selected),
+            citations=tuple(self._list_citations(project.id)),
         )
 
     def _list_citations(self, project_id: str) -> list[CitedSource]:
@@ -83,7 +93,8 @@ def _fetch(repository: WatchedRepository) -> RepositoryCopy:
     """Fetches the newest commit of the branch, if the mirror does not have it yet."""
     refs = list_remote_refs(repository)
     if isinstance(refs, UserFacingError):
-        raise RepositoryFailed(_name_repository(repository, refs))
+        may_recover = isinstance(refs, RepositoryUnavailable)
+        raise (RepositoryUnavailable if may_recover else RepositoryFailed)(_name_repository(repository, refs))
     head = refs.get(f"refs/heads/{repository.branch}")
     if head is None:
         raise RepositoryFailed(f"{repository.name or 'The repository'} has no branch {repository.branch}.")

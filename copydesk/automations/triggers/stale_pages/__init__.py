@@ -1,0 +1,1 @@
+"""Popular pages whose sources changed: for the runs of automations, and as a report for people."""
