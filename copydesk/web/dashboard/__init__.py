@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from copydesk.web.dashboard.admin import account, audit_log, people, system
 from copydesk.web.dashboard.auth import oidc, sign_in
 from copydesk.web.dashboard.automations import automation_pages, definition_form
+from copydesk.web.dashboard.guide import routes as guide
 from copydesk.web.dashboard.jobs import detail, job_list, review
 from copydesk.web.dashboard.projects import (
     api_keys,
@@ -54,5 +55,6 @@ for module in (
     share_links,
     weekly_summary,
     system,
+    guide,
 ):
     router.include_router(module.router)

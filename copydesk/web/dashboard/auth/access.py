@@ -89,12 +89,16 @@ async def _authenticate(request: Request, desk: Desk, role: str) -> SignedInRequ
     return SignedInRequest(desk, person, session, csrf_token(secret))
 
 
+async def find_signed_in(request: Request, desk: Desk) -> SignedInRequest | None:
+    """Returns who has sent the request, or None if it has no valid session. For pages that everyone may open."""
+    try:
+        return await _authenticate(request, desk, "viewer")
+    except RequestError:
+        return None
+
+
 async def is_signed_in(request: Request, desk: Desk) -> bool:
     """Returns whether the request has a valid session. Does not raise.
 
     For public pages that show more to people who are signed in."""
-    try:
-        await _authenticate(request, desk, "viewer")
-    except (SignInRequired, NotAllowed):
-        return False
-    return True
+    return await find_signed_in(request, desk) is not None
