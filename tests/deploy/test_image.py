@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from copydesk import __version__
-from copydesk.cli.commands.doctor import MIN_GIT_VERSION
+from copydesk.cli.commands.setup.doctor import MIN_GIT_VERSION
 from tests.deploy.chart import CHART
 from tests.deploy.image import DOCKERFILE, ROOT, find_step, is_in_build_context, list_copied_files, parse_steps
 from tests.support.programs import find_program
