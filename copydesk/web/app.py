@@ -51,6 +51,7 @@ def create_app(desk: Desk) -> FastAPI:
     app.state.share_limiter = ShareLimiter(desk.settings)
     app.state.health = health.Health(desk)
     app.state.streams = StreamRegistry(desk)
+    app.state.background_tasks = set()
     for module in (
         jobs,
         jobs_v1,

@@ -52,7 +52,14 @@ PAGES = {
 ANALYTICS_PAGES = tuple(
     name for name, path in PAGES.items() if "/readership" in path or name in ("projects", "found projects", "start")
 )
-OUTSIDE = {"sign in": "/sign-in", "join": "/join/{invitation}"}
+OUTSIDE = {
+    "sign in": "/sign-in",
+    "join": "/join/{invitation}",
+    "forgot password": "/sign-in/forgot",
+    "guide": "/docs/guide",
+    "guide chapter": "/docs/guide/settings",
+    "guide search": "/docs/guide?search=mail",
+}
 TELLING = (
     "projects",
     "readership",
@@ -68,6 +75,7 @@ TELLING = (
     "people",
     "not there",
     "sign in",
+    "guide chapter",
 )
 LARGEST = 150_000
 

@@ -115,7 +115,10 @@ MATCHED_ROUTES = {
     "BEACON_PATH": {"/v1/collect/{siteId}"},
     "WEBHOOK_PREFIX": {"/webhooks/{projectId}"},
     "WEBHOOK_PATH": {"/webhooks/{projectId}"},
-    "SIGN_IN_FORM_PATH": {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/join/{secret}", "/unsubscribe/{token}"},
+    "SIGN_IN_FORM_PATH": {
+        *("/sign-in", "/sign-in/forgot", "/sign-in/oidc", "/sign-in/oidc/back", "/join/{secret}"),
+        "/unsubscribe/{token}",
+    },
 }
 """The routes that each pattern matches, and no others."""
 PATTERNS_OF_AREAS = {"API_PREFIX", "PROJECT_PATH", "JOBS_PREFIX", "ANALYTICS_PREFIX", "PAGE_PREFIX"}

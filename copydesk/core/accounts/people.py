@@ -125,10 +125,13 @@ class People:
             audit_log.record(tx, NO_PROJECT, actor, "person.invited", "", email=email, role=role)
         return secret
 
-    def create_reset_link(self, person: Person, *, actor: str) -> str:
+    def create_reset_link(self, person: Person, *, actor: str, lifetime_ms: int = INVITATION_LIFETIME_MS) -> str:
         """Returns the secret of a link with which a person who forgot the password sets a new one."""
+        query = select(people.c.id).where(people.c.id == person.id)
         with self.database.write() as tx:
-            secret = _create_invitation(tx, person.email, person.role, actor)
+            if not tx.execute(query if self.database.is_sqlite else query.with_for_update()).first():
+                raise PersonNotFound  # otherwise a person who is being removed could come back with the link
+            secret = _create_invitation(tx, person.email, person.role, actor, lifetime_ms)
             audit_log.record(tx, NO_PROJECT, actor, "person.reset", person.id, email=person.email)
         return secret
 
@@ -170,8 +173,8 @@ class People:
         """
         email = email.strip().lower()[:200]
         with self.database.write() as tx:
-            _delete_old_attempts(tx)
-            consume(self.database, tx, SIGN_IN_LIMIT_PER_ADDRESS, _client_network(address))
+            delete_old_attempts(tx, SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON)
+            consume(self.database, tx, SIGN_IN_LIMIT_PER_ADDRESS, client_network(address))
             consume(self.database, tx, SIGN_IN_LIMIT_PER_PERSON, sha256_hex(email))
         with self.database.read() as tx:
             row = tx.execute(select(*PERSON_COLUMNS, people.c.password).where(people.c.email == email)).first()
@@ -314,13 +317,15 @@ def _set_password(tx: Connection, person: Person, hashed: str, keep_session_id: 
     audit_log.record(tx, NO_PROJECT, person.email, "person.password_changed", person.id)
 
 
-def _create_invitation(tx: Connection, email: str, role: str, actor: str) -> str:
+def _create_invitation(
+    tx: Connection, email: str, role: str, actor: str, lifetime_ms: int = INVITATION_LIFETIME_MS
+) -> str:
     """Creates a link for this address and returns its secret. Earlier links for the address become invalid."""
     secret = random_text(32)
     now = clock.now()
     tx.execute(delete(invitations).where((invitations.c.email == email) | (invitations.c.expires_at < now)))
     row = {"digest": sha256_hex(secret), "email": email, "role": role, "created_at": now, "created_by": actor}
-    tx.execute(insert(invitations).values({**row, "expires_at": now + INVITATION_LIFETIME_MS}))
+    tx.execute(insert(invitations).values({**row, "expires_at": now + lifetime_ms}))
     return secret
 
 
@@ -347,14 +352,14 @@ def _reset_sign_in_attempts(tx: Connection, email: str) -> None:
     tx.execute(delete(limits).where(limits.c.bucket == f"{SIGN_IN_LIMIT_PER_PERSON.name}:{sha256_hex(email)}"))
 
 
-def _delete_old_attempts(tx: Connection) -> None:
+def delete_old_attempts(tx: Connection, *limits_of_attempts: RateLimit) -> None:
     """Deletes the counted attempts of windows that ended long ago: they contain IP addresses."""
-    for limit in (SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON):
+    for limit in limits_of_attempts:
         is_old = limits.c.started_at < clock.now() - ATTEMPTS_KEPT_MS
         tx.execute(delete(limits).where(limits.c.bucket.startswith(f"{limit.name}:", autoescape=True), is_old))
 
 
-def _client_network(address: str | None) -> str:
+def client_network(address: str | None) -> str:
     """Returns the network by which sign-in attempts are counted: an IPv4 address or an IPv6 /64.
 
     One attacker usually controls a whole IPv6 /64.

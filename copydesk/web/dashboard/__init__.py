@@ -6,7 +6,7 @@ Every page needs a session. Every change is a form that was posted from one of t
 from fastapi import APIRouter
 
 from copydesk.web.dashboard.admin import account, audit_log, people, system
-from copydesk.web.dashboard.auth import oidc, sign_in
+from copydesk.web.dashboard.auth import oidc, password_reset, sign_in
 from copydesk.web.dashboard.automations import automation_pages, definition_form
 from copydesk.web.dashboard.guide import routes as guide
 from copydesk.web.dashboard.jobs import detail, job_list, review
@@ -29,6 +29,7 @@ from copydesk.web.dashboard.sharing import share_links, weekly_summary
 router = APIRouter(include_in_schema=False)
 for module in (
     sign_in,
+    password_reset,
     project_list,
     api_keys,
     settings,

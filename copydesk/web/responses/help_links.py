@@ -10,6 +10,7 @@ HELP_CHAPTERS = {
     "automations.html": "dashboard#automations",
     "change-role.html": "dashboard#people-and-roles",
     "context.html": "agent#context-repositories",
+    "forgot-password.html": "dashboard#people-and-roles",
     "job.html": "dashboard#jobs",
     "jobs.html": "dashboard#jobs",
     "join.html": "dashboard#the-first-administrator",

@@ -5,8 +5,6 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-import copydesk
-
 GUIDE_URL = "/docs/guide"
 SOURCE_URL = "https://github.com/copydesk/copydesk"
 CHAPTERS = {
@@ -38,9 +36,8 @@ class Chapter(NamedTuple):
 @cache
 def find_folder() -> Path:
     """Returns the folder of the documentation: inside the installed package, or of the repository."""
-    package = Path(copydesk.__file__).parent
-    packed = package / "web/dashboard/guide/pages"
-    return packed if packed.is_dir() else package.parent / "docs"
+    packed = Path(__file__).parent / "pages"
+    return packed if packed.is_dir() else Path(__file__).parents[4] / "docs"
 
 
 @cache
