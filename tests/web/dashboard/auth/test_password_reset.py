@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -49,7 +50,7 @@ def service(running: Service, smtp: SmtpServerForTests) -> Service:
     return running
 
 
-def smtp_settings(smtp: SmtpServerForTests) -> dict[str, object]:
+def smtp_settings(smtp: SmtpServerForTests) -> dict[str, Any]:
     return {"smtp_host": "127.0.0.1", "smtp_port": smtp.port, "smtp_tls": "none", "smtp_from": "desk@example.org"}
 
 
@@ -141,7 +142,7 @@ def test_answer_does_not_wait_for_the_account(tmp_path: Path, smtp: SmtpServerFo
     """While another transaction blocks the work for a known address, its answer still arrives."""
     repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
     settings = {**smtp_settings(smtp), "database_url": new_database()}
-    with serve(tmp_path / "data", repository=repository, with_worker=False, **settings) as service:  # type: ignore[arg-type]
+    with serve(tmp_path / "data", repository=repository, with_worker=False, **settings) as service:
         get_or_add_person(service, "viewer", "ada@example.org")
         with service.desk.database.write() as tx, browse(service) as client:
             tx.execute(text("lock table invitations in access exclusive mode"))
