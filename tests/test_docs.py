@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from copydesk import cli
 from copydesk.analytics.page_view import DROP_MESSAGES
-from copydesk.cli.commands.doctor import MIN_GIT_VERSION
+from copydesk.cli.commands.setup.doctor import MIN_GIT_VERSION
 from copydesk.core.errors import RequestError
 from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy

@@ -15,6 +15,7 @@ from tests.support.packages import ROOT, Environment, build, read_requirements
 from tests.support.service import Service
 
 PROJECTS = {"copydesk": ROOT, "copydesk-client": ROOT / "client"}
+GUIDE = "copydesk/web/dashboard/guide/pages"
 CALL = """
 from copydesk_client import Client
 with Client() as client:
@@ -95,6 +96,8 @@ def test_a_wheel_has_every_file_of_its_package_and_nothing_else(name: str, wheel
         for file in package.rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
+    if name == "copydesk":
+        files |= {f"{GUIDE}/{file.relative_to(ROOT / 'docs')}" for file in (ROOT / "docs").rglob("*") if file.is_file()}
     with zipfile.ZipFile(wheels[name]) as archive:
         packed = {entry for entry in archive.namelist() if ".dist-info/" not in entry}
     assert packed == files

@@ -12,7 +12,10 @@ import pytest
 from copydesk import __version__
 from tests.support.packages import ROOT
 
-NEEDED = ("scripts", "requirements", "copydesk", "client", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md")
+NEEDED = (
+    *("scripts", "requirements", "copydesk", "client", "docs"),
+    *("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"),
+)
 
 
 @pytest.fixture

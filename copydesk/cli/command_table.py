@@ -8,6 +8,8 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 Command = TyperCommand | TyperGroup
+MAX_HELP_CHARS = 300
+"""Longer than any first sentence."""
 
 
 class CommandEntry(NamedTuple):
@@ -24,7 +26,7 @@ COMMANDS = {
     "backup": CommandEntry("stores.backup", "Copies all data into a new folder."),
     "restore": CommandEntry("stores.backup", "Restores a backup, completely or not at all."),
     "migrate-stores": CommandEntry("stores.migrate_stores", "Moves all data to other stores."),
-    "doctor": CommandEntry("doctor", "Checks the settings, stores, model and repositories."),
+    "doctor": CommandEntry("setup.doctor", "Checks the settings, stores, model and repositories."),
     "project": CommandEntry("project", "Creates, shows, changes and deletes projects."),
     "secret": CommandEntry("secret", "Stores a project's forge token and model keys."),
     "context": CommandEntry("context", "Manages the repositories that a project's agent may read."),
@@ -37,8 +39,19 @@ COMMANDS = {
     "analytics": CommandEntry("analytics.reports", "Shows who reads your docs, and imports access logs."),
     "mail": CommandEntry("sharing.mail", "Sends a test mail."),
     "webhook": CommandEntry("sharing.webhook", "Sends a project's events to other services or to Slack."),
+    "completion": CommandEntry(
+        "setup.completion", "Prints a script that completes commands and options in your shell."
+    ),
     "share": CommandEntry("sharing.share", "Shares a project's analytics by public links and badges, read-only."),
 }
+
+COMMAND_GROUPS = {
+    "Service": ("serve", "work", "demo", "doctor", "backup", "restore", "migrate-stores"),
+    "Projects": ("project", "secret", "context", "key", "person"),
+    "Jobs": ("job", "automation", "pull"),
+    "Analytics": ("analytics", "share", "mail"),
+}
+"""The sections of `copydesk --help`. Other commands follow under "More"."""
 
 
 def load_command(name: str) -> Command:
@@ -51,6 +64,8 @@ def load_command(name: str) -> Command:
                 parameter.__class__ = PlainArgument  # Typer has no option for the class of arguments
     command = group.commands.get(name, group)
     assert isinstance(command, Command)
+    if isinstance(command, TyperGroup):
+        command.__class__ = PlainGroup
     command.name = name
     return command
 
@@ -67,6 +82,17 @@ class PlainArgument(TyperArgument):
 
     def display_type_rich(self, ctx: Any) -> None:
         """Returns None, which leaves out the Python type."""
+
+
+class PlainGroup(TyperGroup):
+    """A group whose help shows the first sentence of each command in full, where Typer cuts it at the line's end."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        rows = [
+            (name, each.get_short_help_str(MAX_HELP_CHARS)) for name, each in self.commands.items() if not each.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 class LazyCommands(MutableMapping[str, Command]):
@@ -105,6 +131,9 @@ class LazyGroup(TyperGroup):
         self.commands: Any = LazyCommands()  # Any: the type of the base class is in a private module
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Writes the list of commands with the help texts from the table."""
-        outlines = [TyperCommand(name, help=entry.help) for name, entry in COMMANDS.items()]
-        TyperGroup(commands=outlines).format_commands(ctx, formatter)
+        """Writes the commands by section, with the help texts from the table in full."""
+        grouped = {name for names in COMMAND_GROUPS.values() for name in names}
+        width = max(map(len, COMMANDS))
+        for title, names in {**COMMAND_GROUPS, "More": tuple(name for name in COMMANDS if name not in grouped)}.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), COMMANDS[name].help) for name in names if name in COMMANDS])

@@ -65,15 +65,33 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], empty_me
 
 
 def _draw_table(console: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Draws a table whose words stay whole; below that width, prints each row as lines, so that IDs can be copied."""
     from rich.table import Table
     from rich.text import Text
 
+    cells = [["–" if cell is None else make_printable(cell) for cell in row] for row in rows]
+    columns = [(heading, *column) for heading, *column in zip(headings, *cells, strict=True)]
+    widths = [max(len(word) for text in column for word in (text.split() or [""])) for column in columns]
+    if sum(widths) + 2 * (len(widths) - 1) > console.width:
+        _print_rows_as_lines(console, headings, cells)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text("–" if cell is None else make_printable(cell)) for cell in row))
+    for heading, width in zip(headings, widths, strict=True):
+        table.add_column(heading, overflow="fold", min_width=width)
+    for row in cells:
+        table.add_row(*map(Text, row))
     console.print(table)
+
+
+def _print_rows_as_lines(console: "Console", headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.text import Text
+
+    width = max(map(len, headings))
+    for number, row in enumerate(rows):
+        if number:
+            console.print()
+        for heading, cell in zip(headings, row, strict=True):
+            console.print(Text(f"{heading:<{width}}  ", "bold"), Text(cell), sep="", soft_wrap=True)
 
 
 def fail(message: str) -> NoReturn:

@@ -35,7 +35,8 @@ CLAIM_SQL = """
 class NewMail(NamedTuple):
     key: str
     """Names what the mail is about: there is at most one mail with this key."""
-    project_id: str
+    project_id: str | None
+    """None for mails about an account."""
     owner: str
     recipient: str
     subject: str
@@ -103,7 +104,7 @@ class Outbox:
         return True
 
     def cancel(self, tx: Connection, owner: str) -> int:
-        """Deletes the mails of a subscription that were not sent yet. Returns how many."""
+        """Deletes the mails of a subscription or an address that were not sent yet. Returns how many."""
         return tx.execute(delete(mails).where(mails.c.owner == owner, mails.c.next_attempt_at.is_not(None))).rowcount
 
     def delete_old(self) -> None:

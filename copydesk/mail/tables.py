@@ -9,7 +9,7 @@ mails = Table(
     metadata,
     Column("id", String(40), primary_key=True),
     Column("key", String(200), nullable=False, unique=True),
-    Column("project_id", ForeignKey("projects.id"), nullable=False),
+    Column("project_id", ForeignKey("projects.id")),
     Column("owner", String(40), nullable=False),
     Column("recipient", String(320), nullable=False),
     Column("subject", Text, nullable=False),
@@ -28,6 +28,7 @@ mails = Table(
     Index(None, "project_id", "created_at"),
     Index(None, "owner"),
 )
-"""`key` names what the mail is about, so that it is queued once. `owner` is the subscription that the mail belongs to.
+"""`key` names what the mail is about, so that it is queued once. `project_id` null means that the mail belongs to no
+project, such as an invitation. `owner` is the subscription, or the digest of the address, that the mail belongs to.
 `next_attempt_at` null means that the mail was sent or given up; its text is deleted then. `lease_until` is until when a
 server is sending it, and the mark by which that server recognizes its own attempt."""

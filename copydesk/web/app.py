@@ -1,6 +1,5 @@
 """The web application: routes, error handling and the OpenAPI description."""
 
-from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -24,14 +23,13 @@ from copydesk.web.api.webhooks import endpoints as webhook_endpoints
 from copydesk.web.api.webhooks import incoming as incoming_webhooks
 from copydesk.web.collection import routes as collection_routes
 from copydesk.web.collection.body_schemas import BODY_SCHEMAS
-from copydesk.web.dashboard.auth.access import SignInRequired
-from copydesk.web.middleware.request_gate import RequestGate, error_response
+from copydesk.web.dashboard.auth.access import SignInRequired, find_signed_in
+from copydesk.web.middleware.request_gate import RequestGate
 from copydesk.web.operations import health
 from copydesk.web.responses import static_files
-from copydesk.web.responses.html import render_page
+from copydesk.web.responses.error_pages import error_page, error_response, wants_page
 from copydesk.web.responses.redirects import redirect_to_sign_in
 from copydesk.web.responses.validation_errors import to_invalid_request
-from copydesk.web.route_patterns import PAGE_PREFIX
 from copydesk.web.sharing import badge_routes, link_api, public_pages, unsubscribe
 from copydesk.web.sharing.badge_routes import NumberCache
 from copydesk.web.sharing.share_access import ShareLimiter
@@ -57,6 +55,7 @@ def create_app(desk: Desk) -> FastAPI:
     app.state.share_limiter = ShareLimiter(desk.settings)
     app.state.health = health.Health(desk)
     app.state.streams = StreamRegistry(desk)
+    app.state.background_tasks = set()
     for module in (
         jobs,
         jobs_v1,
@@ -95,24 +94,20 @@ def create_app(desk: Desk) -> FastAPI:
     return app
 
 
-def _render_error(request: Request, error: RequestError) -> Response:
-    if not PAGE_PREFIX.match(request.scope["path"]) or "text/html" not in request.headers.get("accept", ""):
+async def _render_error(request: Request, error: RequestError) -> Response:
+    if not wants_page(request.scope["path"], request.headers.get("accept", "")):
         return error_response(error, request.state.request_id)
     if isinstance(error, SignInRequired):
         return redirect_to_sign_in(request)
-    return render_page(
-        "refused.html",
-        error.status,
-        error.headers,
-        title=HTTPStatus(error.status).phrase,
-        message=error.message,
-        request_id=request.state.request_id,
-    )
+    signed_in = None
+    if error.status < 500:  # with a broken database, looking for the session would fail too
+        signed_in = await find_signed_in(request, request.app.state.desk)
+    return error_page(error, request.state.request_id, signed_in)
 
 
 async def _handle_request_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
-    return _render_error(request, error)
+    return await _render_error(request, error)
 
 
 async def _handle_validation_error(request: Request, error: Exception) -> Response:
@@ -120,19 +115,19 @@ async def _handle_validation_error(request: Request, error: Exception) -> Respon
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     in_body = all(fault["loc"][0] == "body" for fault in error.errors())
     if in_body and media_type != "application/json" and not media_type.endswith("+json"):
-        return _render_error(request, WrongMediaType())
-    return _render_error(request, to_invalid_request(error.errors()))
+        return await _render_error(request, WrongMediaType())
+    return await _render_error(request, to_invalid_request(error.errors()))
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     if error.status_code == 404:
-        return _render_error(request, NotFound())
+        return await _render_error(request, NotFound())
     if error.status_code == 405:
         methods = _list_methods(request) or headers.get("Allow", "")
-        return _render_error(request, MethodNotAllowed(headers={**headers, "Allow": methods}))
-    return _render_error(request, InvalidRequest("The request body cannot be read."))
+        return await _render_error(request, MethodNotAllowed(headers={**headers, "Allow": methods}))
+    return await _render_error(request, InvalidRequest("The request body cannot be read."))
 
 
 def _list_methods(request: Request) -> str:

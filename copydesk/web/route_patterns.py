@@ -38,5 +38,6 @@ WEBHOOK_PATH = compile_route("/webhooks/{projectId}")
 
 SIGN_IN_FORM_PATH = re.compile(r"/sign-in(?:/.*)?|/join/[^/]*|/unsubscribe/[^/]*")
 """Forms that need no session."""
-PAGE_PREFIX = re.compile(r"/(?:$|projects|people|system|account|sign-|join/|review/|share/|unsubscribe/)")
-"""For `match`. Paths that people open in a browser. Errors there are HTML pages if the request accepts HTML."""
+PAGE_PREFIX = re.compile(r"/(?!v[0-9]+/|webhooks/|static/|(?:healthz|readyz|metrics|openapi\.json|beacon\.js)$)")
+"""For `match`. Paths that people open in a browser, also those that do not exist. Errors there are HTML pages if the
+request accepts HTML. Paths for programs are excluded."""

@@ -76,6 +76,7 @@ ANALYTICS_PAGES = tuple(
 NO_PAGES = {
     "/": "redirects",
     "/projects/{project_id}": "redirects",
+    "/docs/guide/{folder}/{chapter}": "a chapter like the others",
     "/projects/{project_id}/audit.csv": "a download",
     "/projects/{project_id}/readership/{report}.csv": "a download",
     "/system/audit.csv": "a download",
@@ -87,7 +88,14 @@ NO_PAGES = {
     "/sign-in/oidc/back": "redirects",
 }
 """Routes of the dashboard that show no page of their own, and why."""
-OUTSIDE = {"sign in": "/sign-in", "join": "/join/{invitation}"}
+OUTSIDE = {
+    "sign in": "/sign-in",
+    "join": "/join/{invitation}",
+    "forgot password": "/sign-in/forgot",
+    "guide": "/docs/guide",
+    "guide chapter": "/docs/guide/settings",
+    "guide search": "/docs/guide?search=mail",
+}
 TELLING = (
     "projects",
     "readership",
@@ -109,6 +117,7 @@ TELLING = (
     "new prompt template",
     "not there",
     "sign in",
+    "guide chapter",
 )
 LARGEST = 150_000
 
@@ -138,7 +147,6 @@ def places(service: Service) -> dict[str, str]:
         "automation": automation.id,
         "page": "/guides/themes",
         "key": next(key.id for key in service.desk.keys.list_for_project(service.project.id) if key.is_active),
-        "person": get_or_add_person(service, "viewer").id,
         "invitation": service.desk.people.invite("lin@example.org", "viewer", actor="test"),
     }
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from copydesk import __version__
-from copydesk.cli.commands.doctor import MIN_GIT_VERSION
+from copydesk.cli.commands.setup.doctor import MIN_GIT_VERSION
 from tests.deploy.chart import CHART
 from tests.deploy.image import DOCKERFILE, ROOT, find_step, is_in_build_context, list_copied_files, parse_steps
 from tests.support.programs import find_program
@@ -31,7 +31,7 @@ def test_dockerfile_lint_passes() -> None:
 
 def test_copied_files_exist_and_are_in_the_build_context() -> None:
     sources = [step for step in parse_steps() if step.name == "COPY" and not step.options]
-    assert len(sources) == 5
+    assert len(sources) == 6
     for step in sources:
         for source in step.words[:-1]:
             assert (ROOT / source).exists(), source
@@ -41,7 +41,7 @@ def test_copied_files_exist_and_are_in_the_build_context() -> None:
 @pytest.mark.parametrize(
     "path",
     [".git/config", ".venv/bin/python", ".env", "deploy/.env", "copydesk-data/secret.key", "requirements/dev.txt",
-     "copydesk/__pycache__/desk.cpython-313.pyc", "tests/conftest.py", "docs/api.md", "README.md.orig"],
+     "copydesk/__pycache__/desk.cpython-313.pyc", "tests/conftest.py", "deploy/compose.yaml", "README.md.orig"],
 )  # fmt: skip
 def test_build_context_excludes_everything_else(path: str) -> None:
     assert not is_in_build_context(path)

@@ -27,6 +27,7 @@ PUBLIC = {
     ("GET", "/openapi.json"),
     ("HEAD", "/openapi.json"),
     ("GET", "/docs"),
+    ("GET", "/favicon.ico"),
     ("GET", "/static/{name}"),
     ("GET", "/review/{token}/pulls/{number}"),
     ("GET", "/share/{token}"),

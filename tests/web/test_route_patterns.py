@@ -109,6 +109,7 @@ KINDS = {
     ("GET", "/openapi.json"): "page",
     ("HEAD", "/openapi.json"): "page",
     ("GET", "/static/{name}"): "page",
+    ("GET", "/favicon.ico"): "page",
     ("GET", "/review/{token}/pulls/{number}"): "page",
     ("GET", "/share/{token}"): "page",
     ("GET", "/share/{token}/agents"): "page",
@@ -135,7 +136,10 @@ MATCHED_ROUTES = {
     "BEACON_PATH": {"/v1/collect/{siteId}"},
     "WEBHOOK_PREFIX": {"/webhooks/{projectId}"},
     "WEBHOOK_PATH": {"/webhooks/{projectId}"},
-    "SIGN_IN_FORM_PATH": {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/join/{secret}", "/unsubscribe/{token}"},
+    "SIGN_IN_FORM_PATH": {
+        *("/sign-in", "/sign-in/forgot", "/sign-in/oidc", "/sign-in/oidc/back", "/join/{secret}"),
+        "/unsubscribe/{token}",
+    },
 }
 """The routes that each pattern matches, and no others."""
 PATTERNS_OF_AREAS = {"API_PREFIX", "PROJECT_PATH", "JOBS_PREFIX", "ANALYTICS_PREFIX", "PAGE_PREFIX"}
@@ -203,10 +207,10 @@ def test_gate_finds_the_project_of_every_route_that_needs_a_key(app: FastAPI) ->
         assert match["projectId"] == "prj_1"
 
 
-def test_pages_are_the_routes_of_the_dashboard_public_reviews_and_shared_analytics(app: FastAPI) -> None:
-    dashboard = {route.path for route in list_dashboard_routes()}
-    shared = {path for _, path in KINDS if path.startswith(("/share/", "/unsubscribe/"))}
-    assert find_matches(app, "PAGE_PREFIX") == dashboard | shared | {"/review/{token}/pulls/{number}"}
+def test_every_route_that_is_not_for_programs_is_a_page(app: FastAPI) -> None:
+    programs = {"/openapi.json", "/beacon.js", "/static/{name}", "/healthz", "/readyz", "/metrics"}
+    programs |= find_matches(app, "API_PREFIX") | find_matches(app, "WEBHOOK_PREFIX")
+    assert find_matches(app, "PAGE_PREFIX") == {path for _, path in list_routes(app)} - programs
 
 
 def test_every_route_is_classified(app: FastAPI) -> None:

@@ -141,10 +141,13 @@ class People:
                 audit_log.record(tx, log_id, actor, "access.invited", project_id, email=email, role=role)
         return secret
 
-    def create_reset_link(self, person: Person, *, actor: str) -> str:
+    def create_reset_link(self, person: Person, *, actor: str, lifetime_ms: int = INVITATION_LIFETIME_MS) -> str:
         """Returns the secret of a link with which a person who forgot the password sets a new one."""
+        query = select(people.c.id).where(people.c.id == person.id)
         with self.database.write() as tx:
-            secret = _create_invitation(tx, person.email, person.role, actor)
+            if not tx.execute(query if self.database.is_sqlite else query.with_for_update()).first():
+                raise PersonNotFound  # otherwise a person who is being removed could come back with the link
+            secret = _create_invitation(tx, person.email, person.role, actor, lifetime_ms=lifetime_ms)
             audit_log.record(tx, NO_PROJECT, actor, "person.reset", person.id, email=person.email)
         return secret
 
@@ -352,7 +355,12 @@ def _set_password(tx: Connection, person: Person, hashed: str, keep_session_id: 
 
 
 def _create_invitation(
-    tx: Connection, email: str, role: str, actor: str, project_roles: Mapping[str, str] | None = None
+    tx: Connection,
+    email: str,
+    role: str,
+    actor: str,
+    project_roles: Mapping[str, str] | None = None,
+    lifetime_ms: int = INVITATION_LIFETIME_MS,
 ) -> str:
     """Creates a link for this address and returns its secret. Earlier links for the address become invalid."""
     secret = random_text(32)
@@ -360,7 +368,7 @@ def _create_invitation(
     tx.execute(delete(invitations).where((invitations.c.email == email) | (invitations.c.expires_at < now)))
     row = {"digest": sha256_hex(secret), "email": email, "role": role, "created_at": now, "created_by": actor}
     row["project_roles"] = dict(project_roles or {})
-    tx.execute(insert(invitations).values({**row, "expires_at": now + INVITATION_LIFETIME_MS}))
+    tx.execute(insert(invitations).values({**row, "expires_at": now + lifetime_ms}))
     return secret
 
 

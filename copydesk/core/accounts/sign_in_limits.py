@@ -20,8 +20,8 @@ ATTEMPTS_KEPT_MS = clock.DAY
 
 def count_sign_in_attempt(database: Database, tx: Connection, email: str, address: str | None) -> None:
     """Counts an attempt. Raises TooManyRequests above the limit of the account or of the client's network."""
-    _delete_old_attempts(tx)
-    consume(database, tx, SIGN_IN_LIMIT_PER_ADDRESS, _client_network(address))
+    delete_old_attempts(tx, SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON)
+    consume(database, tx, SIGN_IN_LIMIT_PER_ADDRESS, client_network(address))
     count_password_attempt(database, tx, email)
 
 
@@ -34,14 +34,14 @@ def reset_sign_in_attempts(tx: Connection, email: str) -> None:
     tx.execute(delete(limits).where(limits.c.bucket == f"{SIGN_IN_LIMIT_PER_PERSON.name}:{sha256_hex(email)}"))
 
 
-def _delete_old_attempts(tx: Connection) -> None:
+def delete_old_attempts(tx: Connection, *limits_of_attempts: RateLimit) -> None:
     """Deletes the counted attempts of windows that ended long ago: they contain IP addresses."""
-    for limit in (SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON):
+    for limit in limits_of_attempts:
         is_old = limits.c.started_at < clock.now() - ATTEMPTS_KEPT_MS
         tx.execute(delete(limits).where(limits.c.bucket.startswith(f"{limit.name}:", autoescape=True), is_old))
 
 
-def _client_network(address: str | None) -> str:
+def client_network(address: str | None) -> str:
     """Returns the network by which sign-in attempts are counted: an IPv4 address or an IPv6 /64.
 
     One attacker usually controls a whole IPv6 /64.

@@ -6,8 +6,9 @@ Every page needs a session. Every change is a form that was posted from one of t
 from fastapi import APIRouter
 
 from copydesk.web.dashboard.admin import account, audit_log, people, project_access, system
-from copydesk.web.dashboard.auth import oidc, sign_in
+from copydesk.web.dashboard.auth import oidc, password_reset, sign_in
 from copydesk.web.dashboard.automations import automation_pages, definition_form
+from copydesk.web.dashboard.guide import routes as guide
 from copydesk.web.dashboard.jobs import detail, job_list, review
 from copydesk.web.dashboard.projects import (
     api_keys,
@@ -30,6 +31,7 @@ from copydesk.web.dashboard.webhooks import endpoint_pages as webhook_pages
 router = APIRouter(include_in_schema=False)
 for module in (
     sign_in,
+    password_reset,
     project_list,
     api_keys,
     settings,
@@ -61,5 +63,6 @@ for module in (
     weekly_summary,
     webhook_pages,
     system,
+    guide,
 ):
     router.include_router(module.router)

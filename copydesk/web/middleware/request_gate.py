@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from time import perf_counter
-from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.core.errors import (
@@ -35,6 +34,7 @@ from copydesk.web.middleware.lenient_requests import end_after_headers, has_rout
 from copydesk.web.middleware.request_metrics import TRACED_KINDS, classify_request, record_request
 from copydesk.web.middleware.request_pacer import RequestPacer
 from copydesk.web.operations.readiness import Readiness
+from copydesk.web.responses.error_pages import error_page, error_response, wants_page
 
 log = logging.getLogger(__name__)
 
@@ -109,12 +109,12 @@ class RequestGate:
         except ClientDisconnect:
             return
         except RequestError as error:
-            await error_response(error, request_id)(scope, receive, send_with_id)
+            await _describe_error(error, scope, headers, request_id)(scope, receive, send_with_id)
         except Exception:
             log.exception("request %s failed", request_id)
             if is_answered:
                 raise
-            await error_response(InternalError(), request_id)(scope, receive, send_with_id)
+            await _describe_error(InternalError(), scope, headers, request_id)(scope, receive, send_with_id)
 
     async def _respond(
         self, kind: str, scope: Scope, headers: Headers, body: bytes, receive: Receive, send: Send
@@ -178,12 +178,11 @@ def max_body_bytes(method: str, path: str) -> int:
     return MAX_BEACON_BYTES if path.startswith(paths.COLLECTOR_PREFIX) else MAX_BODY_BYTES
 
 
-def error_response(error: RequestError, request_id: str) -> Response:
-    body: dict[str, Any] = {"error": error.message, "code": error.code}
-    if error.details:
-        body["details"] = [{"field": detail.field, "message": detail.message} for detail in error.details]
-    body["requestId"] = request_id
-    return JSONResponse(body, status_code=error.status, headers=error.headers)
+def _describe_error(error: RequestError, scope: Scope, headers: Headers, request_id: str) -> Response:
+    """Returns JSON, or a page without the person's navigation: whatever failed may also fail to find the session."""
+    if wants_page(scope["path"], headers.get("accept", "")):
+        return error_page(error, request_id)
+    return error_response(error, request_id)
 
 
 def _parse_bearer_token(header: str | None) -> str:

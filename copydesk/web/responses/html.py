@@ -14,6 +14,7 @@ from markupsafe import Markup
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import RequestError
 from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
+from copydesk.web.responses.help_links import find_help_url
 
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -69,6 +70,7 @@ def render_page(
         headers = error.headers
         error = error.message
     context = {"signed_in": None, "project": None, "tab": "", "error": error or "", **values}
+    context["help_url"] = find_help_url(template)
     return HTMLResponse(
         _templates.get_template(template).render(**context),
         status_code=status,

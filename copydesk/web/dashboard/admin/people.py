@@ -34,12 +34,16 @@ async def invite_person(post: AdminPost) -> Response:
             secret = await run_in_thread(people.invite, email, role, actor=post.person.email)
     except RequestError as error:
         return await _render_people_page(post, error, email=email, role=role, project_id=project_id)
-    return await _render_people_page(post, link=build_join_url(post, secret), link_for=email.strip().lower())
+    mails, address = post.desk.sharing.account_mails, email.strip().lower()
+    is_mailed = await run_in_thread(mails.send_invitation, address, role, secret, actor=post.person.email)
+    return await _render_people_page(post, link=mails.build_link(secret), link_for=address, is_mailed=is_mailed)
 
 
 @router.post("/people/withdraw")
 async def withdraw_invitation(post: AdminPost) -> Response:
-    await run_in_thread(post.desk.people.withdraw_invitation, post.form.get("email"), actor=post.person.email)
+    email = post.form.get("email")
+    await run_in_thread(post.desk.people.withdraw_invitation, email, actor=post.person.email)
+    await run_in_thread(post.desk.sharing.account_mails.cancel, email)
     return redirect("/people")
 
 
@@ -67,7 +71,10 @@ async def change_role(person_id: str, post: AdminPost) -> Response:
 async def create_reset_link(person_id: str, post: AdminPost) -> Response:
     person = await run_in_thread(post.desk.people.get, person_id)
     secret = await run_in_thread(post.desk.people.create_reset_link, person, actor=post.person.email)
-    return await _render_people_page(post, link=build_join_url(post, secret), link_for=person.email, is_reset=True)
+    mails = post.desk.sharing.account_mails
+    is_mailed = await run_in_thread(mails.send_admin_reset, person, secret, actor=post.person.email)
+    link = mails.build_link(secret)
+    return await _render_people_page(post, link=link, link_for=person.email, is_reset=True, is_mailed=is_mailed)
 
 
 @router.get("/people/{person_id}/remove")
@@ -82,6 +89,7 @@ async def remove_person(person_id: str, post: AdminPost) -> Response:
         if person.id == post.person.id and "oneself" not in post.form:
             raise Conflict("This is your own account. Tick the box to confirm that you want to remove it.")
         await run_in_thread(post.desk.people.remove, person_id, actor=post.person.email)
+        await run_in_thread(post.desk.sharing.account_mails.cancel, person.email)
     except Conflict as error:
         return await _render_removal_page(post, person, error)
     return redirect("/people")
@@ -97,6 +105,7 @@ async def _render_people_page(
     link: str = "",
     link_for: str = "",
     is_reset: bool = False,
+    is_mailed: bool = False,
 ) -> Response:
     people = signed_in.desk.people
     project_roles = await run_in_thread(people.project_roles.load_all)
@@ -121,6 +130,8 @@ async def _render_people_page(
         link=link,
         link_for=link_for,
         is_reset=is_reset,
+        is_mailed=is_mailed,
+        sends_mail=signed_in.desk.sharing.account_mails.is_enabled,
         error=error.message if error else "",
     )
 
@@ -162,7 +173,3 @@ async def _render_removal_page(
         provider=provider_name(signed_in.desk.settings),
         error=error.message if error else "",
     )
-
-
-def build_join_url(signed_in: SignedInRequest, secret: str) -> str:
-    return f"{signed_in.desk.settings.base_url}/join/{secret}"

@@ -6,7 +6,6 @@ from copydesk.core.accounts.person import NO_ROLE, ROLES, Person, PersonNotFound
 from copydesk.core.errors import Conflict, InvalidRequest, RequestError
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
-from copydesk.web.dashboard.admin.people import build_join_url
 from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInPost, SignedInRequest
 from copydesk.web.dashboard.auth.project_role_names import ROLE_HELP, name_project_roles
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
@@ -42,8 +41,10 @@ async def give_access(project_id: str, post: AdminPost) -> Response:
             if not post.person.may("admin"):
                 raise InvalidRequest(NO_ACCOUNT_MESSAGE) from None
             secret = await run_in_thread(people.invite_to_project, email, project.id, role, actor=actor)
-            link = build_join_url(post, secret)
-            return await _render_project_people(post, project, link=link, link_for=email.strip().lower())
+            mails, address = post.desk.sharing.account_mails, email.strip().lower()
+            is_mailed = await run_in_thread(mails.send_invitation, address, role, secret, actor=actor)
+            link = mails.build_link(secret)
+            return await _render_project_people(post, project, link=link, link_for=address, is_mailed=is_mailed)
         if person.id == post.person.id:
             raise Conflict("You cannot change your own role. Ask another administrator.")
         members = await run_in_thread(people.project_roles.list_members, project.id)
@@ -137,6 +138,7 @@ async def _render_project_people(
     role: str = "viewer",
     link: str = "",
     link_for: str = "",
+    is_mailed: bool = False,
     notice: str = "",
 ) -> Response:
     people = signed_in.desk.people
@@ -156,6 +158,7 @@ async def _render_project_people(
         link=link,
         link_for=link_for,
         is_reset=False,
+        is_mailed=is_mailed,
         notice=notice,
     )
 

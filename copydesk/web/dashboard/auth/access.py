@@ -109,6 +109,14 @@ async def _authenticate(request: Request, desk: Desk, role: str, in_all_projects
     return SignedInRequest(desk, person, session, csrf_token(secret), held_role)
 
 
+async def find_signed_in(request: Request, desk: Desk) -> SignedInRequest | None:
+    """Returns who has sent the request, or None if it has no valid session. For pages that everyone may open."""
+    try:
+        return await _authenticate(request, desk, NO_ROLE, in_all_projects=False)
+    except RequestError:
+        return None
+
+
 async def sees_project(request: Request, desk: Desk, project_id: str) -> bool:
     """Returns whether the request has a valid session of a person who may see this project. Does not raise.
 

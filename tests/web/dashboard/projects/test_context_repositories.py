@@ -23,7 +23,7 @@ def test_administrator_adds_and_removes_a_repository(service: Service, tmp_path:
     page = f"/projects/{service.project.id}/context"
     assert f'href="{page}"' in admin.get(f"/projects/{service.project.id}/settings").text
     empty = admin.get(page).text
-    assert "This project has no context repository. Add one below." in empty
+    assert "This project has no context repository. Add the repository of your product’s code below" in empty
     token = csrf_token_from_html(empty)
     form = {"token": token, "name": "code", "repository": str(tmp_path / "code.git"), "ref": "", "forge": ""}
     added = admin.post(page, data={**form, "secret": ""})

@@ -1,0 +1,1 @@
+"""Commands that check an installation, and that set up a shell."""

@@ -1,0 +1,54 @@
+"""Tables and help on narrow terminals: IDs and links stay whole, and no help text is cut."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from copydesk.cli.command_table import COMMAND_GROUPS, COMMANDS
+
+JOB = "job_01m7ejfz6cyqxtqf5z4w4e4hpe"
+LINK = "https://git.example.org/docs/handbook/pulls/1234"
+PRINT = f"""
+from copydesk.cli.output import print_table
+rows = [("{JOB}", "completed", None, "{LINK}", "Replace colour with color on every page of the handbook")] * 2
+print_table(("job", "status", "reason", "pull request", "title"), rows, "")
+"""
+
+
+def run_in_terminal(columns: int, *arguments: str) -> str:
+    environment = {**os.environ, "COLUMNS": str(columns), "TTY_COMPATIBLE": "1", "NO_COLOR": "1", "TERM": "dumb"}
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80, 100, 130, 200])
+def test_ids_and_links_are_never_broken(columns: int) -> None:
+    shown = run_in_terminal(columns, "-c", PRINT)
+    assert shown.count(JOB) == 2
+    assert shown.count(LINK) == 2
+
+
+def test_wide_terminal_shows_a_table_and_a_narrow_one_lines() -> None:
+    assert run_in_terminal(200, "-c", PRINT).splitlines()[0].split()[:2] == ["job", "status"]
+    narrow = run_in_terminal(60, "-c", PRINT).splitlines()
+    assert narrow[0] == f"job           {JOB}"
+    assert narrow[2] == "reason        –"
+    assert narrow[5] == ""
+
+
+def test_help_lists_every_command_once_with_its_whole_sentence() -> None:
+    shown = " ".join(run_in_terminal(80, "-m", "copydesk", "--help").split())
+    for name, entry in COMMANDS.items():
+        assert f"{name} {entry.help}" in shown
+    assert "..." not in shown.partition("Options:")[2]
+    for title in COMMAND_GROUPS:
+        assert f"{title}:" in shown
+
+
+def test_help_of_a_group_is_not_cut() -> None:
+    shown = run_in_terminal(80, "-m", "copydesk", "analytics", "--help")
+    assert "..." not in shown.partition("Commands:")[2]
