@@ -151,7 +151,10 @@ class Jobs:
         """
         headers = consume(self.database, tx, self.limit, job.project_id)
         models = {"usage": job.usage, "created_by": job.created_by, "merge_limits": job.merge_limits}
-        tx.execute(INSERT_JOB, {**vars(job), **{name: value and value.model_dump() for name, value in models.items()}})
+        creator = job.created_by
+        row = {**vars(job), **{name: value and value.model_dump() for name, value in models.items()}}
+        row |= {"creator_kind": creator and creator.kind, "creator_id": creator and creator.id}
+        tx.execute(INSERT_JOB, row)
         message_id = self._insert_message(tx, job.id, job.prompt, job.created_by)
         enqueue_run(self.database, tx, job.id, job.project_id, number=1)
         queued = [NewEvent(EventKind.QUEUED, {"prompt": job.prompt})]

@@ -128,7 +128,7 @@ def _load_page_data(desk: Desk, project: Project, job_id: str, layout: DiffLayou
         "title": row.heading,
         "row": row,
         "job": job,
-        "turns": group_by_prompt(events),
+        "turns": group_by_prompt(job, events),
         "last_event": events[-1].seq if events else 0,
         "is_pushed": job.head is not None or any(event.kind == EventKind.PUSHED for event in events),
         "change": load_change_view(desk, project.id, job_id, layout),

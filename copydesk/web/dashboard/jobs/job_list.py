@@ -61,7 +61,7 @@ async def create_job(project_id: str, post: EditorPost) -> Response:
 
 
 def creator_from_person(person: Person) -> Creator:
-    return Creator(kind=CreatorKind.PERSON, name=person.name)
+    return Creator(kind=CreatorKind.PERSON, name=person.name, id=person.id)
 
 
 def parse_new_job(form: FormData) -> NewJob:

@@ -9,7 +9,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.job import CreatorKind, Job, Reason, Status
 from copydesk.jobs.publish.forges.review_reminder import ReviewReminder
 from copydesk.jobs.service import ChangedFile
-from copydesk.web.dashboard.jobs.timeline import describe_outcome
+from copydesk.web.dashboard.jobs.timeline import describe_creator, describe_outcome
 
 MAX_HEADING_CHARS = 120
 REVIEW_LINK_PATTERN = re.compile(r"https?://[^?#]*/review/[0-9A-Za-z]{22}/pulls/([0-9]{1,9})")
@@ -37,6 +37,11 @@ class JobRow:
     @property
     def path(self) -> str:
         return f"/projects/{self.job.project_id}/jobs/{self.job.id}"
+
+    @property
+    def asker(self) -> str:
+        """Who asked for the job, to follow the word "by"; empty if that was not recorded."""
+        return describe_creator(self.job.created_by)
 
     @property
     def automation_name(self) -> str | None:

@@ -17,7 +17,7 @@ from sqlalchemy import insert, update
 
 from copydesk.core import audit_log, clock
 from copydesk.jobs.agent.tools.toolbox import TOOLS as AGENT_TOOLS
-from copydesk.jobs.job import Job, Phase, Reason, Status
+from copydesk.jobs.job import Creator, CreatorKind, Job, Phase, Reason, Status
 from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import EventKind, JobEvent, NewEvent, save_changed_files_in, update_job
@@ -617,3 +617,15 @@ def test_duration_is_formatted_with_at_most_two_units(seconds: float, said: str)
 )
 def test_an_event_is_a_short_sentence(kind: str, data: dict[str, Any], said: str) -> None:
     assert step_from_event(JobEvent(1, clock.now(), kind, data)).text == said
+
+
+def test_pages_say_who_asked_for_a_job_and_for_each_follow_up(quiet: Service) -> None:
+    editor = editor_client(quiet)
+    job_id = quiet.client.create_job("Asked by a key")["id"]
+    path = project_path(quiet, f"/jobs/{job_id}")
+    assert post_form(editor, f"{path}/message", prompt="Asked by a person").status_code == 303
+    comment = Creator(kind=CreatorKind.REVIEW_COMMENT, name="octo <b>")
+    quiet.desk.jobs.add_message(quiet.project, job_id, "Asked on the forge", created_by=comment)
+    shown = re.findall(r"by <bdi>(.*?)</bdi></h3>", editor.get(path).text)
+    assert shown == ["key “API key”", "Editor", "octo &lt;b&gt;, in a comment"]
+    assert "by <bdi>key “API key”</bdi>" in editor.get(project_path(quiet, "/jobs")).text
