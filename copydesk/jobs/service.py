@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, insert, or_, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database, batch_ids
@@ -176,20 +176,14 @@ class Jobs:
         return job, self.changed_files([job_id])[job_id]
 
     def list_page(
-        self, project_id: str, status: Status | None, limit: int, cursor: str | None, containing: str = ""
+        self, project_id: str, status: Status | None, limit: int, cursor: str | None
     ) -> tuple[list[Job], str | None]:
-        """Returns one page of jobs, newest first, and the cursor of the next page; None means that there is none.
-
-        `containing` searches prompts and titles, ignoring case.
-        """
+        """Returns one page of jobs, newest first, and the cursor of the next page; None means that there is none."""
         query = select(jobs).where(jobs.c.project_id == project_id).order_by(jobs.c.id.desc()).limit(limit + 1)
         if status is not None:
             query = query.where(jobs.c.status == status)
         if cursor is not None:
             query = query.where(jobs.c.id < cursor)
-        if containing:
-            columns = (jobs.c.prompt, jobs.c.title)
-            query = query.where(or_(*(column.icontains(containing, autoescape=True) for column in columns)))
         with self.database.read() as tx:
             matching_jobs = [job_from_row(row) for row in tx.execute(query)]
         return matching_jobs[:limit], matching_jobs[limit - 1].id if len(matching_jobs) > limit else None

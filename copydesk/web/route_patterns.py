@@ -38,5 +38,5 @@ WEBHOOK_PATH = compile_route("/webhooks/{projectId}")
 
 SIGN_IN_FORM_PATH = re.compile(r"/sign-in(?:/.*)?|/join/[^/]*|/unsubscribe/[^/]*")
 """Forms that need no session."""
-PAGE_PREFIX = re.compile(r"/(?:$|projects|people|system|account|sign-|join/|review/|share/|unsubscribe/)")
+PAGE_PREFIX = re.compile(r"/(?:$|projects|queue|people|system|account|sign-|join/|review/|share/|unsubscribe/)")
 """For `match`. Paths that people open in a browser. Errors there are HTML pages if the request accepts HTML."""

@@ -61,7 +61,7 @@ jobs = Table(
     Column("creator_kind", String(20)),
     Column("creator_id", String(40)),
     Index(None, "review_state", "id", "project_id"),
-    Index(None, "creator_kind", "id"),
+    Index(None, "creator_kind", "id", "project_id", "review_state"),
     Index(None, "creator_id", "id"),
     Index(None, "project_id", "id"),
     Index(None, "project_id", "status", "id"),

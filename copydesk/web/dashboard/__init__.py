@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from copydesk.web.dashboard.admin import account, audit_log, people, system
 from copydesk.web.dashboard.auth import oidc, sign_in
 from copydesk.web.dashboard.automations import automation_pages, definition_form
-from copydesk.web.dashboard.jobs import detail, job_list, review
+from copydesk.web.dashboard.jobs import detail, job_list, review, review_queue
 from copydesk.web.dashboard.projects import (
     api_keys,
     context_repositories,
@@ -38,6 +38,7 @@ for module in (
     job_list,
     detail,
     review,
+    review_queue,
     definition_form,
     automation_pages,
     account,

@@ -123,7 +123,7 @@ async def _change_job(post: SignedInPost, project_id: str, job_id: str, change: 
 def _load_page_data(desk: Desk, project: Project, job_id: str, layout: DiffLayout) -> dict[str, Any]:
     """Loads everything that the page shows, in one thread."""
     job, events = desk.jobs.list_events(project.id, job_id)
-    [row] = build_job_rows(desk, project, [job])
+    [row] = build_job_rows(desk, {project.id: project}, [job])
     return {
         "title": row.heading,
         "row": row,

@@ -21,6 +21,7 @@ from copydesk.jobs.job import Creator, CreatorKind, Job, Phase, Reason, Status
 from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import EventKind, JobEvent, NewEvent, save_changed_files_in, update_job
+from copydesk.jobs.storage.review_states import UPDATE_REVIEW_STATE
 from copydesk.jobs.storage.tables import events, jobs
 from copydesk.jobs.workspace.patches import FilePatch, create_patch
 from copydesk.web.dashboard.jobs.change_view import MAX_DIFF_LINES
@@ -126,6 +127,7 @@ def wait_for_job(service: Service, job_id: str) -> Job:
 def set_job_columns(service: Service, job: Job, **values: Any) -> None:
     with service.desk.database.write() as tx:
         tx.execute(update(jobs).where(jobs.c.id == job.id).values(**values))
+        tx.execute(UPDATE_REVIEW_STATE, {"job": job.id})
 
 
 def add_pull(service: Service, job: Job, title: str = "A change", body: str = "Text.") -> int:
@@ -328,13 +330,13 @@ def test_the_list_is_newest_first_in_pages_and_can_be_filtered(quiet: Service) -
 
 
 def listed_job_ids(page: str) -> list[str]:
-    return re.findall(r'<a href="[^"]*/jobs/(job_\w+)">', page)
+    return re.findall(r'<a href="[^"]*/jobs/(job_\w+)" dir="auto">', page)
 
 
 def test_list_version_changes_when_a_job_changes(quiet: Service) -> None:
     viewer, job = viewer_client(quiet), create_job(quiet)
     before = viewer.get(project_path(quiet, "/jobs")).text
-    assert "1 running." in before
+    assert 'Running <span class="count">1</span>' in before
     live = html.unescape(re.findall(r'data-live="([^"]+)"', before)[0])
     [version] = re.findall(r'data-version="([^"]+)"', before)
     assert viewer.get(live).json() == {"version": version}
@@ -554,7 +556,7 @@ def test_prompt_that_was_not_understood_does_not_look_like_a_success(quiet: Serv
     assert '<p class="notice warn">It needs a language model.</p>' in shown
     assert '<li class="warn"' in shown
     assert "Not understood: It needs a language model." in shown
-    assert '<span class="state warn">completed</span>' in viewer.get(project_path(quiet, "/jobs?text=poem")).text
+    assert '<span class="state warn">needs an answer</span>' in viewer.get(project_path(quiet, "/jobs?text=poem")).text
 
 
 def test_branch_is_shown_once_it_was_pushed(quiet: Service) -> None:

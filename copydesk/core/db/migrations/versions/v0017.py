@@ -14,7 +14,11 @@ def upgrade() -> None:
     _fill_review_states()
     _fill_creators()
     op.create_index(op.f("ix_jobs_review_state_id_project_id"), "jobs", ["review_state", "id", "project_id"])
-    op.create_index(op.f("ix_jobs_creator_kind_id"), "jobs", ["creator_kind", "id"])
+    op.create_index(
+        op.f("ix_jobs_creator_kind_id_project_id_review_state"),
+        "jobs",
+        ["creator_kind", "id", "project_id", "review_state"],
+    )
     op.create_index(op.f("ix_jobs_creator_id_id"), "jobs", ["creator_id", "id"])
 
 
@@ -38,6 +42,8 @@ def _fill_review_states() -> None:
 
 def _fill_creators() -> None:
     """Earlier versions recorded the ID of automations only."""
-    is_postgres = op.get_bind().dialect.name == "postgresql"
-    kind = "created_by ->> 'kind'" if is_postgres else "json_extract(created_by, '$.kind')"
-    op.execute(f"update jobs set creator_kind = {kind}, creator_id = automation_id where created_by is not null")
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("update jobs set creator_kind = created_by ->> 'kind' where created_by is not null")
+    else:
+        op.execute("update jobs set creator_kind = json_extract(created_by, '$.kind') where created_by is not null")
+    op.execute("update jobs set creator_id = automation_id where automation_id is not null")
