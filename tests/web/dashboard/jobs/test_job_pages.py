@@ -40,7 +40,7 @@ from tests.support.service import Service, serve
 
 PAGE = b"# Hello\n\n" + b"".join(b"Line %d of the page.\n" % n for n in range(1, 41)) + b"\nThe colour of things.\n"
 EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>"
-JOB_POSTS = ("message", "cancel", "archive", "unarchive", "retry")
+JOB_POSTS = ("message", "cancel", "archive", "unarchive", "reopen", "retry")
 PULL_POSTS = ("merge", "close")
 SIGNED_IN: dict[tuple[str, str], httpx.Client] = {}
 LARGEST_PAGE = 120_000
