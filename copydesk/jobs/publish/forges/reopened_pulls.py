@@ -19,19 +19,23 @@ class ReopenFailed(RequestError):
 def reopen_pull_request(
     pulls: LocalPulls, project: Project, secrets: SecretsReader, mirror: Mirror, job: Job, actor: str
 ) -> None:
-    """Reopens the pull request of a job. Raises PullConflict if it has none, was merged, or lacks its branch."""
+    """Reopens the pull request of a job. Raises PullConflict if it has none, was merged, or lacks its branch.
+
+    `mirror` is asked for the branch of a local pull request; a remote forge looks for the branch itself.
+    """
     number = parse_pull_number(job.pr_link or "")
     if number is None:
         raise PullConflict("The job has no pull request.")
     if job.repository != project.repository:
         raise PullConflict("The project's repository has changed since this pull request was opened.")
     try:
-        if mirror.find_head(job.branch) is None:
-            raise PullConflict(f"The branch {job.branch} was deleted, so the pull request cannot be reopened.")
         if project.forge in REMOTE_FORGES:
             _reopen_on_forge(project, secrets, job, number)
         else:
-            pulls.reopen(pulls.get_pull(project.id, number))
+            pull = pulls.get_pull(project.id, number)
+            if mirror.find_head(job.branch) is None:
+                raise PullConflict(f"The branch {job.branch} was deleted, so the pull request cannot be reopened.")
+            pulls.reopen(pull)
     except (RepositoryFailed, JobFailed, ForgeUnavailable) as failure:
         raise ReopenFailed(str(failure)) from None
     pulls.jobs.unarchive(project.id, job.id, "open")
