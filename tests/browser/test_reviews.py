@@ -94,6 +94,7 @@ def last_prompt(service: Service, job: Job) -> str:
 def add_open_pull(service: Service, project: Project, prompt: str, name: str, number: int) -> None:
     creator = Creator(kind=CreatorKind.KEY, name=name, id="key_" + "0" * 26)
     job = service.desk.jobs.create(project, NewJob(prompt), created_by=creator).job
+    service.desk.jobs.cancel(project.id, job.id)  # no worker may change it
     values = {"status": Status.COMPLETED, "pull_state": "open", "title": prompt}
     values["pr_link"] = f"https://forge.example/docs/pulls/{number}"
     with service.desk.database.write() as tx:
