@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.job import Creator, CreatorKind, Job, Status
@@ -22,7 +22,7 @@ SCRIPT = [
     finish("American spelling", "One word was changed."),
     *[finish("American spelling", "Nothing else was changed.")] * 3,
 ]
-PHONE = {"width": 390, "height": 800}
+PHONE: ViewportSize = {"width": 390, "height": 800}
 UNBROKEN = "Unbroken" * 12
 HEBREW = "מדריך למשתמש עם שם ארוך"
 CHINESE = "文档项目的名称非常长而且没有任何空格可以换行" * 3

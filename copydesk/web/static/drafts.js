@@ -87,7 +87,7 @@ function showNotice(form, key) {
 // A form was sent before this page. The server has it unless this page shows an error or asks for a sign-in.
 const sent = storage((store) => store.getItem(SENT));
 storage((store) => store.removeItem(SENT));
-const failed = !person || document.querySelector('[role="alert"], .fault') !== null;
+const failed = !person || document.querySelector('.notice.bad[role="alert"], .fault') !== null;
 if (sent && !failed && performance.getEntriesByType("navigation")[0]?.type !== "back_forward") {
   storage((store) => store.removeItem(sent));
 }
