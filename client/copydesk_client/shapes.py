@@ -63,6 +63,7 @@ class Job(TypedDict):
 class Creator(TypedDict):
     kind: Literal["key", "person", "automation", "review_comment"]
     name: str
+    id: NotRequired[str | None]
 
 
 class PullRequest(TypedDict):

@@ -210,7 +210,7 @@ class AutomationFiring:
         self, tx: Connection, project: Project, automation: Automation, event: TriggerEvent, job: Job | None
     ) -> Fired:
         definition = automation.definition
-        creator = Creator(kind=CreatorKind.AUTOMATION, name=definition.name)
+        creator = Creator(kind=CreatorKind.AUTOMATION, name=definition.name, id=automation.id)
         if job is None:
             model = definition.model or self.jobs.allowed_models(project)[0]
             new_job = NewJob(
@@ -233,7 +233,7 @@ class AutomationFiring:
     ) -> Fired:
         """Stores a run that ended without a change. No worker sees it, since it is queued and done at once."""
         definition = automation.definition
-        creator = Creator(kind=CreatorKind.AUTOMATION, name=definition.name)
+        creator = Creator(kind=CreatorKind.AUTOMATION, name=definition.name, id=automation.id)
         new_job = NewJob(definition.prompt or definition.defaults.prompt, model=definition.model)
         job = self.jobs.build_job(project, new_job, creator, automation.id)
         message = self.jobs.insert_job(tx, job)

@@ -113,9 +113,26 @@ class Creator(BaseModel):
 
     kind: CreatorKind
     name: str
+    id: str | None = None
+    """The ID of the key, person or automation; None for an author on a forge, and where it was not recorded."""
 
 
 PullState = Literal["open", "merged", "closed"]
+
+
+class ReviewState(StrEnum):
+    """What became of a job, as the review queue shows it. The values are stored, so they must not change."""
+
+    RUNNING = "running"
+    OPEN = "open"
+    MERGED = "merged"
+    CLOSED = "closed"
+    UNANSWERED = "unanswered"
+    """The agent asked a question, or did not understand the prompt."""
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+    ARCHIVED = "archived"
+    """Archived although its pull request was not merged or closed, as far as Copydesk knows."""
 
 
 class JobObjection(BaseModel):
@@ -188,6 +205,7 @@ class Job:
     pull_state: PullState | None = None
     """The last known state of the pull request; None without one, and if it was archived before this was recorded."""
     second_look: JobSecondLook | None = None
+    review_state: ReviewState = ReviewState.RUNNING
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, insert, or_, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database, batch_ids
@@ -152,7 +152,10 @@ class Jobs:
         """
         headers = consume(self.database, tx, self.limit, job.project_id)
         models = {"usage": job.usage, "created_by": job.created_by, "merge_limits": job.merge_limits}
-        tx.execute(INSERT_JOB, {**vars(job), **{name: value and value.model_dump() for name, value in models.items()}})
+        creator = job.created_by
+        row = {**vars(job), **{name: value and value.model_dump() for name, value in models.items()}}
+        row |= {"creator_kind": creator and creator.kind, "creator_id": creator and creator.id}
+        tx.execute(INSERT_JOB, row)
         message_id = self._insert_message(tx, job.id, job.prompt, job.created_by)
         enqueue_run(self.database, tx, job.id, job.project_id, number=1)
         queued = [NewEvent(EventKind.QUEUED, {"prompt": job.prompt})]
@@ -174,20 +177,14 @@ class Jobs:
         return job, self.changed_files([job_id])[job_id]
 
     def list_page(
-        self, project_id: str, status: Status | None, limit: int, cursor: str | None, containing: str = ""
+        self, project_id: str, status: Status | None, limit: int, cursor: str | None
     ) -> tuple[list[Job], str | None]:
-        """Returns one page of jobs, newest first, and the cursor of the next page; None means that there is none.
-
-        `containing` searches prompts and titles, ignoring case.
-        """
+        """Returns one page of jobs, newest first, and the cursor of the next page; None means that there is none."""
         query = select(jobs).where(jobs.c.project_id == project_id).order_by(jobs.c.id.desc()).limit(limit + 1)
         if status is not None:
             query = query.where(jobs.c.status == status)
         if cursor is not None:
             query = query.where(jobs.c.id < cursor)
-        if containing:
-            columns = (jobs.c.prompt, jobs.c.title)
-            query = query.where(or_(*(column.icontains(containing, autoescape=True) for column in columns)))
         with self.database.read() as tx:
             matching_jobs = [job_from_row(row) for row in tx.execute(query)]
         return matching_jobs[:limit], matching_jobs[limit - 1].id if len(matching_jobs) > limit else None

@@ -82,7 +82,7 @@ def test_renamed_flag_leads_to_an_edit_with_verified_evidence(tmp_path: Path) ->
         pair.settle()
         [job] = pair.list_finished_jobs()
         assert (job["status"], job["reason"]) == ("completed", None), job["message"]
-        assert job["createdBy"] == {"kind": "automation", "name": "Update from code"}
+        assert job["createdBy"] == {"kind": "automation", "name": "Update from code", "id": pair.automation.id}
         assert job["automation"] == pair.automation.id
         assert "Rename --try-run to --dry-run" in job["prompt"]
         [evidence] = job["evidence"]

@@ -134,7 +134,7 @@ def test_run_is_a_job_of_the_automation(bench: Bench) -> None:
     automation = bench.create(name="Fix spelling")
     job = bench.run(automation)
     assert job.automation_id == automation.id
-    assert job.created_by == Creator(kind=CreatorKind.AUTOMATION, name="Fix spelling")
+    assert job.created_by == Creator(kind=CreatorKind.AUTOMATION, name="Fix spelling", id=automation.id)
     assert (job.status, job.prompt) == (ACTIVE, "Replace colour with color.")
     [listed] = bench.desk.automations.list_for_project(bench.project.id)
     assert listed.last_run is not None

@@ -175,6 +175,8 @@ def test_a_job_from_creation_to_merge(against: Run, service: Service) -> None:
     assert (job["status"], job["filesChanged"][0]["path"]) == ("completed", "docs/index.md")
     assert "+The color of things." in against("job", "diff", job["id"]).stdout
     assert parse_output(against("job", "get", job["id"], "--json")) == job
+    assert "started by    key test" in against("job", "get", job["id"]).stdout
+    assert "key test" in against("job", "list").stdout
     assert [j["id"] for j in parse_output(against("job", "list", "--status", "completed", "--json"))["jobs"]] == [
         job["id"]
     ]

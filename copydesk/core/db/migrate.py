@@ -8,7 +8,7 @@ from copydesk.core.db.advisory_locks import AdvisoryLock, acquire_lock
 from copydesk.core.db.database import Database
 from copydesk.core.errors import UserFacingError
 
-SCHEMA_VERSION = "0021"
+SCHEMA_VERSION = "0022"
 UNFINISHED_VERSION = "moving"
 """Stored as the version while a database is filled in several steps, so that an incomplete database is not used."""
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"

@@ -24,11 +24,13 @@ from copydesk.jobs.job import (
     Phase,
     PullState,
     Reason,
+    ReviewState,
     Status,
     Usage,
     check_transition,
 )
 from copydesk.jobs.storage.job_events import describe_job, find_pull_event
+from copydesk.jobs.storage.review_states import STATE_COLUMNS, UPDATE_REVIEW_STATE
 from copydesk.jobs.storage.run_traces import save_trace_parent
 from copydesk.jobs.storage.tables import events, job_files, jobs, runs
 
@@ -93,6 +95,8 @@ class NewEvent(NamedTuple):
 
 def job_from_row(row: Row[Any]) -> Job:
     fields = dict(row._mapping)
+    del fields["creator_kind"], fields["creator_id"]  # copies of created_by
+    fields["review_state"] = ReviewState(row.review_state or ReviewState.RUNNING)
     fields["status"], fields["phase"] = Status(row.status), Phase(row.phase)
     fields["reason"] = Reason(row.reason) if row.reason else None
     fields["archived_from"] = Status(row.archived_from) if row.archived_from else None
@@ -123,6 +127,8 @@ def update_job(database: Database, tx: Connection, job_id: str, new_events: Sequ
     last_event: int = tx.execute(
         statement, {"job": job_id, "new_events": len(new_events), "now": now, **new_values}
     ).scalar_one()
+    if not STATE_COLUMNS.isdisjoint(values):
+        tx.execute(UPDATE_REVIEW_STATE, {"job": job_id})
     if new_events:
         append_events(database, tx, job_id, last_event - len(new_events) + 1, now, new_events)
 

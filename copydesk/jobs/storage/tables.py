@@ -56,6 +56,13 @@ jobs = Table(
     Column("pull_state", String(10)),
     Index(None, "automation_id", "id"),
     Column("second_look", JSON(none_as_null=True)),
+    # Derived from other columns, so that the review queue finds jobs by an index; see review_states.py.
+    Column("review_state", String(20)),
+    Column("creator_kind", String(20)),
+    Column("creator_id", String(40)),
+    Index(None, "review_state", "id", "project_id"),
+    Index(None, "creator_kind", "id", "project_id", "review_state"),
+    Index(None, "creator_id", "id"),
     Index(None, "project_id", "id"),
     Index(None, "project_id", "status", "id"),
     Index(None, "status", "updated_at"),

@@ -26,7 +26,7 @@ async def get_current_project(request: Request) -> Project:
 
 
 def creator_from_key(key: ApiKey) -> Creator:
-    return Creator(kind=CreatorKind.KEY, name=key.name)
+    return Creator(kind=CreatorKind.KEY, name=key.name, id=key.id)
 
 
 async def get_creator(request: Request) -> Creator:

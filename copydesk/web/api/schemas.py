@@ -207,6 +207,8 @@ class CreatorResponse(ApiModel):
     kind: CreatorKind
     name: str
     """The name of the API key, person or automation, or of the comment's author on the forge."""
+    id: str | None
+    """The ID of the key, person or automation; null for an author on a forge and where it was not recorded."""
 
 
 class PullRequestResponse(ApiModel):

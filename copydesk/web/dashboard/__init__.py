@@ -9,7 +9,7 @@ from copydesk.web.dashboard.admin import account, audit_log, people, project_acc
 from copydesk.web.dashboard.auth import oidc, password_reset, sign_in
 from copydesk.web.dashboard.automations import automation_pages, definition_form
 from copydesk.web.dashboard.guide import routes as guide
-from copydesk.web.dashboard.jobs import detail, job_list, review
+from copydesk.web.dashboard.jobs import detail, job_list, review, review_queue
 from copydesk.web.dashboard.projects import (
     api_keys,
     context_repositories,
@@ -44,6 +44,7 @@ for module in (
     review,
     template_form,
     template_pages,
+    review_queue,
     definition_form,
     automation_pages,
     account,

@@ -1,6 +1,6 @@
 """Redirects that cannot lead to another site."""
 
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
@@ -14,12 +14,16 @@ def redirect(location: str) -> Response:
 
 
 def redirect_to_sign_in(request: Request) -> Response:
-    path = request.scope["path"]
-    query = request.scope["query_string"].decode("latin-1")
+    """Redirects to the sign-in page, which leads back to this page, or to the page whose form was sent."""
+    if request.method == "GET":
+        path = request.scope["path"]
+        query = request.scope["query_string"].decode("latin-1")
+    else:
+        page = urlsplit(request.headers.get("referer", ""))
+        path, query = safe_redirect_path(page.path), page.query
     target = path + (f"?{query}" if query else "")
-    return redirect(
-        SIGN_IN_PATH if request.method != "GET" or target == "/" else f"{SIGN_IN_PATH}?next={quote(target, safe='')}"
-    )
+    is_start = target == "/" or path in (SIGN_IN_PATH, "/sign-out")
+    return redirect(SIGN_IN_PATH if is_start else f"{SIGN_IN_PATH}?next={quote(target, safe='')}")
 
 
 def safe_redirect_path(path: str) -> str:

@@ -1,4 +1,4 @@
-// Adds to every page of the dashboard: times in the reader's time zone, and copy buttons.
+// Adds to every page of the dashboard: times in the reader's time zone, copy buttons, and Ctrl+Enter in text areas.
 function showLocalTimes(part) {
   for (const time of part.querySelectorAll("time[datetime]")) {
     const moment = new Date(time.dateTime);
@@ -28,3 +28,13 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
     setTimeout(() => { button.textContent = label; }, 1500);
   });
 }
+
+// Ctrl+Enter, or Command+Enter on a Mac, sends the form of a text area. Input methods use Enter to choose a word.
+document.addEventListener("keydown", (event) => {
+  const { target } = event;
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
+  if (target.tagName !== "TEXTAREA" || !target.form) return;
+  event.preventDefault();
+  const button = [...target.form.elements].find((each) => each.type === "submit" && !each.disabled);
+  if (button) target.form.requestSubmit(button);
+});

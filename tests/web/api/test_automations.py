@@ -77,7 +77,7 @@ def test_run_is_a_job_that_ends_with_an_outcome(service: Service) -> None:
     job = service.client.wait(run["jobId"])
     assert (job["status"], job["createdBy"], job["automation"]) == (
         "completed",
-        {"kind": "automation", "name": "Spelling"},
+        {"kind": "automation", "name": "Spelling", "id": made["id"]},
         made["id"],
     )
     assert job["pullRequest"] == {"number": 1, "state": "open"}
@@ -170,12 +170,13 @@ def test_automation_of_another_project_is_not_found(service: Service) -> None:
 
 def test_job_and_message_name_the_key_that_created_them(service: Service) -> None:
     job = service.client.create_job("Replace colour with color.")
-    assert job["createdBy"] == {"kind": "key", "name": "test"}
+    [key] = service.desk.keys.list_for_project(service.project.id)
+    assert job["createdBy"] == {"kind": "key", "name": "test", "id": key.id}
     assert (job["automation"], job["pullRequest"]) == (None, None)
     service.client.wait(job["id"])
     service.client.message_job(job["id"], "Replace things with stuff.")
     [message] = [event for event in service.client.events(job["id"]) if event["kind"] == "message"]
-    assert message["data"]["createdBy"] == {"kind": "key", "name": "test"}
+    assert message["data"]["createdBy"] == job["createdBy"]
 
 
 def test_mechanic_fixes_broken_links_as_an_automation(service: Service) -> None:

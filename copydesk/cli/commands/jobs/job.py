@@ -91,8 +91,11 @@ def list_jobs(
     if json:
         print_json(page)
         return
-    rows = [(j["id"], j["status"], j["reason"], j["prLink"], _shorten(j["title"] or j["prompt"])) for j in page["jobs"]]
-    print_table(("job", "status", "reason", "pull request", "title"), rows, "No jobs found.")
+    rows = [
+        (j["id"], j["status"], j["reason"], _describe_creator(j), j["prLink"], _shorten(j["title"] or j["prompt"]))
+        for j in page["jobs"]
+    ]
+    print_table(("job", "status", "reason", "by", "pull request", "title"), rows, "No jobs found.")
     if page["nextCursor"]:
         typer.echo(f"For more jobs, add --cursor {page['nextCursor']}", err=True)
 
@@ -153,6 +156,7 @@ def _print_job(job: "Job", json: bool, *, is_watched: bool = False) -> None:
         "job": job["id"],
         "status": job["status"] + (f" ({job['reason']})" if job["reason"] else ""),
         "title": job["title"],
+        "started by": _describe_creator(job),
         "pull request": job["prLink"],
         "summary": None if is_repeated else job["summary"],
         "message": job["message"] if job["message"] != job["summary"] and not question else None,
@@ -162,6 +166,12 @@ def _print_job(job: "Job", json: bool, *, is_watched: bool = False) -> None:
         "files": ", ".join(f"{f['path']} (+{f['additions']} −{f['deletions']})" for f in job["filesChanged"]),
     }
     print_facts({name: value for name, value in facts.items() if value})
+
+
+def _describe_creator(job: "Job") -> str:
+    """Returns the kind and name of who asked for the job; empty if that was not recorded."""
+    creator = job.get("createdBy")
+    return f"{creator['kind'].replace('_', ' ')} {creator['name']}" if creator else ""
 
 
 def _read_prompt(argument: str) -> str:

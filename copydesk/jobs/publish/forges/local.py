@@ -136,6 +136,14 @@ class LocalPulls:
             raise PullConflict(f"Pull request {pull.number} is {pull.state}.")
         return self._finish(pull, CLOSED, actor)
 
+    def reopen(self, pull: LocalPull) -> None:
+        """Opens a closed pull request again. Does nothing if it is open; raises PullConflict if it was merged."""
+        if pull.state == MERGED:
+            raise PullConflict(f"Pull request {pull.number} was merged.")
+        with self.database.write() as tx:
+            is_closed = _same_pull_condition(pull) & (pulls.c.state == CLOSED)
+            tx.execute(update(pulls).where(is_closed).values(state=OPEN, updated_at=clock.now()))
+
     def mark_merged(self, pull: LocalPull) -> bool:
         """Records that the branch was merged with git, outside Copydesk, and archives the job.
 

@@ -38,6 +38,7 @@ ACTION_SENTENCES = {
     "summary.unsubscribed": "ended the subscription of {email} to the weekly summary",
     "pull.merged": "merged pull request #{subject}",
     "pull.closed": "closed pull request #{subject}",
+    "pull.reopened": "reopened pull request #{subject}",
     "analytics.forgotten": "deleted all page views, counts, feedback, searches and questions",
     "analytics.feedback_forgotten": "deleted {entries} feedback entries",
     "analytics.history_imported": "imported {days} days of history from {source}",

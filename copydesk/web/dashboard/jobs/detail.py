@@ -1,5 +1,6 @@
 """The page of a job: its prompts, progress, change and actions."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.job import Job, Reason, Status
+from copydesk.jobs.publish.forges.reopened_pulls import reopen_pull_request
 from copydesk.jobs.service import NewJob, WrongState
 from copydesk.jobs.storage.records import EventKind
 from copydesk.web.api.schemas import JobMessageRequest
@@ -21,11 +23,13 @@ from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedI
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
 from copydesk.web.dashboard.jobs.job_list import creator_from_person, form_idempotency_key, to_form_error
 from copydesk.web.dashboard.jobs.job_rows import build_job_rows
+from copydesk.web.dashboard.jobs.line_comments import FollowUp, build_follow_up_prompt
 from copydesk.web.dashboard.jobs.timeline import EVENT_KINDS, build_event_payload, group_by_prompt
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
 
 router = APIRouter()
+EMPTY_FOLLOW_UP = FollowUp()
 JOB_PATH = "/projects/{project_id}/jobs/{job_id}"
 
 
@@ -61,16 +65,22 @@ async def job_events(
 @router.post(f"{JOB_PATH}/message")
 async def send_message(project_id: str, job_id: str, post: EditorPost) -> Response:
     project = await post.get_project(project_id)
-    prompt = post.form.get("prompt").strip()
+    typed = FollowUp.from_form(post.form)
     try:
-        message = JobMessageRequest(prompt=prompt)
-        sender = creator_from_person(post.person)
-        await run_in_thread(post.desk.jobs.add_message, project, job_id, message.prompt, created_by=sender)
+        await run_in_thread(_send_follow_up, post, project, job_id, typed)
     except ValidationError as error:
-        return await _render_job_page(post, project, job_id, error=to_form_error(error), typed=prompt)
+        return await _render_job_page(post, project, job_id, error=to_form_error(error), typed=typed)
     except RequestError as request_error:
-        return await _render_job_page(post, project, job_id, error=request_error, typed=prompt)
+        return await _render_job_page(post, project, job_id, error=request_error, typed=typed)
     return redirect(f"/projects/{project.id}/jobs/{job_id}")
+
+
+def _send_follow_up(post: SignedInPost, project: Project, job_id: str, typed: FollowUp) -> None:
+    jobs = post.desk.jobs
+    comments = typed.parse_comments()
+    patches = jobs.patches(project.id, job_id) if comments else []
+    message = JobMessageRequest(prompt=build_follow_up_prompt(typed.text, comments, patches))
+    jobs.add_message(project, job_id, message.prompt, created_by=creator_from_person(post.person))
 
 
 @router.post(f"{JOB_PATH}/cancel")
@@ -86,6 +96,20 @@ async def archive_job(project_id: str, job_id: str, post: EditorPost) -> Respons
 @router.post(f"{JOB_PATH}/unarchive")
 async def unarchive_job(project_id: str, job_id: str, post: EditorPost) -> Response:
     return await _change_job(post, project_id, job_id, post.desk.jobs.unarchive)
+
+
+@router.post(f"{JOB_PATH}/reopen")
+async def reopen_job(project_id: str, job_id: str, post: EditorPost) -> Response:
+    """Reopens the closed pull request of a job. The forge may be slow, so this uses a thread of its own."""
+    project = await post.get_project(project_id)
+    job = await run_in_thread(post.desk.jobs.get, project.id, job_id)
+    try:
+        mirror = post.desk.open_mirror(project)
+        arguments = post.desk.pulls, project, post.desk.secrets, mirror, job, post.person.email
+        await asyncio.to_thread(reopen_pull_request, *arguments)
+    except RequestError as error:
+        return await _render_job_page(post, project, job_id, error=error)
+    return redirect(f"/projects/{project.id}/jobs/{job_id}")
 
 
 @router.post(f"{JOB_PATH}/retry")
@@ -123,12 +147,12 @@ async def _change_job(post: SignedInPost, project_id: str, job_id: str, change: 
 def _load_page_data(desk: Desk, project: Project, job_id: str, layout: DiffLayout) -> dict[str, Any]:
     """Loads everything that the page shows, in one thread."""
     job, events = desk.jobs.list_events(project.id, job_id)
-    [row] = build_job_rows(desk, project, [job])
+    [row] = build_job_rows(desk, {project.id: project}, [job])
     return {
         "title": row.heading,
         "row": row,
         "job": job,
-        "turns": group_by_prompt(events),
+        "turns": group_by_prompt(job, events),
         "last_event": events[-1].seq if events else 0,
         "is_pushed": job.head is not None or any(event.kind == EventKind.PUSHED for event in events),
         "change": load_change_view(desk, project.id, job_id, layout),
@@ -143,7 +167,7 @@ async def _render_job_page(
     layout: DiffLayout = "unified",
     *,
     error: RequestError | None = None,
-    typed: str = "",
+    typed: FollowUp = EMPTY_FOLLOW_UP,
 ) -> Response:
     """Renders the page of a job. Raises JobNotFound for an unknown job, also after a form."""
     return await run_in_thread(

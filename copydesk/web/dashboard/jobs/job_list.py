@@ -1,49 +1,50 @@
 """The page of a project's jobs: the list, and the form that starts a job."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Any
-from urllib.parse import urlencode
+from typing import Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 
 from copydesk.core.accounts.person import Person
 from copydesk.core.errors import InvalidRequest, RequestError
-from copydesk.core.ids import is_id, random_text
+from copydesk.core.ids import random_text
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
-from copydesk.jobs.job import Creator, CreatorKind, Job, Status
+from copydesk.desk import Desk
+from copydesk.jobs.job import Creator, CreatorKind, Job, ReviewState
 from copydesk.jobs.service import NewJob
+from copydesk.jobs.storage.job_search import count_jobs_by_state, find_jobs, list_creators
 from copydesk.web.api.schemas import NewJobRequest
 from copydesk.web.dashboard.auth.access import EditorPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.auth.form_data import FormData
-from copydesk.web.dashboard.jobs.job_rows import build_job_rows
+from copydesk.web.dashboard.jobs.job_filters import (
+    CurrentJobQuery,
+    JobListQuery,
+    build_creator_choices,
+    build_state_links,
+)
+from copydesk.web.dashboard.jobs.job_rows import JOBS_PER_PAGE, build_job_rows
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
 from copydesk.web.responses.validation_errors import to_invalid_request
 
 router = APIRouter()
-JOBS_PER_PAGE = 25
-QueryText = Annotated[str, Query(max_length=200)]
 
 
 @router.get("/projects/{project_id}/jobs")
-async def job_list_page(
-    project_id: str, signed_in: ViewerRequest, status: QueryText = "", text: QueryText = "", cursor: QueryText = ""
-) -> Response:
-    return await _render_job_list(signed_in, await signed_in.get_project(project_id), status, text, cursor)
+async def job_list_page(project_id: str, signed_in: ViewerRequest, query: CurrentJobQuery) -> Response:
+    return await _render_job_list(signed_in, await signed_in.get_project(project_id), query)
 
 
 @router.get("/projects/{project_id}/jobs/live")
-async def job_list_version(
-    project_id: str, signed_in: ViewerRequest, status: QueryText = "", text: QueryText = "", cursor: QueryText = ""
-) -> Response:
+async def job_list_version(project_id: str, signed_in: ViewerRequest, query: CurrentJobQuery) -> Response:
     """Returns the version of the list. The page polls it and reloads the list only when it changes."""
     project = await signed_in.get_project(project_id)
-    jobs, _ = await _find_jobs(signed_in, project, status, text, cursor)
-    return JSONResponse({"version": compute_list_version(jobs)}, headers={"Cache-Control": "no-store"})
+    version = await run_in_thread(load_list_version, signed_in.desk, [project.id], query)
+    return JSONResponse({"version": version}, headers={"Cache-Control": "no-store"})
 
 
 @router.post("/projects/{project_id}/jobs")
@@ -56,12 +57,12 @@ async def create_job(project_id: str, post: EditorPost) -> Response:
             post.desk.jobs.create, project, new_job, idempotency_key, created_by=creator_from_person(post.person)
         )
     except RequestError as error:
-        return await _render_job_list(post, project, error=error, typed=post.form)
+        return await _render_job_list(post, project, JobListQuery(), error=error, typed=post.form)
     return redirect(f"/projects/{project.id}/jobs/{created.job.id}")
 
 
 def creator_from_person(person: Person) -> Creator:
-    return Creator(kind=CreatorKind.PERSON, name=person.name)
+    return Creator(kind=CreatorKind.PERSON, name=person.name, id=person.id)
 
 
 def parse_new_job(form: FormData) -> NewJob:
@@ -85,36 +86,57 @@ def form_idempotency_key(form: FormData, new_job: NewJob) -> str | None:
     return sha256(f"{nonce} {new_job.digest()}".encode()).hexdigest() if nonce else None
 
 
+def load_job_list(
+    desk: Desk,
+    projects: Mapping[str, Project],
+    query: JobListQuery,
+    path: str,
+    default_state: ReviewState | None = None,
+) -> dict[str, Any]:
+    """Loads what a page shows of a list of jobs: the rows, the totals and choices of the filters, and its links.
+
+    `projects` are those whose jobs may be shown.
+    """
+    job_filter = query.to_filter(list(projects), default_state)
+    found = find_jobs(desk.database, job_filter, JOBS_PER_PAGE, query.valid_cursor)
+    counts = count_jobs_by_state(desk.database, job_filter)
+    return {
+        "rows": build_job_rows(desk, projects, found.jobs),
+        "query": query,
+        "list_path": path,
+        "states": build_state_links(query, path, counts, default_state),
+        "creators": build_creator_choices(list_creators(desk.database, list(projects))),
+        "has_unsearched": found.has_unsearched,
+        "version": compute_list_version(found.jobs),
+        "page_url": query.build_url(path, cursor=query.cursor),
+        "live": query.build_url(f"{path}/live", cursor=query.cursor),
+        "older": query.build_url(path, cursor=found.next_cursor) if found.next_cursor else None,
+        "newest": query.build_url(path) if query.cursor else None,
+    }
+
+
+def load_list_version(
+    desk: Desk, project_ids: Sequence[str], query: JobListQuery, default_state: ReviewState | None = None
+) -> str:
+    found = find_jobs(desk.database, query.to_filter(project_ids, default_state), JOBS_PER_PAGE, query.valid_cursor)
+    return compute_list_version(found.jobs)
+
+
 def compute_list_version(jobs: Sequence[Job]) -> str:
     """Returns a hash of the list, which changes when any job in it changes."""
     facts = [(job.id, job.status, job.phase, job.last_event, job.updated_at) for job in jobs]
     return sha256(repr(facts).encode()).hexdigest()[:16]
 
 
-async def _find_jobs(
-    signed_in: SignedInRequest, project: Project, status: str, text: str, cursor: str
-) -> tuple[Sequence[Job], str | None]:
-    status_filter = Status(status) if status in set(Status) else None
-    after = cursor if is_id(cursor, "job") else None
-    return await run_in_thread(
-        signed_in.desk.jobs.list_page, project.id, status_filter, JOBS_PER_PAGE, after, text.strip()
-    )
-
-
 async def _render_job_list(
     signed_in: SignedInRequest,
     project: Project,
-    status: str = "",
-    text: str = "",
-    cursor: str = "",
+    query: JobListQuery,
     *,
     error: RequestError | None = None,
     typed: FormData | None = None,
 ) -> Response:
-    jobs, next_cursor = await _find_jobs(signed_in, project, status, text, cursor)
-    base = f"/projects/{project.id}/jobs"
-    filters = {name: value for name, value in (("status", status), ("text", text)) if value}
-    query = urlencode({**filters, **({"cursor": cursor} if cursor else {})})
+    path = f"/projects/{project.id}/jobs"
     return render_page(
         "jobs.html",
         error=error,
@@ -122,16 +144,8 @@ async def _render_job_list(
         project=project,
         tab="jobs",
         title="Jobs",
-        rows=await run_in_thread(build_job_rows, signed_in.desk, project, jobs),
-        working=sum(job.status is Status.ACTIVE for job in jobs),
-        version=compute_list_version(jobs),
-        page_url=f"{base}?{query}",
-        live=f"{base}/live?{query}",
-        older=f"{base}?{urlencode({**filters, 'cursor': next_cursor})}" if next_cursor else None,
-        is_first=not cursor,
-        chosen={"status": status, "text": text},
-        statuses=list(Status),
         models=signed_in.desk.jobs.allowed_models(project),
         typed=typed or FormData(()),
         nonce=random_text(22),
+        **await run_in_thread(load_job_list, signed_in.desk, {project.id: project}, query, path),
     )

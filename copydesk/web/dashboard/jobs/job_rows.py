@@ -1,18 +1,40 @@
 """A job with everything that the pages show of it."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from copydesk.core import clock
 from copydesk.core.projects.projects import Project
 from copydesk.desk import Desk
-from copydesk.jobs.job import CreatorKind, Job, Reason, Status
+from copydesk.jobs.job import CreatorKind, Job, Reason, ReviewState, Status
+from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.forges.review_reminder import ReviewReminder
 from copydesk.jobs.service import ChangedFile
-from copydesk.web.dashboard.jobs.timeline import describe_outcome
+from copydesk.jobs.storage.job_search import load_opened_at
+from copydesk.web.dashboard.jobs.timeline import describe_creator, describe_outcome
 
 MAX_HEADING_CHARS = 120
+JOBS_PER_PAGE = 25
+STATE_LABELS = {
+    ReviewState.OPEN: "Open",
+    ReviewState.MERGED: "Merged",
+    ReviewState.CLOSED: "Closed",
+    ReviewState.UNCHANGED: "Nothing changed",
+    ReviewState.FAILED: "Failed",
+    ReviewState.UNANSWERED: "Needs an answer",
+    ReviewState.RUNNING: "Running",
+    ReviewState.ARCHIVED: "Archived",
+}
 REVIEW_LINK_PATTERN = re.compile(r"https?://[^?#]*/review/[0-9A-Za-z]{22}/pulls/([0-9]{1,9})")
+
+
+class ChecksSummary(NamedTuple):
+    """The checks of a change in a few words, with a CSS class."""
+
+    text: str
+    tone: str
 
 
 @dataclass(frozen=True)
@@ -22,10 +44,13 @@ class JobRow:
     worked: int
     pull: str | None
     """The URL of its pull request: a page of the dashboard, or a page of the forge."""
+    project: Project
     has_automation: bool
     """Whether the automation that created the job still exists."""
     waiting_days: int | None = None
     """For how many days the pull request of an automation waits for a review; None unless that is too long."""
+    opened_at: int | None = None
+    """When the pull request was opened; None without one."""
 
     @property
     def heading(self) -> str:
@@ -37,6 +62,11 @@ class JobRow:
     @property
     def path(self) -> str:
         return f"/projects/{self.job.project_id}/jobs/{self.job.id}"
+
+    @property
+    def asker(self) -> str:
+        """Who asked for the job, to follow the word "by"; empty if that was not recorded."""
+        return describe_creator(self.job.created_by)
 
     @property
     def automation_name(self) -> str | None:
@@ -54,8 +84,35 @@ class JobRow:
         return describe_outcome(self.job)
 
     @property
+    def state_label(self) -> str:
+        """What became of the job, in a word: a merged or closed pull request is more than "archived"."""
+        return STATE_LABELS[self.job.review_state].lower()
+
+    @property
+    def status_label(self) -> str:
+        is_decided = self.job.review_state in (ReviewState.MERGED, ReviewState.CLOSED)
+        return self.job.review_state if is_decided else self.job.status
+
+    @property
+    def age(self) -> str:
+        """For how long the pull request is open; empty if it is not."""
+        is_open = self.job.review_state is ReviewState.OPEN and self.opened_at is not None
+        return format_age(clock.now() - (self.opened_at or 0)) if is_open else ""
+
+    @property
+    def pull_number(self) -> int | None:
+        return parse_pull_number(self.job.pr_link or "")
+
+    @property
+    def checks(self) -> ChecksSummary | None:
+        """The result of the checks of a change; None before they ran."""
+        return summarize_checks(self.job.checks) if self.job.checks and self.files else None
+
+    @property
     def tone(self) -> str:
         """The CSS class of the status. A job that waits for an answer or a clearer prompt is no success."""
+        if self.job.review_state in (ReviewState.MERGED, ReviewState.CLOSED):
+            return self.job.review_state
         is_completed = self.job.status is Status.COMPLETED
         return (
             "warn" if is_completed and self.job.reason in (Reason.NOT_UNDERSTOOD, Reason.QUESTION) else self.job.status
@@ -86,8 +143,10 @@ def list_waiting_days(desk: Desk, job_ids: Collection[str]) -> dict[str, int]:
     return ReviewReminder(desk.database, desk.settings.review_reminder_days).list_waiting_days(job_ids)
 
 
-def build_job_rows(desk: Desk, project: Project, jobs: Sequence[Job]) -> list[JobRow]:
+def build_job_rows(desk: Desk, projects: Mapping[str, Project], jobs: Sequence[Job]) -> list[JobRow]:
+    """Returns the rows of these jobs, whose projects are given by ID."""
     ids = [job.id for job in jobs]
+    opened_at = load_opened_at(desk.database, ids)
     files_by_job = desk.jobs.changed_files(ids)
     time_by_job = desk.jobs.working_times(ids)
     waits = list_waiting_days(desk, ids)
@@ -97,8 +156,10 @@ def build_job_rows(desk: Desk, project: Project, jobs: Sequence[Job]) -> list[Jo
             job,
             files_by_job[job.id],
             time_by_job[job.id],
-            safe_pull_url(project, job.pr_link),
+            safe_pull_url(projects[job.project_id], job.pr_link),
+            projects[job.project_id],
             has_automation=job.automation_id in existing_ids,
+            opened_at=opened_at.get(job.id),
             waiting_days=waits.get(job.id),
         )
         for job in jobs
@@ -112,6 +173,24 @@ def safe_pull_url(project: Project, pr_link: str | None) -> str | None:
     if review_match:
         return f"/projects/{project.id}/pulls/{review_match[1]}"
     return link if link.startswith(("http://", "https://")) else None
+
+
+def summarize_checks(checks: Sequence[Mapping[str, Any]]) -> ChecksSummary:
+    problems = sum(check.get("introduced", 0) for check in checks if check["status"] == "failed")
+    if any(check["status"] == "failed" for check in checks):
+        return ChecksSummary(f"checks failed: {problems} problem{'' if problems == 1 else 's'}", "bad")
+    if any(check.get("reason") for check in checks):
+        return ChecksSummary("checks passed, some not judged", "warn")
+    return ChecksSummary("checks passed", "good")
+
+
+def format_age(milliseconds: int) -> str:
+    """Returns an age in its largest whole unit, such as "3 days"."""
+    for unit, size in (("day", clock.DAY), ("hour", clock.HOUR), ("minute", 60 * clock.SECOND)):
+        count = milliseconds // size
+        if count:
+            return f"{count:,} {unit}{'' if count == 1 else 's'}"
+    return "under 1 minute"
 
 
 def format_duration(milliseconds: int) -> str:

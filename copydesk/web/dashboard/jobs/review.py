@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 
 from copydesk.core.errors import RequestError
+from copydesk.core.ids import random_text
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
@@ -18,6 +19,7 @@ from copydesk.jobs.publish.git.mirror import create_git
 from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
+from copydesk.web.dashboard.jobs.line_comments import FollowUp
 from copydesk.web.responses.html import render_page
 from copydesk.web.responses.redirects import redirect
 
@@ -124,5 +126,8 @@ async def _render_pull_page(
         change=await run_in_thread(load_change_view, signed_in.desk, project.id, pull.job_id, layout),
         layout=layout,
         page_url=f"/projects/{project.id}/pulls/{pull.number}",
+        job_url=f"/projects/{project.id}/jobs/{pull.job_id}",
+        nonce=random_text(22),
+        typed=FollowUp(),
         dashboard=None,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from copydesk.jobs.job import Job, Phase, Reason, Status
+from copydesk.jobs.job import Creator, CreatorKind, Job, Phase, Reason, Status
 from copydesk.jobs.storage.records import JobEvent
 
 MAX_THOUGHT_CHARS = 1_000
@@ -32,6 +32,12 @@ REASON_LABELS = {
     Reason.PUBLISH_REFUSED: "Publishing was refused",
     Reason.CHECKS_FAILED: "Checks failed",
     Reason.INTERNAL_ERROR: "Internal error",
+}
+CREATOR_FORMATS = {
+    CreatorKind.PERSON: "{name}",
+    CreatorKind.KEY: "key “{name}”",
+    CreatorKind.AUTOMATION: "automation {name}",
+    CreatorKind.REVIEW_COMMENT: "{name}, in a comment",
 }
 # For each tool: the sentence if it succeeded, and the verb phrase after "Could not" if it failed.
 TOOL_SENTENCES = {
@@ -72,13 +78,25 @@ class PromptTurn:
     prompt: str
     at: int
     steps: list[TimelineStep]
+    asker: str = ""
+    """Who sent the prompt, as in describe_creator."""
 
 
-def group_by_prompt(events: Sequence[JobEvent]) -> list[PromptTurn]:
+def describe_creator(creator: Creator | None) -> str:
+    """Returns who asked, to follow the word "by"; empty if that was not recorded."""
+    if creator is None:
+        return ""
+    return CREATOR_FORMATS[creator.kind].replace("{name}", creator.name)
+
+
+def group_by_prompt(job: Job, events: Sequence[JobEvent]) -> list[PromptTurn]:
     prompt_turns: list[PromptTurn] = []
     for event in events:
         if event.kind in PROMPT_EVENT_KINDS:
-            prompt_turns.append(PromptTurn(str(event.data.get("prompt", "")), event.at, []))
+            sender = event.data.get("createdBy")
+            creator = Creator.model_validate(sender) if sender else None if prompt_turns else job.created_by
+            prompt = str(event.data.get("prompt", ""))
+            prompt_turns.append(PromptTurn(prompt, event.at, [], describe_creator(creator)))
         elif prompt_turns:
             prompt_turns[-1].steps.append(step_from_event(event))
     return prompt_turns

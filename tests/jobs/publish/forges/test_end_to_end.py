@@ -10,6 +10,7 @@ import pytest
 
 from copydesk.client import Client, Job
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls
+from copydesk.jobs.publish.forges.reopened_pulls import reopen_pull_request
 from copydesk.jobs.workspace.workspace import short_hash
 from tests.jobs.publish.forges.stage import (
     FILES,
@@ -189,3 +190,15 @@ def test_model_over_http_creates_a_pull_request(tmp_path: Path) -> None:
         assert (job["status"], job["model"]) == ("completed", name), job["message"]
         assert place.pull.title == "Spell color so"
         assert len(server.requests) == 2
+
+
+def test_closed_pull_request_is_reopened_on_its_forge(place: ForgeProject) -> None:
+    job = place.run_job()
+    desk, project = place.service.desk, place.service.project
+    place.pull.state = "closed"
+    archive_closed_pulls(desk.database, [project], desk.secrets)
+    archived = desk.jobs.get(project.id, job["id"])
+    assert archived.review_state == "closed"
+    reopen_pull_request(desk.pulls, project, desk.secrets, desk.open_mirror(project), archived, "ada@example.org")
+    assert place.pull.state == "open"
+    assert desk.jobs.get(project.id, job["id"]).review_state == "open"

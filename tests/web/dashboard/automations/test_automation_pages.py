@@ -309,13 +309,13 @@ def test_run_now_starts_a_job_that_names_the_automation(service: Service, editor
     assert "Started a run." in html
     assert "Started by Editor." in html
     assert f'href="/projects/{service.project.id}/jobs/{run.job_id}"' in html
-    by_automation = f'by automation <a href="{page}">Words {ESCAPED}</a>'
+    by_automation = f'automation <a href="{page}" dir="auto">Words {ESCAPED}</a>'
     job_pages = [f"/projects/{service.project.id}/jobs", f"/projects/{service.project.id}/jobs/{run.job_id}"]
     for path in job_pages:
         assert by_automation in editor.get(path).text
     service.desk.automations.delete(service.project.id, automation.id, actor="test")
     for path in job_pages:
-        assert f"by automation Words {ESCAPED}</" in editor.get(path).text
+        assert f"<bdi>automation Words {ESCAPED}</bdi>" in editor.get(path).text
 
 
 def test_reached_limit_is_shown_when_a_person_starts_a_run(service: Service, editor: httpx.Client) -> None:

@@ -17,10 +17,11 @@ from sqlalchemy import insert, update
 
 from copydesk.core import audit_log, clock
 from copydesk.jobs.agent.tools.toolbox import TOOLS as AGENT_TOOLS
-from copydesk.jobs.job import Job, Phase, Reason, Status
+from copydesk.jobs.job import Creator, CreatorKind, Job, Phase, Reason, Status
 from copydesk.jobs.publish.forges.local import find_or_open_pull
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import EventKind, JobEvent, NewEvent, save_changed_files_in, update_job
+from copydesk.jobs.storage.review_states import UPDATE_REVIEW_STATE
 from copydesk.jobs.storage.tables import events, jobs
 from copydesk.jobs.workspace.patches import FilePatch, create_patch
 from copydesk.web.dashboard.jobs.change_view import MAX_DIFF_LINES
@@ -39,7 +40,7 @@ from tests.support.service import Service, serve
 
 PAGE = b"# Hello\n\n" + b"".join(b"Line %d of the page.\n" % n for n in range(1, 41)) + b"\nThe colour of things.\n"
 EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>"
-JOB_POSTS = ("message", "cancel", "archive", "unarchive", "retry")
+JOB_POSTS = ("message", "cancel", "archive", "unarchive", "reopen", "retry")
 PULL_POSTS = ("merge", "close")
 SIGNED_IN: dict[tuple[str, str], httpx.Client] = {}
 LARGEST_PAGE = 120_000
@@ -126,6 +127,7 @@ def wait_for_job(service: Service, job_id: str) -> Job:
 def set_job_columns(service: Service, job: Job, **values: Any) -> None:
     with service.desk.database.write() as tx:
         tx.execute(update(jobs).where(jobs.c.id == job.id).values(**values))
+        tx.execute(UPDATE_REVIEW_STATE, {"job": job.id})
 
 
 def add_pull(service: Service, job: Job, title: str = "A change", body: str = "Text.") -> int:
@@ -328,13 +330,13 @@ def test_the_list_is_newest_first_in_pages_and_can_be_filtered(quiet: Service) -
 
 
 def listed_job_ids(page: str) -> list[str]:
-    return re.findall(r'<a href="[^"]*/jobs/(job_\w+)">', page)
+    return re.findall(r'<a href="[^"]*/jobs/(job_\w+)" dir="auto">', page)
 
 
 def test_list_version_changes_when_a_job_changes(quiet: Service) -> None:
     viewer, job = viewer_client(quiet), create_job(quiet)
     before = viewer.get(project_path(quiet, "/jobs")).text
-    assert "1 running." in before
+    assert 'Running <span class="count">1</span>' in before
     live = html.unescape(re.findall(r'data-live="([^"]+)"', before)[0])
     [version] = re.findall(r'data-version="([^"]+)"', before)
     assert viewer.get(live).json() == {"version": version}
@@ -554,7 +556,7 @@ def test_prompt_that_was_not_understood_does_not_look_like_a_success(quiet: Serv
     assert '<p class="notice warn">It needs a language model.</p>' in shown
     assert '<li class="warn"' in shown
     assert "Not understood: It needs a language model." in shown
-    assert '<span class="state warn">completed</span>' in viewer.get(project_path(quiet, "/jobs?text=poem")).text
+    assert '<span class="state warn">needs an answer</span>' in viewer.get(project_path(quiet, "/jobs?text=poem")).text
 
 
 def test_branch_is_shown_once_it_was_pushed(quiet: Service) -> None:
@@ -617,3 +619,15 @@ def test_duration_is_formatted_with_at_most_two_units(seconds: float, said: str)
 )
 def test_an_event_is_a_short_sentence(kind: str, data: dict[str, Any], said: str) -> None:
     assert step_from_event(JobEvent(1, clock.now(), kind, data)).text == said
+
+
+def test_pages_say_who_asked_for_a_job_and_for_each_follow_up(quiet: Service) -> None:
+    editor = editor_client(quiet)
+    job_id = quiet.client.create_job("Asked by a key")["id"]
+    path = project_path(quiet, f"/jobs/{job_id}")
+    assert post_form(editor, f"{path}/message", prompt="Asked by a person").status_code == 303
+    comment = Creator(kind=CreatorKind.REVIEW_COMMENT, name="octo <b>")
+    quiet.desk.jobs.add_message(quiet.project, job_id, "Asked on the forge", created_by=comment)
+    shown = re.findall(r"by <bdi>(.*?)</bdi></h3>", editor.get(path).text)
+    assert shown == ["key “API key”", "Editor", "octo &lt;b&gt;, in a comment"]
+    assert "by <bdi>key “API key”</bdi>" in editor.get(project_path(quiet, "/jobs")).text
