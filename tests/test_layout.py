@@ -37,10 +37,11 @@ MAY_IMPORT = {
     "reader_signals": {"core", "analytics", "automations"},
     "mail": {"core"},
     "sharing": {"core", "jobs", "analytics", "automations", "mail"},
+    "mcp": {"core"},
     "desk": {"reader_signals", "core", "jobs", "analytics", "automations", "sharing", "mail"},
     "transfer": {"core", "jobs", "analytics", "automations", "sharing", "mail"},
-    "web": {"core", "jobs", "analytics", "automations", "sharing", "mail", "desk"},
-    "cli": {"core", "jobs", "analytics", "automations", "sharing", "mail", "desk", "transfer", "web", "client"},
+    "web": {"core", "jobs", "analytics", "automations", "sharing", "mail", "desk", "mcp"},
+    "cli": {"core", "jobs", "analytics", "automations", "sharing", "mail", "desk", "transfer", "web", "client", "mcp"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }

@@ -13,6 +13,7 @@ from starlette.routing import Match, Route
 from copydesk import __version__
 from copydesk.core.errors import InvalidRequest, NotFound, RequestError, WrongMediaType
 from copydesk.desk import Desk
+from copydesk.mcp import endpoint as mcp_endpoint
 from copydesk.web import dashboard, public_review
 from copydesk.web.api import analytics, automations, context_repositories, jobs, jobs_v1, reference, webhooks
 from copydesk.web.api.reports import assistant, feedback, history, missing, referrers, searches, sections
@@ -72,6 +73,7 @@ def create_app(desk: Desk) -> FastAPI:
         reference,
         public_review,
         webhooks,
+        mcp_endpoint,
         link_api,
         public_pages,
         badge_routes,
