@@ -101,7 +101,7 @@ def describe_tool(tool: Tool) -> types.Tool:
 async def _run_tool(tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> types.CallToolResult:
     """Runs a tool. Errors become results that say what is wrong, so that the model can correct its call."""
     try:
-        result = bound_result(dict(await tool.run(call, tool.parse_arguments(arguments))))
+        result = dict(await tool.run(call, tool.parse_arguments(arguments)))
     except ArgumentsRefused as error:
         return _error_result(f"The arguments of {tool.name} are not valid. {error}")
     except ApiRefused as error:
@@ -109,6 +109,8 @@ async def _run_tool(tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> ty
     except Exception:
         log.exception("the tool %s failed", tool.name)
         return _error_result(UNEXPECTED)
+    if tool.text_field is None:
+        result = bound_result(result)
     text = result[tool.text_field] if tool.text_field else to_json(result)
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=result)
 

@@ -19,9 +19,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from copydesk.web.app import create_app
 from tests.support.service import Service
 
+MCP_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 Transport = Literal["stdio", "http"]
 Mode = Literal["auto", "legacy"]
-"""`auto` speaks the newest version of the protocol, without sessions; `legacy` begins with the handshake of older ones."""
+"""`auto` speaks the newest version of the protocol; `legacy` begins with the handshake of older ones."""
 
 
 def client_environment(service: Service, key: str) -> dict[str, str]:

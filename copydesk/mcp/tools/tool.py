@@ -55,7 +55,10 @@ class Tool:
     idempotent: bool
     """Whether a second call with the same arguments changes nothing more."""
     text_field: str | None
-    """The field of the result that is its text for people. Without one, the text is the whole result as JSON."""
+    """The field of the result that is its text for people, and whose length the arguments limit.
+
+    Without one, the text is the whole result as JSON, and the result is bounded.
+    """
 
     @property
     def input_schema(self) -> dict[str, Any]:
