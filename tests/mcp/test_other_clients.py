@@ -1,6 +1,7 @@
 """Programs of others: the Inspector, a client for Node, over both transports, and the official conformance suite."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,9 +18,10 @@ from tests.support.programs import require_node, skip_missing
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
+ROOT = Path(__file__).parent.parent.parent
 NPM_PACKAGES = ("@modelcontextprotocol/inspector-cli@0.22.0", "@modelcontextprotocol/conformance@0.1.16")
 INSTALL_SECONDS, CALL_SECONDS = 600, 300
-INSPECTOR = "node_modules/@modelcontextprotocol/inspector-cli/build/index.js"
+INSPECTOR_FOLDER = "node_modules/@modelcontextprotocol/inspector-cli/build"  # it looks for its files from there
 CONFORMANCE = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 
 PASSED_CHECKS = {
@@ -62,14 +64,18 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
-def run_node(programs: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def run_node(folder: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     command = [require_node(), *arguments]
-    return subprocess.run(command, cwd=programs, capture_output=True, text=True, timeout=CALL_SECONDS)
+    return subprocess.run(
+        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, timeout=CALL_SECONDS
+    )
 
 
-def inspect(programs: Path, server: list[str], method: str, *arguments: str) -> dict[str, Any]:
+def inspect(
+    programs: Path, server: list[str], environment: dict[str, str], method: str, *arguments: str
+) -> dict[str, Any]:
     """Returns what the Inspector prints for one request to a server."""
-    done = run_node(programs, INSPECTOR, *server, "--method", method, *arguments)
+    done = run_node(programs / INSPECTOR_FOLDER, "index.js", *server, "--method", method, *arguments, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     printed: dict[str, Any] = json.loads(done.stdout)
     return printed
@@ -77,18 +83,16 @@ def inspect(programs: Path, server: list[str], method: str, *arguments: str) -> 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_inspector_calls_tools_and_reads_resources(programs: Path, service: Service, transport: str) -> None:
+    environment = client_environment(service, service.key) | {"PYTHONPATH": str(ROOT)}
+    server = [sys.executable, "-m", "copydesk", "mcp"]
     if transport == "http":
         server = [f"{service.url}/mcp", "--transport", "http", "--header", f"Authorization: Bearer {service.key}"]
-    else:
-        environment = client_environment(service, service.key)
-        settings = [f"{name}={value}" for name, value in environment.items() if name.startswith("COPYDESK_")]
-        server = [sys.executable, "-m", "copydesk", "mcp", *(word for each in settings for word in ("-e", each))]
-    listed = inspect(programs, server, "tools/list")["tools"]
+    listed = inspect(programs, server, environment, "tools/list")["tools"]
     assert [tool["name"] for tool in listed] == [tool.name for tool in TOOLS]
 
     def call(tool: str, **arguments: str) -> dict[str, Any]:
         words = [word for name, value in arguments.items() for word in ("--tool-arg", f"{name}={value}")]
-        result = inspect(programs, server, "tools/call", "--tool-name", tool, *words)
+        result = inspect(programs, server, environment, "tools/call", "--tool-name", tool, *words)
         assert not result.get("isError"), result
         structured: dict[str, Any] = result["structuredContent"]
         return structured
@@ -97,7 +101,7 @@ def test_inspector_calls_tools_and_reads_resources(programs: Path, service: Serv
     assert call("wait_for_job", jobId=job)["job"]["status"] == "completed"
     assert "+The color of things." in call("get_job_diff", jobId=job)["diff"]
     assert call("get_top_pages")["pages"] == []
-    uris = [resource["uri"] for resource in inspect(programs, server, "resources/list")["resources"]]
+    uris = [resource["uri"] for resource in inspect(programs, server, environment, "resources/list")["resources"]]
     assert f"copydesk://jobs/{job}/diff" in uris
 
 
