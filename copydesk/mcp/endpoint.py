@@ -4,12 +4,14 @@ Each request stands alone, so that any server behind a load balancer can answer 
 """
 
 from functools import cache
+from importlib import import_module
 
 from fastapi import APIRouter, Request, Response
 from starlette.types import Receive, Scope, Send
 
 from copydesk.core.accounts.api_keys import ApiKey
 from copydesk.core.errors import RequestError
+from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.core.settings import Settings
 from copydesk.mcp.installation import INSTALL_HINT, is_sdk_installed
 from copydesk.mcp.origins import OriginCheck
@@ -33,6 +35,7 @@ async def handle_message(request: Request) -> Response:
     )
     if not is_sdk_installed():
         raise McpNotInstalled
+    await run_in_thread(import_module, "copydesk.mcp.http_session")  # the first import takes a second
     return McpResponse(request)
 
 

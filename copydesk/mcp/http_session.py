@@ -36,4 +36,9 @@ async def serve_request(request: Request, key: ApiKey, scope: Scope, receive: Re
         server = build_server(Api(http, key.project_id), load_scopes)
         manager = StreamableHTTPSessionManager(server, stateless=True)
         async with manager.run():
-            await manager.handle_request(scope, receive, send)
+            await manager.handle_request(_strip_header_values(scope), receive, send)
+
+
+def _strip_header_values(scope: Scope) -> Scope:
+    """Removes white space around header values, which the HTTP parser leaves and the SDK compares with the body."""
+    return {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}

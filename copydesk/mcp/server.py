@@ -6,6 +6,7 @@ The SDK is optional and slow to import. Only `copydesk mcp` and the first call o
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from functools import cache
 from typing import Any
 
 import mcp_types as types
@@ -80,6 +81,7 @@ def build_server(api: Api, load_scopes: LoadScopes) -> Server[dict[str, Any]]:
     )
 
 
+@cache
 def describe_tool(tool: Tool) -> types.Tool:
     is_read_only = tool.scope == "read"
     return types.Tool(

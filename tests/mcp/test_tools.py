@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -12,6 +13,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from copydesk.mcp.bounds import MAX_RESULT_CHARS, bound_result, cut_text, to_json
+from copydesk.mcp.resources import REPORTS, TEMPLATES
 from copydesk.mcp.tools.catalog import TOOLS
 from copydesk.mcp.tools.tool import Tool
 from copydesk.web.middleware.key_cache import required_scope
@@ -19,6 +21,7 @@ from tests.support.mcp_clients import Transport, call, call_refused, open_mcp
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
+ROOT = Path(__file__).parent.parent.parent
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
 CLAUDE = "Mozilla/5.0 (compatible; Claude-User/1.0; +Claude-User@anthropic.com)"
 SITE = "https://docs.example.com"
@@ -69,6 +72,14 @@ def test_tool_is_described_for_models_and_people(tool: Tool) -> None:
     for name, argument in tool.input_schema["properties"].items():
         assert argument["description"], name
         assert "anyOf" not in argument, f"{name}: not every client understands alternatives"
+
+
+def test_documentation_lists_every_tool_and_resource() -> None:
+    page = (ROOT / "docs" / "mcp.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (read|write) \| (.+) \|$", page, re.M)
+    assert rows == [(tool.name, tool.scope, tool.title) for tool in TOOLS]
+    assert [template.uri for template in TEMPLATES if f"| `{template.uri}` |" not in page] == []
+    assert [name for name in REPORTS if f"`{name}`" not in page] == []
 
 
 def test_arguments_are_spelled_as_in_the_api() -> None:
