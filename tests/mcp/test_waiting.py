@@ -2,8 +2,10 @@
 
 import asyncio
 import itertools
+import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from copydesk.web.app import create_app
 from tests.support.mcp_clients import Mode, Transport, call, open_mcp, run_server
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
+from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 
 WAYS = [("http", "auto"), ("http", "legacy"), ("stdio", "auto"), ("stdio", "legacy")]
 CANCELLABLE = [way for way in WAYS if way != ("http", "legacy")]
@@ -128,6 +131,29 @@ def test_wait_of_an_older_client_ends_when_the_client_disconnects(idle: Service)
     asyncio.run(leave())
     time.sleep(3)
     assert asyncio.run(check())["job"]["status"] == "active"
+
+
+def test_wait_over_stdio_survives_an_interruption_of_the_network(idle: Service) -> None:
+    job = idle.client.create_job("Wait for me")["id"]
+    address = httpx.URL(idle.url)
+
+    async def check(proxy: TcpProxy) -> dict[str, Any]:
+        behind = replace(idle, url=f"http://127.0.0.1:{proxy.port}")
+        async with open_mcp(behind, "stdio") as client:
+            waiting = asyncio.create_task(call(client, "wait_for_job", jobId=job, timeoutSeconds=600))
+            await asyncio.sleep(3)
+            proxy.refuses = True
+            assert proxy.cut() > 0
+            await asyncio.sleep(5)
+            assert not waiting.done()
+            proxy.refuses = False
+            idle.client.cancel_job(job)
+            return await asyncio.wait_for(waiting, 60)
+
+    with tcp_proxy(lambda: socket.create_connection((address.host, address.port or 80))) as proxy:
+        waited = asyncio.run(check(proxy))
+    assert waited["finished"]
+    assert waited["job"]["reason"] == "cancelled"
 
 
 def test_server_that_stops_does_not_wait_for_the_job(tmp_path: Path) -> None:

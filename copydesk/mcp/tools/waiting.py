@@ -42,12 +42,12 @@ async def _follow(api: Api, job_id: str, report_progress: ReportProgress) -> Non
                     empty_streams = 0
                     after = event["seq"] if event else after
                     await report_progress(_describe(event) if event else "Still running.")
+            if (await api.get(f"{api.jobs_path}/job/{job_id}"))["status"] != "active":
+                return
         except ApiRefused as error:
             if not error.is_temporary:
                 raise
             empty_streams = 0
-        if (await api.get(f"{api.jobs_path}/job/{job_id}"))["status"] != "active":
-            return
         await anyio.sleep(RECONNECT_SECONDS)
 
 
