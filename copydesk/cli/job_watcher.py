@@ -8,6 +8,8 @@ from copydesk_client.event_text import PHASE_LABELS, describe_event
 
 DETAIL_INDENT = " " * 10
 """The width of the time and the space after it."""
+KINDS_WITH_DETAILS = ("checked", "reviewers")
+"""The events whose further lines list details, which are indented."""
 
 
 def watch_job(client: Client, job_id: str, quiet: bool = False) -> Job:
@@ -28,4 +30,5 @@ def watch_job(client: Client, job_id: str, quiet: bool = False) -> Job:
 
 def format_event(event: Event) -> str:
     at = event["data"].get("at", "")[11:19]
-    return f"{at}  " + describe_event(event).replace("\n", f"\n{DETAIL_INDENT}")
+    text = describe_event(event)
+    return f"{at}  " + (text.replace("\n", f"\n{DETAIL_INDENT}") if event["kind"] in KINDS_WITH_DETAILS else text)

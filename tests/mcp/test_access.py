@@ -1,9 +1,11 @@
 """A key has the same rights over MCP as on the API: each limit is tested with the attempt to pass it."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -315,3 +317,44 @@ def test_server_keeps_no_sessions(service: Service) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     assert "mcp-session-id" not in post(service, service.key, body).headers
     assert post(service, service.key, **{"Mcp-Session-Id": "stolen"}).status_code == 200
+
+
+def test_white_space_around_header_values_does_not_matter(service: Service) -> None:
+    """The newest protocol repeats parts of the body in headers. HTTP allows white space around their values."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": "list_models", "arguments": {}, "_meta": meta}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {
+        "Mcp-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Authorization": f"Bearer {service.key}",
+    }
+    connection = HTTPConnection(service.url.removeprefix("http://"), timeout=60)
+    for name, status in (("list_models", 200), (" \tlist_models\t ", 200), ("list_jobs", 400)):
+        connection.request("POST", "/mcp", json.dumps(body), {**MCP_HEADERS, **headers, "Mcp-Name": name})
+        response = connection.getresponse()
+        assert response.status == status, response.read()
+        response.read()
+    connection.close()
+
+
+def test_key_opens_only_its_own_project_on_either_database(tmp_path: Path, migrated_url: str) -> None:
+    with run_service(tmp_path, database_url=migrated_url) as service:
+        other = service.another_project()
+        key, secret = other.desk.keys.create(other.project.id, actor="test")
+
+        async def check() -> None:
+            async with open_mcp(service, key=secret) as client:
+                job = await call(client, "create_job", prompt="Fix the typos")
+                assert [each["id"] for each in other.client.list_jobs()["jobs"]] == [job["id"]]
+                assert service.client.list_jobs()["jobs"] == []
+                assert not (await call(client, "wait_for_job", jobId=job["id"], timeoutSeconds=1))["finished"]
+                service.desk.keys.revoke(key.id, actor="test")
+                with pytest.raises(MCPError):
+                    await client.call_tool("list_jobs", {})
+
+        asyncio.run(check())

@@ -61,10 +61,10 @@ def test_assistant_creates_a_job_waits_reads_the_diff_and_asks_for_top_pages(
 
 
 async def assist(
-    service: Service, transport: Transport, mode: Mode, progress: list[str]
+    service: Service, transport: Transport, mode: Mode, messages: list[str]
 ) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    async def record(progress_step: float, total: float | None, message: str | None) -> None:
-        progress.append(message or "")
+    async def record(progress: float, total: float | None, message: str | None) -> None:
+        messages.append(message or "")
 
     async with open_mcp(service, transport, mode) as client:
         models = await call(client, "list_models")

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 from mcp.shared.exceptions import MCPError
 
@@ -67,7 +67,7 @@ def test_tool_is_described_for_models_and_people(tool: Tool) -> None:
     assert 40 < len(tool.description) < 500
     assert tool.description.endswith(".")
     for schema in (tool.input_schema, tool.output_schema):
-        jsonschema.Draft202012Validator.check_schema(schema)
+        jsonschema_rs.Draft202012Validator(schema)
         assert schema["type"] == "object"
     for name, argument in tool.input_schema["properties"].items():
         assert argument["description"], name
@@ -118,7 +118,7 @@ def test_every_tool_returns_what_its_schema_says(filled: Service, transport: Tra
     results = asyncio.run(check())
     for tool in TOOLS:
         if tool.name in results:
-            jsonschema.validate(results[tool.name], tool.output_schema)
+            jsonschema_rs.validate(tool.output_schema, results[tool.name])
     assert results["get_visitors"]["totals"] == {"human": 9, "ai": 5, "total": 14}
     assert results["get_missing_pages"]["missing"][0]["path"] == "/gone"
     assert results["get_searches"]["searches"][0]["searchQuery"] == "sign in"
