@@ -31,7 +31,7 @@ class OriginCheck:
 
     def __init__(self, base_url: str, more_hosts: Collection[str]) -> None:
         base_host = urlsplit(base_url).hostname or ""
-        own_hosts = {base_host, *(host.lower() for host in more_hosts)}
+        own_hosts = {base_host, *(_parse_host(f"//{host}") for host in more_hosts)} - {""}
         self._origin_hosts = own_hosts | (LOOPBACK_HOSTS if base_host in LOOPBACK_HOSTS else set())
         self._hosts = own_hosts | LOOPBACK_HOSTS
 

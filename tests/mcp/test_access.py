@@ -289,7 +289,7 @@ def test_unknown_host_name_is_refused(service: Service, host: str) -> None:
     "host", ["localhost", "LOCALHOST:8080", "127.0.0.1", "[::1]:80", "192.168.1.5", "docs.internal"]
 )
 def test_known_host_names_and_addresses_are_accepted(tmp_path: Path, host: str) -> None:
-    with run_service(tmp_path, mcp_hosts=("docs.internal",)) as service:
+    with run_service(tmp_path, mcp_hosts=("Docs.internal:8080",)) as service:
         assert post(service, service.key, Host=host, Origin="http://localhost:1234").status_code == 200
 
 
