@@ -40,9 +40,10 @@ MAY_IMPORT = {
     "prompts": {"core", "jobs"},
     "sharing": {"core", "jobs", "analytics", "automations", "mail"},
     "webhooks": {"core", "jobs"},
+    "mcp": {"core"},
     "desk": {"reader_signals", "core", "jobs", "analytics", "automations", "sharing", "mail", "prompts", "webhooks"},
     "transfer": {"core", "jobs", "analytics", "automations", "sharing", "mail", "prompts"},
-    "web": {"core", "jobs", "analytics", "automations", "sharing", "mail", "prompts", "webhooks", "desk"},
+    "web": {"core", "jobs", "analytics", "automations", "sharing", "mail", "prompts", "webhooks", "desk", "mcp"},
     "cli": {
         *(
             "core",
@@ -57,6 +58,7 @@ MAY_IMPORT = {
             "transfer",
             "web",
             "client",
+            "mcp",
         )
     },
     "__main__": {"cli"},

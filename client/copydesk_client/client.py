@@ -70,8 +70,18 @@ class Client:
     def unarchive_job(self, job_id: str) -> shapes.Job:
         return self._post_action(job_id, "unarchive")
 
+    def retry_job(self, job_id: str, *, idempotency_key: str | None = None) -> shapes.Job:
+        """Creates a new job with the prompt and options of one that has ended."""
+        path = f"{self._jobs_path}/job/{job_id}/retry"
+        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+        return cast(shapes.Job, self._connection.send("POST", path, headers=headers, repeatable=True).json())
+
     def diff(self, job_id: str) -> bytes:
         return self._connection.send("GET", f"{self._jobs_path}/job/{job_id}/diff").content
+
+    def get_key(self) -> shapes.Key:
+        """Returns the API key of this client, without the key itself: its name, scopes, expiry and project."""
+        return cast(shapes.Key, self._get(f"{self._jobs_path}/key"))
 
     def models(self) -> dict[str, Any]:
         return cast(dict[str, Any], self._get(f"{self._jobs_path}/models"))

@@ -143,6 +143,20 @@ class Automation(TypedDict):
     source: FileSource | None
 
 
+class KeyProject(TypedDict):
+    id: str
+    name: str
+
+
+class Key(TypedDict):
+    id: str
+    name: str
+    scopes: list[str]
+    createdAt: str
+    expiresAt: str | None
+    project: KeyProject
+
+
 class JobPage(TypedDict):
     jobs: list[Job]
     nextCursor: str | None
@@ -380,7 +394,7 @@ class Moment(TypedDict):
 
 
 class Timeseries(TypedDict):
-    interval: Literal["day", "week", "month"]
+    interval: Literal["hour", "day", "week", "month"]
     timeseries: list[Moment]
 
 

@@ -22,6 +22,7 @@ class CommandEntry(NamedTuple):
 COMMANDS = {
     "serve": CommandEntry("serve", "Runs the API and a worker in one process."),
     "work": CommandEntry("serve", "Runs only a worker."),
+    "mcp": CommandEntry("serve", "Serves MCP on standard input and output."),
     "demo": CommandEntry("serve", "Runs a sample job up to its pull request."),
     "backup": CommandEntry("stores.backup", "Copies all data into a new folder."),
     "restore": CommandEntry("stores.backup", "Restores a backup, completely or not at all."),

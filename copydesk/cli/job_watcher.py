@@ -4,14 +4,12 @@ import typer
 
 from copydesk.cli.output import find_terminal, make_printable
 from copydesk.client import Client, Event, Job
+from copydesk_client.event_text import PHASE_LABELS, describe_event
 
-PHASE_LABELS = {
-    "queued": "waiting for a worker",
-    "preparing": "preparing the repository",
-    "thinking": "thinking",
-    "checking": "checking",
-    "publishing": "publishing",
-}
+DETAIL_INDENT = " " * 10
+"""The width of the time and the space after it."""
+KINDS_WITH_DETAILS = ("checked", "reviewers")
+"""The events whose further lines list details, which are indented."""
 
 
 def watch_job(client: Client, job_id: str, quiet: bool = False) -> Job:
@@ -32,41 +30,5 @@ def watch_job(client: Client, job_id: str, quiet: bool = False) -> Job:
 
 def format_event(event: Event) -> str:
     at = event["data"].get("at", "")[11:19]
-    data = event["data"]
-    match event["kind"]:
-        case "queued" | "message":
-            text = f"“{data['prompt'].strip().splitlines()[0]}”"
-        case "phase":
-            text = PHASE_LABELS.get(data["phase"], data["phase"])
-        case "resumed":
-            text = f"resumed, attempt {data['attempt']}"
-        case "thought":
-            text = data["text"]
-        case "tool":
-            text = f"{'✓' if data['ok'] else '✗'} {data['tool']}: {data['result']}"
-        case "checked" if data["passed"] and data.get("notJudged"):
-            text = f"✓ no problems found; not judged: {', '.join(data['notJudged'])}"
-        case "checked" if data["passed"]:
-            text = "✓ checks passed"
-        case "checked":
-            text = "\n          ".join([f"✗ {len(data['faults'])} not fixed:", *data["faults"]])
-        case "waiting":
-            text = f"waiting {data['seconds']} s: {data['why']}"
-        case "pushed":
-            text = f"pushed {data['commit'][:12]} to {data['branch']}"
-        case "pull_request":
-            text = f"pull request {data['url']}"
-        case "reviewers":
-            asked = (
-                f"asked {', '.join(data['requested'])} to review" if data["requested"] else "asked no author to review"
-            )
-            text = "\n          ".join([asked, *data["notes"]])
-        case "finished" if data.get("reason") == "not_understood":
-            text = f"not understood: {data['message']}"
-        case "finished" if data.get("reason") == "question":
-            text = f"question: {data['message']}"
-        case "finished":
-            text = f"{data['status']}" + (f": {data['message']}" if data.get("message") else "")
-        case kind:
-            text = kind
-    return f"{at}  {text}"
+    text = describe_event(event)
+    return f"{at}  " + (text.replace("\n", f"\n{DETAIL_INDENT}") if event["kind"] in KINDS_WITH_DETAILS else text)

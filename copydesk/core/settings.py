@@ -52,6 +52,8 @@ class Settings(BaseSettings):
     name of a cluster."""
     base_url: str = "http://127.0.0.1:8080"
     """The URL at which users reach the service. Links begin with it."""
+    mcp_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Other host names, separated by commas, under which clients of MCP reach `/mcp`; that of the base URL is known."""
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
     """IP addresses or networks of your proxies, separated by commas. The caller's address is read from their
     `X-Forwarded-For`."""
@@ -206,6 +208,7 @@ class Settings(BaseSettings):
     """Days for which ended webhook deliveries stay in the log."""
 
     @field_validator(
+        "mcp_hosts",
         "trusted_proxies",
         "models",
         "secret_key",

@@ -12,6 +12,7 @@ from starlette.routing import Match, Route
 from copydesk import __version__
 from copydesk.core.errors import InvalidRequest, NotFound, RequestError, WrongMediaType
 from copydesk.desk import Desk
+from copydesk.mcp import endpoint as mcp_endpoint
 from copydesk.web import dashboard, public_review
 from copydesk.web.api import analytics, context_repositories, jobs, jobs_v1, prompt_templates, reference
 from copydesk.web.api.automations import routes as automations
@@ -78,6 +79,7 @@ def create_app(desk: Desk) -> FastAPI:
         public_review,
         incoming_webhooks,
         webhook_endpoints,
+        mcp_endpoint,
         link_api,
         public_pages,
         badge_routes,

@@ -14,8 +14,11 @@ def compile_route(template: str) -> re.Pattern[str]:
 HEALTH_PATH = "/healthz"
 PROBE_PATHS = frozenset({HEALTH_PATH, "/readyz", "/metrics"})
 
+MCP_PATH = "/mcp"
+"""Needs an API key, which also determines the project."""
+
 API_PREFIX = re.compile(r"/v[0-9]+/")
-"""For `match`. Paths that need a project's API key, except COLLECTOR_PATH."""
+"""For `match`. Paths that need an API key of the project that they name, except COLLECTOR_PATH."""
 PROJECT_PATH = re.compile(r"/v[0-9]+/[a-z]+/(?P<projectId>[^/]+)(/.*)?")
 
 JOBS_PREFIX = ("/v1/agent/", "/v2/agent/", "/v1/workflow/")

@@ -237,6 +237,13 @@ def test_job_can_be_messaged_canceled_and_archived(against: Run, service: Servic
     assert "completed" in str(refused.exception)
 
 
+def test_job_can_be_retried(against: Run) -> None:
+    job = parse_output(against("job", "create", "Replace nonexistent with existing", "--watch", "--json"))
+    retried = parse_output(against("job", "retry", job["id"], "--watch", "--json"))
+    assert retried["id"] != job["id"]
+    assert (retried["prompt"], retried["reason"]) == (job["prompt"], "no_changes")
+
+
 def test_a_prompt_is_read_from_standard_input(against: Run) -> None:
     job = parse_output(against("job", "create", "-", "--json", input="Replace colour with color\n"))
     assert job["prompt"] == "Replace colour with color\n"

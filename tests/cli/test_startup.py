@@ -18,7 +18,7 @@ from tests.support.drills import mark_drills
 ROOT = Path(__file__).parent.parent.parent
 IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.M)
 
-SERVER = {"fastapi", "jinja2", "starlette", "uvicorn"}
+SERVER = {"fastapi", "jinja2", "mcp", "starlette", "uvicorn"}
 STORES = {"alembic", "duckdb", "pydantic_settings", "sqlalchemy"}
 JOBS = {"cryptography", "detect_secrets", "pygit2", "regex", "yaml"}
 NETWORK = {"http_message_signatures", "httpx2", "msgspec"}

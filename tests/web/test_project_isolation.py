@@ -91,9 +91,14 @@ def list_routes(service: Service) -> list[tuple[str, str]]:
 
 def list_closed_routes(service: Service) -> list[tuple[str, str]]:
     closed = [route for route in list_routes(service) if route not in PUBLIC]
-    assert {path.split("/")[1] for _, path in closed} == {"v1", "v2"}
+    assert {path.split("/")[1] for _, path in closed} == {"v1", "v2", "mcp"}
     assert len(closed) >= 16
     return closed
+
+
+def list_project_routes(service: Service) -> list[tuple[str, str]]:
+    """Lists the routes whose path names the project. That of /mcp is the key's own; tests/mcp covers it."""
+    return [(method, path) for method, path in list_closed_routes(service) if path != "/mcp"]
 
 
 def list_job_routes(service: Service) -> list[tuple[str, str]]:
@@ -141,7 +146,7 @@ def body_without_request_id(response: httpx.Response) -> dict[str, Any]:
 
 
 def test_every_route_needs_a_key_or_is_listed_as_public(service: Service) -> None:
-    closed = re.compile(r"/v1/analytics/\{projectId\}/.+|/v[12]/agent/\{projectId\}/.+|/v1/workflow/\{projectId\}/.+")
+    closed = re.compile(r"/mcp|/v1/(?:analytics|workflow)/\{projectId\}/.+|/v[12]/agent/\{projectId\}/.+")
     assert {(method, path) for method, path in list_routes(service) if not closed.fullmatch(path)} == PUBLIC
 
 
@@ -222,7 +227,7 @@ def test_non_text_authorization_returns_401(service: Service) -> None:
 
 def test_another_project_looks_exactly_like_one_that_does_not_exist(service: Service) -> None:
     other = service.another_project()
-    for method, path in list_closed_routes(service):
+    for method, path in list_project_routes(service):
         theirs = call_with_key(service, method, path, key=service.key, project=other.project.id)
         for nowhere in (new_id("proj"), "x", "%00", "é", other.project.id.upper()):
             none = call_with_key(service, method, path, key=service.key, project=nowhere)
@@ -276,7 +281,7 @@ def test_idempotency_keys_are_per_project(service: Service) -> None:
 def test_read_key_can_only_read(service: Service) -> None:
     key = service.new_key(scopes=["read"])
     job = service.client.create_job("Leave me alone")
-    for method, path in list_closed_routes(service):
+    for method, path in list_project_routes(service):
         if path.endswith("/events"):
             continue  # stays open while the job is active; its scope is that of every GET
         response = call_with_key(service, method, path, key=key, job=job["id"])

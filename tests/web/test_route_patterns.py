@@ -37,10 +37,12 @@ KINDS = {
     ("POST", f"{JOB}/{{id}}/message"): "jobs",
     ("POST", f"{JOB}/{{id}}/cancel"): "jobs",
     ("POST", f"{JOB}/{{id}}/archive"): "jobs",
+    ("POST", f"{JOB}/{{id}}/retry"): "jobs",
     ("POST", f"{JOB}/{{id}}/unarchive"): "jobs",
     ("GET", f"{JOB}/{{id}}/diff"): "jobs",
     ("GET", "/v2/agent/{projectId}/jobs"): "jobs",
     ("GET", "/v2/agent/{projectId}/models"): "jobs",
+    ("GET", "/v2/agent/{projectId}/key"): "jobs",
     ("POST", SESSION): "create",
     ("GET", f"{SESSION}/{{id}}"): "poll",
     ("GET", "/v1/agent/{projectId}/jobs"): "jobs",
@@ -101,6 +103,7 @@ KINDS = {
     ("GET", "/v1/collect/{siteId}/pixel.gif"): "beacon",
     ("HEAD", "/v1/collect/{siteId}/pixel.gif"): "beacon",
     ("POST", "/webhooks/{projectId}"): "webhook",
+    ("POST", "/mcp"): "mcp",
     ("GET", "/healthz"): "probe",
     ("GET", "/readyz"): "probe",
     ("GET", "/metrics"): "probe",
@@ -124,6 +127,7 @@ KINDS = {
 
 MATCHED_ROUTES = {
     "HEALTH_PATH": {"/healthz"},
+    "MCP_PATH": {"/mcp"},
     "PROBE_PATHS": {"/healthz", "/readyz", "/metrics"},
     "CREATE_JOB_PATH": {JOB},
     "GET_JOB_PATH": {f"{JOB}/{{id}}"},

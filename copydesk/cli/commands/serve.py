@@ -1,6 +1,7 @@
-"""The commands `copydesk serve`, `copydesk work` and `copydesk demo`."""
+"""The commands `copydesk serve`, `copydesk work`, `copydesk mcp` and `copydesk demo`."""
 
 import logging
+import os
 import signal
 import socket
 from typing import TYPE_CHECKING, Annotated
@@ -106,6 +107,24 @@ def work() -> None:
     worker.run()
     desk.close()
     traces.stop_tracing()
+
+
+@app.command()
+def mcp() -> None:
+    """Serves MCP on standard input and output. An assistant starts this command and talks to it.
+
+    Calls the API. Reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.
+    """
+    from copydesk.cli.output import open_client
+    from copydesk.mcp.installation import INSTALL_HINT, is_sdk_installed
+
+    if not is_sdk_installed():
+        fail(f"The optional part for MCP is not installed. {INSTALL_HINT}")
+    with open_client() as client:
+        url, project_id = client.url, client.project
+    from copydesk.mcp.stdio import run_stdio_server
+
+    run_stdio_server(url, os.environ["COPYDESK_API_KEY"], project_id)
 
 
 @app.command()

@@ -222,10 +222,12 @@ class ApiKeys:
             audit_log.record(tx, row.project_id, actor, "key.revoked", row.id, because=reason)
         return len(rows)
 
-    def authenticate(self, secret: str, project_id: str, scope: str, address: str | None) -> tuple[ApiKey, Project]:
+    def authenticate(
+        self, secret: str, project_id: str | None, scope: str, address: str | None
+    ) -> tuple[ApiKey, Project]:
         """Returns the key and its project if the key is valid for this project, scope and address.
 
-        Raises a RequestError otherwise. Only reads the database.
+        None as the project means the key's own. Raises a RequestError otherwise. Only reads the database.
         """
         if not is_wellformed_key(secret) and not is_importable_key(secret, self.extra_prefixes):
             raise KeyRejected("This is not a Copydesk API key: it is malformed or mistyped.")
@@ -237,7 +239,7 @@ class ApiKeys:
         key = _key_from_row(row)
         if not key.is_active:
             raise KeyRejected
-        if key.project_id != project_id:
+        if project_id is not None and key.project_id != project_id:
             raise ProjectNotFound
         if not key.has_scope(scope):
             raise ScopeMissing(f"This API key lacks the scope '{scope}'.")

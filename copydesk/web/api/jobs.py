@@ -11,7 +11,8 @@ from copydesk.core.projects.sealed_secrets import select_model_keys
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
-from copydesk.jobs.job import Job, Status
+from copydesk.jobs.job import Job, Reason, Status
+from copydesk.jobs.service import CreatedJob, NewJob, WrongState
 from copydesk.web.api.dependencies import (
     CurrentCreator,
     CurrentProject,
@@ -27,6 +28,7 @@ from copydesk.web.api.schemas import (
     JobListResponse,
     JobMessageRequest,
     JobResponse,
+    KeyResponse,
     ModelListResponse,
     ModelResponse,
     NewJobRequest,
@@ -59,8 +61,36 @@ async def create_job(
 ) -> JobResponse:
     """Creates a job. The agent works on the prompt in the background."""
     created = await run_in_thread(desk.jobs.create, project, body.to_new_job(), idempotency_key, created_by=creator)
+    return await _respond_created(desk, created, response)
+
+
+@router.post("/job/{id}/retry", status_code=201, responses=error_responses(409, 413, 429), operation_id="retryJob")
+async def retry_job(
+    project_id: ProjectId,
+    job_id: JobId,
+    project: CurrentProject,
+    desk: OpenDesk,
+    creator: CurrentCreator,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+) -> JobResponse:
+    """Creates a new job with the prompt and options of one that has ended. The earlier job stays as it is."""
+    new_job = build_retry(await run_in_thread(desk.jobs.get, project.id, job_id))
+    created = await run_in_thread(desk.jobs.create, project, new_job, idempotency_key, created_by=creator)
+    return await _respond_created(desk, created, response)
+
+
+def build_retry(job: Job) -> NewJob:
+    """Returns a new job with the same prompt and options. A title that the agent chose is left out."""
+    if job.status is Status.ACTIVE:
+        raise WrongState("The job is still running; cancel it before you retry it.")
+    has_own_title = job.pr_link is None and job.reason is not Reason.NO_CHANGES
+    return NewJob(job.prompt, job.model, job.ref, job.draft, job.title if has_own_title else None, job.context)
+
+
+async def _respond_created(desk: Desk, created: CreatedJob, response: Response) -> JobResponse:
     response.headers.update(created.headers)
-    response.headers["Location"] = f"/v2/agent/{project.id}/job/{created.job.id}"
+    response.headers["Location"] = f"/v2/agent/{created.job.project_id}/job/{created.job.id}"
     if created.replayed:
         response.headers["Idempotent-Replayed"] = "true"
         return await _load_job_response(desk, created.job)
@@ -122,6 +152,12 @@ async def archive_job(project_id: ProjectId, job_id: JobId, project: CurrentProj
 async def unarchive_job(project_id: ProjectId, job_id: JobId, project: CurrentProject, desk: OpenDesk) -> JobResponse:
     """Restores the previous status of an archived job."""
     return await _run_on_job(desk, desk.jobs.unarchive, project, job_id)
+
+
+@router.get("/key", responses=error_responses(), operation_id="getKey")
+async def get_key(project_id: ProjectId, project: CurrentProject, request: Request) -> KeyResponse:
+    """Returns the API key of this request, without the key itself: its name, scopes, expiry and project."""
+    return KeyResponse.from_key(request.state.key, project)
 
 
 @router.get("/models", responses=error_responses(), operation_id="listModels")

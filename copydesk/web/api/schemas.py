@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
+from copydesk.core.accounts.api_keys import ApiKey
 from copydesk.core.clock import format_iso, format_iso_or_none
-from copydesk.core.projects.projects import MAX_REF_CHARS, REF_PATTERN
+from copydesk.core.projects.projects import MAX_REF_CHARS, REF_PATTERN, Project
 from copydesk.jobs.agent.models.model_names import MODEL_NAME_PATTERN
 from copydesk.jobs.job import MAX_PROMPT_CHARS, CreatorKind, Job, Phase, Reason, Status
 from copydesk.jobs.publish.forges.markers import parse_pull_number
@@ -331,6 +332,31 @@ class ModelResponse(ApiModel):
 class ModelListResponse(ApiModel):
     models: list[ModelResponse]
     default: str
+
+
+class KeyProjectResponse(ApiModel):
+    id: str
+    name: str
+
+
+class KeyResponse(ApiModel):
+    id: str
+    name: str
+    scopes: list[str]
+    created_at: str
+    expires_at: str | None
+    project: KeyProjectResponse
+
+    @classmethod
+    def from_key(cls, key: ApiKey, project: Project) -> "KeyResponse":
+        return cls(
+            id=key.id,
+            name=key.name,
+            scopes=list(key.scopes),
+            created_at=format_iso(key.created_at),
+            expires_at=format_iso_or_none(key.expires_at),
+            project=KeyProjectResponse(id=project.id, name=project.name),
+        )
 
 
 class JobEventResponse(ApiModel):

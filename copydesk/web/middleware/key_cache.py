@@ -8,15 +8,15 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.bounded_cache import BoundedCache
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.web.route_patterns import SEND_EVENTS_PATH
+from copydesk.web.route_patterns import MCP_PATH, SEND_EVENTS_PATH
 
 MAX_CACHED_KEYS = 1_000
-CacheKey = tuple[bytes, str, str, str | None]
+CacheKey = tuple[bytes, str | None, str, str | None]
 
 
 def required_scope(method: str, path: str) -> str:
-    """Returns the scope that a key needs for this request."""
-    if method in ("GET", "HEAD", "OPTIONS"):
+    """Returns the scope that a key needs for this request. Tools of MCP need what the calls that they make need."""
+    if method in ("GET", "HEAD", "OPTIONS") or path == MCP_PATH:
         return "read"
     return "events" if method == "POST" and SEND_EVENTS_PATH.fullmatch(path) else "write"
 
@@ -35,7 +35,7 @@ class ApiKeyCache:
         self._entries = BoundedCache[CacheKey, tuple[ApiKey, Project]](MAX_CACHED_KEYS)
 
     async def authenticate(
-        self, secret: str, project_id: str, scope: str, address: str | None
+        self, secret: str, project_id: str | None, scope: str, address: str | None
     ) -> tuple[ApiKey, Project]:
         change_counter = self._database.read_change_counter()
         if change_counter is None:

@@ -51,7 +51,7 @@ class InternalError(RequestError):
 
 
 class RequestGate:
-    """Requires a project's API key under /v1 and /v2. Runs before routing, so that no route can forget it.
+    """Requires a project's API key under /v1 and /v2 and for /mcp. Runs before routing, so that no route can forget it.
 
     The only exception is the collector, which browsers call: a public page cannot keep a key secret.
     """
@@ -148,12 +148,13 @@ class RequestGate:
         state["project"] = None
         if scope["method"] == "POST" and (webhook := paths.WEBHOOK_PATH.fullmatch(path)):
             await run_in_thread(webhooks.check_project, self.desk, webhook["projectId"], headers)
-        if not paths.API_PREFIX.match(path) or paths.COLLECTOR_PATH.fullmatch(path):
+        is_api = paths.API_PREFIX.match(path) and not paths.COLLECTOR_PATH.fullmatch(path)
+        if not is_api and path != paths.MCP_PATH:
             return
         secret = _parse_bearer_token(headers.get("authorization"))
         match = paths.PROJECT_PATH.fullmatch(path)
         key_scope = required_scope(scope["method"], path)
-        project_id = match["projectId"] if match else ""
+        project_id = None if path == paths.MCP_PATH else match["projectId"] if match else ""
         try:
             key, project = await self.key_cache.authenticate(secret, project_id, key_scope, address)
         except ProjectNotFound:

@@ -25,6 +25,8 @@ def classify_request(method: str, path: str) -> str:
             return "live"
         is_poll = paths.GET_JOB_PATH.fullmatch(path) or paths.GET_SESSION_PATH.fullmatch(path)
         return "poll" if method == "GET" and is_poll else "jobs"
+    if path == paths.MCP_PATH:
+        return "mcp"
     if path.startswith(paths.WEBHOOK_PREFIX):
         return "webhook"
     return "probe" if path in paths.PROBE_PATHS else "page"

@@ -144,6 +144,7 @@ def call_feedback(times):
 
 def call_jobs():
     assert read("list_models").default == "mechanic"
+    assert read("get_key").scopes == ["read", "write"]
     new_job = models.NewJobRequest(prompt="Replace “colour” with “color” on every page.", draft=True)
     created = call("create_job", PROJECT, expect=201, body=new_job, idempotency_key="once")
     job_id = created.parsed.id
@@ -161,6 +162,9 @@ def call_jobs():
     assert read("unarchive_job", job_id).archived_at is None
     listed = read("list_jobs", limit=1)
     assert [job.id for job in listed.jobs] == [job_id]
+    retried = call("retry_job", PROJECT, job_id, expect=201).parsed
+    assert (retried.prompt, retried.status) == (job.prompt, models.Status.ACTIVE)
+    wait_for_end(retried.id)
     refuse("get_job", PROJECT, "job_" + "0" * 26, expect=404, code="job_not_found")
 
 
@@ -196,7 +200,16 @@ def call_without_access():
         "update_feedback": models.FeedbackStatusRequest(status=models.FeedbackStatusRequestStatus.RESOLVED),
         "send_events": models.ViewEvent(path="/"),
     }
-    of_one_row = ("get_job", "message_job", "cancel_job", "archive_job", "unarchive_job", "diff_job", "job_events")
+    of_one_row = (
+        "get_job",
+        "message_job",
+        "cancel_job",
+        "archive_job",
+        "unarchive_job",
+        "diff_job",
+        "job_events",
+        "retry_job",
+    )
     of_one_row += ("get_session", "update_feedback", "get_thread")
     for name in operations.keys() - {"healthz", "readyz", "metrics", "beacon", "send_beacon", "pixel"}:
         ids = (samples["job_id"],) if name in of_one_row else ()

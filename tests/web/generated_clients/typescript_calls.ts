@@ -140,6 +140,7 @@ async function waitForEnd(id: string): Promise<JobResponse> {
 
 async function callJobs() {
   assert.equal((await read("listModels", sdk.listModels({ path }))).default, "mechanic");
+  assert.deepEqual((await read("getKey", sdk.getKey({ path }))).scopes, ["read", "write"]);
   const body = { prompt: "Replace “colour” with “color” on every page.", draft: true };
   const headers = { "Idempotency-Key": "once" };
   const { id } = await read("createJob", sdk.createJob({ path, body, headers }), 201);
@@ -159,6 +160,9 @@ async function callJobs() {
   assert.equal((await read("unarchiveJob", sdk.unarchiveJob(of_job))).archivedAt, null);
   const jobs = await read("listJobs", sdk.listJobs({ path, query: { limit: 1 } }));
   assert.deepEqual(jobs.jobs.map((each) => each.id), [id]);
+  const retried = await read("retryJob", sdk.retryJob(of_job), 201);
+  assert.equal(retried.prompt, job.prompt);
+  await waitForEnd(retried.id);
   await refuse("getJob", sdk.getJob({ path: { ...path, id: NO_JOB } }), 404, "job_not_found");
 }
 

@@ -1,4 +1,4 @@
-"""The commands `copydesk job create|watch|get|list|message|cancel|archive|unarchive|diff`."""
+"""The commands `copydesk job create|watch|get|list|message|cancel|archive|unarchive|retry|diff`."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -126,6 +126,13 @@ def unarchive(job: JobArgument, json: JsonOption = False) -> None:
     """Restores the previous status of an archived job."""
     with open_client() as client:
         _print_job(client.unarchive_job(job), json)
+
+
+@app.command()
+def retry(job: JobArgument, watch: WatchOption = False, json: JsonOption = False) -> None:
+    """Creates a new job with the prompt and options of one that has ended."""
+    with open_client() as client:
+        _watch_and_print(client, client.retry_job(job), watch, json)
 
 
 @app.command()

@@ -12,10 +12,10 @@ from copydesk.core.ids import random_text
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.jobs.job import Job, Reason, Status
+from copydesk.jobs.job import Job
 from copydesk.jobs.publish.forges.reopened_pulls import reopen_pull_request
-from copydesk.jobs.service import NewJob, WrongState
 from copydesk.jobs.storage.records import EventKind
+from copydesk.web.api.jobs import build_retry
 from copydesk.web.api.schemas import JobMessageRequest
 from copydesk.web.api.streams.job_events import CurrentStreams, EventStreamResponse
 from copydesk.web.api.streams.job_streams import StreamHolder
@@ -125,14 +125,6 @@ async def retry_job(project_id: str, job_id: str, post: EditorPost) -> Response:
     except RequestError as error:
         return await _render_job_page(post, project, job_id, error=error)
     return redirect(f"/projects/{project.id}/jobs/{created.job.id}")
-
-
-def build_retry(job: Job) -> NewJob:
-    """Returns a new job with the same prompt and options. A title that the agent chose is left out."""
-    if job.status is Status.ACTIVE:
-        raise WrongState("The job is still running; cancel it before you retry it.")
-    has_own_title = job.pr_link is None and job.reason is not Reason.NO_CHANGES
-    return NewJob(job.prompt, job.model, job.ref, job.draft, job.title if has_own_title else None)
 
 
 async def _change_job(post: SignedInPost, project_id: str, job_id: str, change: Callable[[str, str], Job]) -> Response:
