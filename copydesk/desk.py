@@ -219,16 +219,11 @@ class Desk:
     def delete_expired_interactions(self) -> int:
         """Deletes feedback, searches and questions that are older than their project keeps them, and old counts of
         requests that were not counted. Returns how many rows."""
+        from copydesk.analytics.interactions.limited_stores import delete_expired_entries
         from copydesk.core.clock import today
 
-        options = [(project.id, project.collecting) for project in self.projects.all()]
-        day = today()
-        return (
-            self.feedback.delete_expired({project_id: each.feedback_days for project_id, each in options}, day)
-            + self.searches.delete_expired({project_id: each.search_days for project_id, each in options}, day)
-            + self.conversations.delete_expired({project_id: each.assistant_days for project_id, each in options}, day)
-            + self.uncounted.delete_expired(day)
-        )
+        stores = (self.feedback, self.searches, self.conversations)
+        return delete_expired_entries(*stores, self.projects.all(), today()) + self.uncounted.delete_expired(today())
 
     def delete_interactions(self, project_id: str) -> int:
         """Deletes all feedback, searches and questions of a project. Returns how many."""

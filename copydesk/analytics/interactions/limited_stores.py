@@ -1,6 +1,6 @@
 """Opens feedback, searches and conversations with the limits of the settings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Column
@@ -11,6 +11,7 @@ from copydesk.analytics.interactions.feedback import Feedback
 from copydesk.analytics.interactions.searches import Searches, SearchesFull
 from copydesk.analytics.interactions.storage_quota import FeedbackFull, QuotaReached, StorageQuota
 from copydesk.core.db.database import Database
+from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 
 MEGABYTE = 1_000_000
@@ -38,3 +39,15 @@ def _create_quota(
     """Creates a quota with these limits of entries and megabytes."""
     max_entries, max_megabytes = limits
     return StorageQuota(database, columns, max_entries=max_entries, max_bytes=max_megabytes * MEGABYTE, error=error)
+
+
+def delete_expired_entries(
+    feedback: Feedback, searches: Searches, conversations: Conversations, projects: Iterable[Project], day: int
+) -> int:
+    """Deletes feedback, searches and questions that are older than their project keeps them. Returns how many."""
+    options = [(project.id, project.collecting) for project in projects]
+    return (
+        feedback.delete_expired({project_id: each.feedback_days for project_id, each in options}, day)
+        + searches.delete_expired({project_id: each.search_days for project_id, each in options}, day)
+        + conversations.delete_expired({project_id: each.assistant_days for project_id, each in options}, day)
+    )
