@@ -222,12 +222,14 @@ class DuckStore:
         return self._may_be_upgrading
 
     def _continue_upgrade(self) -> None:
-        """Counts where stored views came from, for a limited time; the next folds do the rest."""
+        """Counts where stored views came from, at least one part and for a limited time; the next folds do the rest."""
         deadline = time.monotonic() + MAX_UPGRADE_SECONDS_PER_FOLD
-        while self._is_upgrading() and time.monotonic() < deadline:
+        while self._is_upgrading():
             with self._index.change(), self._view_log.correction() as (connection, id_tables):
                 backfill_sources(self._index, connection, id_tables)
             self._database.checkpoint()
+            if time.monotonic() >= deadline:
+                return
 
     def close(self) -> None:
         self._run_merges.stop()
