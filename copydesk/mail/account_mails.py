@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from copydesk.core.accounts.person import Person
+from copydesk.core.accounts.person import NO_ROLE, Person
 from copydesk.core.db.database import Database
 from copydesk.core.ids import sha256_hex
 from copydesk.mail.link_mail import LinkMail, write_link_mail
@@ -23,13 +23,17 @@ class AccountMails:
     def is_enabled(self) -> bool:
         return self.server is not None
 
-    def send_invitation(self, email: str, role: str, secret: str, *, actor: str) -> bool:
-        """Queues the mail with an invitation. Returns False if mail is not configured."""
-        host = urlsplit(self.base_url).netloc
+    def send_invitation(self, email: str, role: str, secret: str, *, actor: str, project_name: str = "") -> bool:
+        """Queues the mail with an invitation, to all projects or to the named one. Returns False without a mail server.
+
+        The role NO_ROLE is left out: the person gets projects later."""
+        service = f"the documentation service at {urlsplit(self.base_url).netloc}"
+        as_role = "" if role == NO_ROLE else f" as {role}"
+        place = f"the project “{project_name}” in {service}" if project_name else service
         mail = LinkMail(
             subject=f"{actor} invited you to Copydesk",
             heading="You are invited to Copydesk",
-            lines=(f"{actor} invited you as {role} to the documentation service at {host}.",),
+            lines=(f"{actor} invited you{as_role} to {place}.",),
             button="Create your account",
             url=self.build_link(secret),
             notes=("The link works once and expires after 7 days.", NOT_EXPECTED),

@@ -11,6 +11,7 @@ from sqlalchemy import JSON, Connection, LargeBinary, Select, String, Table, Tex
 
 import copydesk.analytics.tables
 import copydesk.automations.tables
+import copydesk.core.projects.event_tables
 import copydesk.jobs.storage.tables
 import copydesk.mail.tables
 import copydesk.prompts.tables

@@ -201,6 +201,17 @@ def test_signing_out_discards_typed_text(page: Page, service: Service) -> None:
     assert "secret plan" not in page.evaluate("JSON.stringify(sessionStorage)")
 
 
+def test_url_of_a_webhook_is_not_stored_in_the_browser(page: Page, service: Service) -> None:
+    docs = new_project(service)
+    page.goto(f"{service.url}/projects/{docs.project.id}/webhooks")
+    page.get_by_label("URL").fill("https://hooks.example.org/services/secret-part")
+    page.get_by_label("Format").select_option("slack")
+    page.reload()
+    expect(page.get_by_label("Format")).to_have_value("slack")
+    expect(page.get_by_label("URL")).to_have_value("")
+    assert "secret-part" not in page.evaluate("JSON.stringify(sessionStorage)")
+
+
 def test_ctrl_enter_starts_a_job_and_the_form_is_empty_afterwards(page: Page, service: Service) -> None:
     docs = new_project(service)
     page.goto(f"{service.url}/projects/{docs.project.id}/jobs")

@@ -2,8 +2,11 @@
 
 import json
 import re
+import socket
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from copydesk.webhooks.endpoints import MAX_ENDPOINTS
 from tests.support.people import csrf_token_from_html, signed_in_client
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
-from tests.support.webhook_receiver import Receiver, answer, receive_webhooks
+from tests.support.webhook_receiver import OK, Received, Receiver, answer, receive_webhooks
 
 NOT_A_WEBHOOK = "hook_00000000000000000000000000"
 
@@ -210,3 +213,26 @@ def test_command_line_manages_webhooks(service: Service, receiver: Receiver, mon
     assert run("list") == []
     plain = CliRunner().invoke(app, ("webhook", "list"))
     assert "This project has no webhooks." in plain.output
+
+
+def test_receivers_that_hang_do_not_delay_other_pages(service: Service) -> None:
+    """Sends more tests than the threads of the event loop, which has up to 32, and opens a page that needs one."""
+    is_over = threading.Event()
+
+    def wait(connection: socket.socket, _: Received) -> None:
+        is_over.wait(60)
+        connection.sendall(OK)
+
+    with receive_webhooks(lambda _: wait) as receiver, signed_in_client(service) as client:
+        created = service.client.add_webhook(receiver.url)
+        page = f"/projects/{service.project.id}/webhooks/{created['id']}"
+        form = {"token": csrf_token_from_html(client.get(page).text)}
+        with ThreadPoolExecutor(40) as threads:
+            tests = [threads.submit(client.post, f"{page}/test", data=form, timeout=120) for _ in range(40)]
+            try:
+                wait_for(lambda: receiver.open_count >= 6)
+                checked = client.post(f"/projects/{service.project.id}/check", data=form, timeout=10)
+            finally:
+                is_over.set()
+        assert "Access works." in checked.text
+        assert {test.result().status_code for test in tests} == {303}

@@ -26,7 +26,7 @@ function keyOf(form) {
 function listFields(form) {
   const counts = {};
   return [...form.elements]
-    .filter((field) => field.name && !UNSTORED.has(field.type) && field.tagName !== "FIELDSET")
+    .filter((field) => field.name && !UNSTORED.has(field.type) && field.tagName !== "FIELDSET" && !("noDraft" in field.dataset))
     .map((field) => {
       counts[field.name] = (counts[field.name] ?? 0) + 1;
       return [`${field.name} ${counts[field.name]}`, field];

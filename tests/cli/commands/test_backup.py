@@ -7,6 +7,8 @@ import resource
 import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +17,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 from typer.testing import CliRunner
 
 from copydesk.analytics.page_view import PageView, VisitorClass
@@ -130,6 +132,18 @@ def test_roles_in_projects_and_prompt_templates_are_in_the_backup(run: Run, tmp_
     assert restored.people.project_roles.load(person) == {project.id: "editor"}
     assert restored.people.get_invitation(link).project_roles == {project.id: "viewer"}
     restored.close()
+
+
+def test_commands_know_every_table(tmp_path: Path) -> None:
+    """Checks it in a new process, since tests import modules with tables that the commands may not import."""
+    code = "from copydesk.transfer.row_codec import TABLES; print(*TABLES)"
+    known = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
+    migrate(database)
+    with database.read() as tx:
+        existing = {*inspect(tx).get_table_names()} - {"alembic_version"}
+    database.close()
+    assert existing == {*known}
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])

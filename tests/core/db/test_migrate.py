@@ -3,12 +3,13 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from sqlalchemy import Connection, Inspector, inspect, text
+from sqlalchemy import Connection, Inspector, inspect, select, text
 
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DUCKDB_SCHEMA_VERSION
@@ -26,6 +27,10 @@ from copydesk.core.db.migrate import (
     read_schema_version,
     upgrade_schema,
 )
+from copydesk.jobs.job import Creator, CreatorKind
+from copydesk.jobs.storage.job_search import JobFilter, find_jobs, list_creators
+from copydesk.jobs.storage.review_states import REVIEW_STATE
+from copydesk.jobs.storage.tables import jobs
 from copydesk.transfer.row_codec import TABLES
 from tests.fixtures.freeze import TOKEN, read_api_answers
 from tests.support.filled_service import PAGES
@@ -141,6 +146,45 @@ def test_feedback_from_before_the_upgrade_has_a_source_and_a_status(tx: Connecti
     upgrade_schema(tx, "0004")
     rows = tx.execute(text("select source, status from feedback order by id")).all()
     assert rows == [("contextual", "pending"), ("thumbs_only", "pending")]
+
+
+STATUSES = (("active", None), ("completed", None), ("failed", None), ("archived", "completed"), ("archived", "failed"))
+
+
+def test_jobs_from_before_the_review_queue_have_their_state_and_automation(database_url: str) -> None:
+    """The migration contains a copy of the rule for states, which may not change, so it is compared with the rule."""
+    database = Database(database_url)
+    with database.write() as tx:
+        upgrade_schema(tx, "0016")
+        _insert_project(tx)
+        reasons = (None, "question", "not_understood", "no_changes", "cancelled")
+        pulls = ((None, None), (None, "/pulls/1"), ("open", "/pulls/1"), ("merged", "/pulls/1"), ("closed", "/pulls/1"))
+        for number, (status, pull, reason) in enumerate(product(STATUSES, pulls, reasons)):
+            (state, archived_from), (pull_state, link) = status, pull
+            job = {"id": f"job_{number:03}", "status": state, "archived_from": archived_from, "reason": reason}
+            job |= {"pull_state": pull_state, "pr_link": link, "automation_id": "auto_1"}
+            _insert_job(tx, **job, created_by='{"kind": "automation", "name": "Nightly"}')
+    migrate(database)
+    with database.read() as tx:
+        rows = tx.execute(select(jobs.c.id, jobs.c.review_state, REVIEW_STATE.label("rule"))).all()
+    creators = list_creators(database, ["p"])
+    found = find_jobs(database, JobFilter(["p"], creator_id="auto_1"), 200, None).jobs
+    database.close()
+    assert [row.id for row in rows if row.review_state != row.rule] == []
+    assert len(found) == len(rows) == 125
+    assert creators == [Creator(kind=CreatorKind.AUTOMATION, name="Nightly", id="auto_1")]
+    assert {job.created_by for job in found} == {*creators}
+
+
+def _insert_project(tx: Connection) -> None:
+    project = {"id": "p", "site_id": "s", "name": "P", "repository": "/r", "ref": "main", "root": "", "forge": "local"}
+    _insert(tx, "projects", **project, allow_private=True, policy="{}", collecting="{}", created_at=0)
+
+
+def _insert_job(tx: Connection, **values: Any) -> None:
+    job = {"project_id": "p", "phase": "queued", "prompt": "x", "repository": "/r", "ref": "main", "model": "m"}
+    job |= {"branch": "b", "usage": "{}", "checks": "[]"}
+    _insert(tx, "jobs", **job, **values, draft=False, last_event=0, created_at=0, updated_at=0)
 
 
 def _insert(tx: Connection, table: str, **values: Any) -> None:

@@ -31,6 +31,15 @@ def test_unknown_page_is_a_page_with_the_navigation_of_the_person(service: Servi
     assert page.headers["x-request-id"] in page.text
 
 
+def test_hidden_project_is_a_page_with_the_navigation_of_the_person(service: Service) -> None:
+    with signed_in_client(service, "none") as client:
+        page = client.get(f"/projects/{service.project.id}/jobs", headers=BROWSER)
+    assert page.status_code == 404
+    assert '<a href="/projects"' in page.text
+    assert "Sign out" in page.text
+    assert service.project.name not in page.text
+
+
 def test_unknown_page_of_a_stranger_links_to_the_dashboard_and_the_guide(service: Service) -> None:
     page = httpx.get(f"{service.url}/nothing", headers=BROWSER, timeout=30)
     assert page.status_code == 404

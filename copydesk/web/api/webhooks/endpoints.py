@@ -1,11 +1,10 @@
 """The API of webhooks that Copydesk sends: /v2/agent/{projectId}/webhooks"""
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 
-from copydesk.core.runtime.thread_pool import run_in_thread
+from copydesk.core.runtime.thread_pool import run_in_pool, run_in_thread
 from copydesk.web.api.dependencies import CurrentProject, OpenDesk, ProjectId, bearer, error_responses
 from copydesk.web.api.webhooks.schemas import (
     CreatedWebhookResponse,
@@ -38,8 +37,9 @@ async def add_webhook(
     project_id: ProjectId, project: CurrentProject, body: NewWebhookRequest, desk: OpenDesk, request: Request
 ) -> CreatedWebhookResponse:
     """Adds a webhook and returns its signing secret, once."""
-    # Resolving the host may be slow, so this does not use the small thread pool that the other requests share.
-    created = await asyncio.to_thread(
+    # Resolving the host may be slow, so this does not use the threads that the other requests share.
+    created = await run_in_pool(
+        "webhooks",
         desk.webhooks.endpoints.add,
         project.id,
         body.url,
@@ -68,7 +68,8 @@ async def change_webhook(
     request: Request,
 ) -> WebhookResponse:
     """Changes the fields that are sent. Enabling a webhook forgets its earlier failures."""
-    endpoint = await asyncio.to_thread(
+    endpoint = await run_in_pool(
+        "webhooks",
         desk.webhooks.endpoints.change,
         project.id,
         webhook_id,

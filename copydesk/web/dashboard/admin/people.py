@@ -27,15 +27,19 @@ async def invite_person(post: AdminPost) -> Response:
     role = post.form.get("role")
     project_id = post.form.get("project")
     people = post.desk.people
+    project_name = ""
     try:
         if project_id:
+            project_name = (await post.get_project(project_id)).name
             secret = await run_in_thread(people.invite_to_project, email, project_id, role, actor=post.person.email)
         else:
             secret = await run_in_thread(people.invite, email, role, actor=post.person.email)
     except RequestError as error:
         return await _render_people_page(post, error, email=email, role=role, project_id=project_id)
     mails, address = post.desk.sharing.account_mails, email.strip().lower()
-    is_mailed = await run_in_thread(mails.send_invitation, address, role, secret, actor=post.person.email)
+    is_mailed = await run_in_thread(
+        mails.send_invitation, address, role, secret, actor=post.person.email, project_name=project_name
+    )
     return await _render_people_page(post, link=mails.build_link(secret), link_for=address, is_mailed=is_mailed)
 
 

@@ -42,7 +42,9 @@ async def give_access(project_id: str, post: AdminPost) -> Response:
                 raise InvalidRequest(NO_ACCOUNT_MESSAGE) from None
             secret = await run_in_thread(people.invite_to_project, email, project.id, role, actor=actor)
             mails, address = post.desk.sharing.account_mails, email.strip().lower()
-            is_mailed = await run_in_thread(mails.send_invitation, address, role, secret, actor=actor)
+            is_mailed = await run_in_thread(
+                mails.send_invitation, address, role, secret, actor=actor, project_name=project.name
+            )
             link = mails.build_link(secret)
             return await _render_project_people(post, project, link=link, link_for=address, is_mailed=is_mailed)
         if person.id == post.person.id:

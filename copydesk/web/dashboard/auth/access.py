@@ -1,7 +1,7 @@
 """Decides who may see a page or send a form of the dashboard: checks session, role in the project and CSRF token."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -95,32 +95,34 @@ GlobalAdminPost = Annotated[SignedInPost, Depends(require_checked_post("admin", 
 
 async def _authenticate(request: Request, desk: Desk, role: str, in_all_projects: bool) -> SignedInRequest:
     """Raises ProjectNotFound for a project that the person may not see, without a look at whether it exists."""
-    secret = request.cookies.get(cookie_name(desk.settings), "")
-    person_and_session = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
-    if person_and_session is None:
+    signed_in = await find_signed_in(request, desk)
+    if signed_in is None:
         raise SignInRequired
-    person, session = person_and_session
+    person = signed_in.person
     project_id = request.path_params.get("project_id")
     if project_id is not None and not person.sees(project_id):
         raise ProjectNotFound
     held_role = person.role if project_id is None else person.role_in(project_id)
     if not includes_role(person.role if in_all_projects else held_role, role):
         raise NotAllowed
-    return SignedInRequest(desk, person, session, csrf_token(secret), held_role)
+    return replace(signed_in, role=held_role)
 
 
 async def find_signed_in(request: Request, desk: Desk) -> SignedInRequest | None:
-    """Returns who has sent the request, or None if it has no valid session. For pages that everyone may open."""
-    try:
-        return await _authenticate(request, desk, NO_ROLE, in_all_projects=False)
-    except RequestError:
+    """Returns who has sent the request, or None if it has no valid session. For error pages and pages for everyone.
+
+    Does not look at the project that the path names: the error page of a hidden project has a navigation, too."""
+    secret = request.cookies.get(cookie_name(desk.settings), "")
+    person_and_session = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
+    if person_and_session is None:
         return None
+    person, session = person_and_session
+    return SignedInRequest(desk, person, session, csrf_token(secret), person.role)
 
 
 async def sees_project(request: Request, desk: Desk, project_id: str) -> bool:
     """Returns whether the request has a valid session of a person who may see this project. Does not raise.
 
     For public pages that show more to people who are signed in."""
-    secret = request.cookies.get(cookie_name(desk.settings), "")
-    person_and_session = await run_in_thread(desk.people.sessions.find_by_secret, secret) if secret else None
-    return person_and_session is not None and person_and_session[0].sees(project_id)
+    signed_in = await find_signed_in(request, desk)
+    return signed_in is not None and signed_in.person.sees(project_id)

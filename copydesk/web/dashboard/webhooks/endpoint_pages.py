@@ -1,6 +1,5 @@
 """The pages of a project's webhooks: the list, a form to add one, and a page for each with its settings and log."""
 
-import asyncio
 from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
@@ -8,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from copydesk.core.errors import RequestError
 from copydesk.core.ids import new_id
 from copydesk.core.projects.projects import Project
-from copydesk.core.runtime.thread_pool import run_in_thread
+from copydesk.core.runtime.thread_pool import run_in_pool, run_in_thread
 from copydesk.web.dashboard.auth.access import AdminPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.responses.html import render_page
@@ -54,8 +53,9 @@ async def add_webhook(project_id: str, post: AdminPost) -> Response:
     typed = {"url": form.get("url").strip(), "format": form.get("format"), "events": form.get_all("event")}
     try:
         validate_events(form.get_all("event"))  # none means all for other callers, but not for a form
-        # Resolving the host may be slow, so this does not use the small thread pool that the other pages share.
-        created = await asyncio.to_thread(
+        # Resolving the host may be slow, so this does not use the threads that the other pages share.
+        created = await run_in_pool(
+            "webhooks",
             post.desk.webhooks.endpoints.add,
             project.id,
             form.get("url").strip(),
@@ -87,7 +87,8 @@ async def change_webhook(project_id: str, webhook_id: str, post: AdminPost) -> R
     project = await post.get_project(project_id)
     form = post.form
     try:
-        await asyncio.to_thread(
+        await run_in_pool(
+            "webhooks",
             post.desk.webhooks.endpoints.change,
             project.id,
             webhook_id,
@@ -116,7 +117,9 @@ async def rotate_secret(project_id: str, webhook_id: str, post: AdminPost) -> Re
 async def test_webhook(project_id: str, webhook_id: str, post: AdminPost) -> Response:
     project = await post.get_project(project_id)
     try:
-        details = await asyncio.to_thread(post.desk.webhooks.test_now, project.id, webhook_id, actor=post.person.email)
+        details = await run_in_pool(
+            "webhooks", post.desk.webhooks.test_now, project.id, webhook_id, actor=post.person.email
+        )
     except RequestError as error:
         if error.status == 404:
             raise

@@ -223,6 +223,30 @@ def test_invitation_goes_out_by_mail_and_is_shown_too(service: Service, smtp: Sm
         assert client.post(link, data={"name": "New", "password": PASSWORD}).status_code == 303
 
 
+@pytest.mark.parametrize("form", ["/people/invite", "/projects/{project}/people"])
+def test_invitation_to_one_project_names_it(service: Service, smtp: SmtpServerForTests, form: str) -> None:
+    project = service.project
+    with signed_in_client(service) as admin:
+        token = csrf_token_from_html(admin.get("/account").text)
+        data = {"token": token, "email": "single@example.org", "role": "editor", "project": project.id}
+        admin.post(form.format(project=project.id), data=data)
+    [message] = deliver(service, smtp)
+    expected = "admin@example.org invited you as editor to the project “Docs” in the documentation service at 127.0.0.1"
+    assert expected in str(message.get_body(("plain",)).get_content())  # type: ignore[union-attr]
+    [link] = {*find_links(message)}
+    with browse(service) as client:
+        assert "editor in Docs" in client.get(link).text
+
+
+def test_invitation_without_a_role_names_none(service: Service, smtp: SmtpServerForTests) -> None:
+    with signed_in_client(service) as admin:
+        token = csrf_token_from_html(admin.get("/account").text)
+        admin.post("/people/invite", data={"token": token, "email": "later@example.org", "role": "none"})
+    [message] = deliver(service, smtp)
+    text = str(message.get_body(("plain",)).get_content())  # type: ignore[union-attr]
+    assert "admin@example.org invited you to the documentation service at" in text
+
+
 def test_withdrawn_invitation_is_not_sent(service: Service, smtp: SmtpServerForTests) -> None:
     with signed_in_client(service) as admin:
         token = csrf_token_from_html(admin.get("/account").text)
