@@ -3,7 +3,9 @@
 from functools import cache
 from importlib.util import find_spec
 
-INSTALL_HINT = "Install it with: pip install 'copydesk[mcp]'"
+INSTALL_HINT = (
+    "In a checkout, run 'scripts/setup server'. If you installed the package, run: pip install 'copydesk[mcp]'"
+)
 
 
 @cache

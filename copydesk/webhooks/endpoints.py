@@ -17,7 +17,7 @@ from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.projects.project_events import EventType, delete_deliveries
 from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.webhooks.signatures import new_secret
-from copydesk.webhooks.targets import TargetRefused, find_addresses, mask_url, parse_target
+from copydesk.webhooks.targets import ALLOW_HINT, TargetRefused, find_addresses, mask_url, parse_target
 
 FORMATS = ("json", "slack")
 EVENT_TYPES = tuple(event_type.value for event_type in EventType if event_type is not EventType.TEST)
@@ -78,6 +78,11 @@ class Endpoint:
 class CreatedEndpoint(NamedTuple):
     endpoint: Endpoint
     secret: str
+
+
+class RefusedEndpoint(NamedTuple):
+    endpoint: Endpoint
+    reason: str
 
 
 ENDPOINT_COLUMNS = tuple(endpoints.c[field.name] for field in fields(Endpoint))
@@ -159,6 +164,28 @@ class Endpoints:
         with self.database.read() as tx:
             rows = tx.execute(select(*ENDPOINT_COLUMNS).where(is_unhealthy).order_by(endpoints.c.id)).all()
         return [each for each in map(_endpoint_from_row, rows) if each.enabled or each.is_gone]
+
+    def list_refused(self) -> list[RefusedEndpoint]:
+        """Returns the enabled endpoints of all projects to which nothing is sent, because the address is not allowed.
+
+        Checks each URL with the settings of this process, and reads the last error, because the settings of the service
+        can differ. Resolves the hosts.
+        """
+        with self.database.read() as tx:
+            rows = tx.execute(select(*ENDPOINT_COLUMNS).where(endpoints.c.enabled).order_by(endpoints.c.id)).all()
+        checked = [(each, self._find_refusal(each)) for each in map(_endpoint_from_row, rows)]
+        return [RefusedEndpoint(endpoint, refusal) for endpoint, refusal in checked if refusal]
+
+    def _find_refusal(self, endpoint: Endpoint) -> str | None:
+        """Returns why the address is not allowed, or None. A host that is not found is another problem."""
+        messages = [endpoint.last_error or ""]
+        url = self.secrets.all(endpoint.project_id).get(url_secret_name(endpoint.id))
+        try:
+            if url is not None:
+                self._check_url(url, endpoint.format)
+        except InvalidRequest as refusal:
+            messages.append(str(refusal))
+        return next((message for message in messages if ALLOW_HINT in message), None)
 
     def count(self) -> int:
         """Returns how many endpoints all projects have."""

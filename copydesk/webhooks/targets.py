@@ -10,7 +10,10 @@ from copydesk.core.runtime.ip_addresses import is_public
 
 MAX_URL_CHARS = 2_000
 DEFAULT_PORTS = {"http": 80, "https": 443}
-ALLOW_HINT = "An administrator can allow this with COPYDESK_WEBHOOK_ALLOW_PRIVATE."
+ALLOW_HINT = (
+    "To allow http:// and private addresses, set COPYDESK_WEBHOOK_ALLOW_PRIVATE=true for the service and for the "
+    "copydesk command, and restart the service."
+)
 
 Resolver = Callable[[str, int], Sequence[str]]
 

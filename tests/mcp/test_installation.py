@@ -61,12 +61,14 @@ def test_server_imports_the_sdk_when_it_is_used_and_says_how_to_install_it(tmp_p
     else:
         assert answer["status"] == 501
         assert json.loads(answer["text"])["code"] == "mcp_not_installed"
+        assert "In a checkout, run 'scripts/setup server'." in answer["text"]
         assert "pip install 'copydesk[mcp]'" in answer["text"]
 
 
 def test_command_says_how_to_install_the_sdk() -> None:
     done = run_python(RUN_COMMAND, COPYDESK_API_KEY=new_key(), COPYDESK_PROJECT=new_id("proj"))
     assert done.returncode == 1
+    assert "In a checkout, run 'scripts/setup server'." in done.stderr
     assert "pip install 'copydesk[mcp]'" in done.stderr
     assert "Traceback" not in done.stderr
 

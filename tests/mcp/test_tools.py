@@ -3,6 +3,8 @@
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -17,7 +19,7 @@ from copydesk.mcp.resources import REPORTS, TEMPLATES
 from copydesk.mcp.tools.catalog import TOOLS
 from copydesk.mcp.tools.tool import Tool
 from copydesk.web.middleware.key_cache import required_scope
-from tests.support.mcp_clients import Transport, call, call_refused, open_mcp
+from tests.support.mcp_clients import Transport, call, call_refused, client_environment, open_mcp
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -314,3 +316,16 @@ def test_result_is_bounded_and_says_what_was_cut(result: dict[str, Any]) -> None
 def test_small_result_is_unchanged() -> None:
     result = {"rows": [{"path": "/a", "total": 1}] * 100, "hasMore": False}
     assert bound_result(result) == result
+
+
+def test_documented_python_example_prints_a_report(filled: Service) -> None:
+    [code] = re.findall(r"^```python no-run\n(.*?)^```$", (ROOT / "docs/mcp.md").read_text("utf-8"), re.M | re.S)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=client_environment(filled, filled.key),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "'/guide'" in done.stdout

@@ -1,5 +1,8 @@
 """The bodies of deliveries: JSON with links to the dashboard, and short, escaped messages for Slack."""
 
+import re
+import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -7,7 +10,9 @@ import pytest
 
 from copydesk.webhooks.endpoints import EVENT_TYPES
 from copydesk.webhooks.payloads import EventContent, build_body
+from copydesk.webhooks.signatures import build_headers, new_secret
 
+WEBHOOKS_PAGE = Path(__file__).parents[2] / "docs/webhooks.md"
 HOSTILE = "<!channel> & <https://evil.example|click> *bold* " + "x" * 5000
 JOB: dict[str, Any] = {
     "id": "job_1",
@@ -77,3 +82,17 @@ def test_json_has_type_time_and_data(event_type: str) -> None:
 def test_text_that_cannot_be_encoded_does_not_stop_a_delivery() -> None:
     event = EventContent("feedback.created", {"feedback": {"comment": "\ud800"}}, 0, "proj_1", "Docs")
     assert b"comment" in build_body(event, "json", "")
+
+
+def test_documented_function_accepts_signed_deliveries_and_refuses_others() -> None:
+    blocks = re.findall(r"^```python no-run\n(.*?)^```$", WEBHOOKS_PAGE.read_text("utf-8"), re.M | re.S)
+    names: dict[str, Any] = {}
+    exec(next(block for block in blocks if "def verify(" in block), names)
+    verify, secret, now = names["verify"], new_secret(), int(time.time())
+    headers = build_headers("msg_1", now, b"{}", [secret])
+    assert verify(secret, headers, b"{}")
+    assert verify(secret, build_headers("msg_1", now, b"{}", [new_secret(), secret]), b"{}")
+    assert not verify(secret, headers, b"{ }")
+    assert not verify(new_secret(), headers, b"{}")
+    assert not verify(secret, build_headers("msg_1", now - 400, b"{}", [secret]), b"{}")
+    assert not verify(secret, {**headers, "webhook-signature": "v1,\xe9"}, b"{}")

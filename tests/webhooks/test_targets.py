@@ -4,7 +4,9 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from typer.testing import CliRunner
 
+from copydesk.cli import app
 from copydesk.core.errors import InvalidRequest
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk_lazily
@@ -129,6 +131,37 @@ def test_host_that_becomes_private_later_gets_no_connection(strict_desk: Desk, s
             deliveries.send_due(resolve=lambda host, port, found=addresses: found)
             assert "private address" in deliveries.list_rows()[0].error
     assert receiver.requests == []
+
+
+def test_refusal_says_which_setting_allows_the_address(strict_desk: Desk, strict_project: str) -> None:
+    for url in ("http://example.org/", "https://127.0.0.1/"):
+        with pytest.raises(InvalidRequest, match="COPYDESK_WEBHOOK_ALLOW_PRIVATE=true for the service and for the"):
+            strict_desk.webhooks.endpoints.add(strict_project, url, actor="test")
+
+
+def test_doctor_warns_about_enabled_webhooks_whose_address_is_not_allowed(
+    strict_desk: Desk, strict_project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COPYDESK_DATA", str(strict_desk.settings.data))
+    monkeypatch.setenv("COPYDESK_DATABASE_URL", strict_desk.settings.database_url)
+    lenient = Endpoints(strict_desk.database, strict_desk.secrets, allow_private=True)
+    endpoint = lenient.add(strict_project, "http://127.0.0.1:9/hook", actor="test").endpoint
+
+    def run_doctor() -> str:
+        lines = CliRunner().invoke(app, ("doctor",)).stdout.splitlines()
+        return next(line for line in lines if " webhooks: " in line)
+
+    assert (
+        f"! webhooks: 1 have an address that is not allowed. {endpoint.id} to http://127.0.0.1:9/hook" in run_doctor()
+    )
+    monkeypatch.setenv("COPYDESK_WEBHOOK_ALLOW_PRIVATE", "true")
+    assert "✓ webhooks: 1 configured" in run_doctor()
+    deliveries = Deliveries(strict_desk, strict_project)
+    deliveries.record()
+    deliveries.send_due()  # the service has other settings than the command
+    assert "! webhooks: 1 have an address that is not allowed." in run_doctor()
+    lenient.change(strict_project, endpoint.id, enabled=False, actor="test")
+    assert "✓ webhooks: 1 configured" in run_doctor()
 
 
 def test_connection_goes_to_the_checked_address_without_resolving_again(deliveries: Deliveries) -> None:

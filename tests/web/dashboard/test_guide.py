@@ -99,6 +99,19 @@ def test_search_finds_sections_and_says_when_there_are_none(browser: httpx.Clien
     assert search_guide(" ") == []
 
 
+@pytest.mark.parametrize(
+    ("text", "chapter"),
+    [
+        ("standard webhooks", "webhooks"),
+        ("model context protocol", "mcp"),
+        ("placeholder", "prompts"),
+        ("stale pages", "stale-pages"),
+    ],
+)
+def test_search_finds_each_of_these_chapters(text: str, chapter: str) -> None:
+    assert chapter in {result.url.removeprefix("/docs/guide/").partition("#")[0] for result in search_guide(text)}
+
+
 def test_every_search_result_leads_to_an_anchor_that_exists() -> None:
     for result in search_guide("copydesk"):
         chapter, _, anchor = result.url.removeprefix("/docs/guide/").partition("#")
@@ -143,7 +156,16 @@ def test_every_page_of_the_dashboard_links_to_a_chapter_that_exists() -> None:
         assert template in pages or (TEMPLATES / template).exists(), template
 
 
-def test_help_link_of_a_page_leads_to_its_chapter(service: Service) -> None:
+@pytest.mark.parametrize(
+    ("page", "chapter"),
+    [
+        ("/projects/{}/keys", "dashboard#api-keys"),
+        ("/projects/{}/prompts", "prompts"),
+        ("/projects/{}/webhooks", "webhooks"),
+        ("/queue", "dashboard#review-queue"),
+    ],
+)
+def test_help_link_of_a_page_leads_to_its_chapter(service: Service, page: str, chapter: str) -> None:
     with signed_in_client(service) as client:
-        page = client.get(f"/projects/{service.project.id}/keys").text
-    assert '<a href="/docs/guide/dashboard#api-keys">Help</a>' in page
+        html = client.get(page.format(service.project.id)).text
+    assert f'<a href="/docs/guide/{chapter}">Help</a>' in html

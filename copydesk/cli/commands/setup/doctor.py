@@ -275,6 +275,9 @@ def _check_mail(checkup: Checkup) -> str:
 
 def _check_webhooks(checkup: Checkup) -> str:
     endpoints = checkup.open_desk.webhooks.endpoints
+    if refused := endpoints.list_refused():
+        problems = (f"{each.endpoint.id} to {each.endpoint.shown_url}: {each.reason}" for each in refused[:5])
+        raise CheckWarning(f"{len(refused)} have an address that is not allowed. {' '.join(problems)}")
     unhealthy = endpoints.list_unhealthy()
     if unhealthy:
         problems = (f"{each.id} to {each.shown_url}: {each.last_error or 'answered 410'}" for each in unhealthy[:5])
@@ -298,5 +301,5 @@ CHECKS = (
     Check("repositories", _check_repositories, needs=("git", "database", "secrets")),
     Check("sandbox", _check_sandbox),
     Check("mail", _check_mail),
-    Check("webhooks", _check_webhooks, needs=("database",)),
+    Check("webhooks", _check_webhooks, needs=("database", "secrets")),
 )

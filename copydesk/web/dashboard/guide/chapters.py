@@ -9,9 +9,9 @@ GUIDE_URL = "/docs/guide"
 SOURCE_URL = "https://github.com/copydesk/copydesk"
 CHAPTERS = {
     "Getting started": ("quickstart", "dashboard", "cli", "settings", "mail"),
-    "Jobs": ("agent", "automations", "ci", "forges", "models", "mechanic", "checks"),
-    "Analytics": ("collect", "analytics", "ai-traffic", "privacy", "sharing", "history", "export"),
-    "API": ("api", "drop-in"),
+    "Jobs": ("agent", "prompts", "automations", "ci", "forges", "models", "mechanic", "checks"),
+    "Analytics": ("collect", "analytics", "ai-traffic", "stale-pages", "privacy", "sharing", "history", "export"),
+    "API": ("api", "webhooks", "mcp", "drop-in"),
     "Operations": (
         *("deploy", "operations", "observability", "backup", "scale", "clickhouse", "security"),
         "architecture",
