@@ -257,13 +257,17 @@ class Jobs:
         archive_job(self.database, tx, job, pull_state)
 
     def unarchive(self, project_id: str, job_id: str, pull_state: PullState | None = None) -> Job:
+        """Unarchives the job. `pull_state` is recorded also if the job is not archived."""
         with self.database.write() as tx:
             job = self._lock_job(tx, project_id, job_id)
+            values: dict[str, Any] = {"pull_state": pull_state or job.pull_state}
+            events = []
             if job.status is ARCHIVED:
                 status = check_transition(ARCHIVED, job.archived_from or FAILED)
-                event = NewEvent(EventKind.UNARCHIVED, {"status": status})
-                values = {"status": status, "archived_at": None, "archived_from": None}
-                update_job(self.database, tx, job_id, [event], **values, pull_state=pull_state or job.pull_state)
+                values |= {"status": status, "archived_at": None, "archived_from": None}
+                events = [NewEvent(EventKind.UNARCHIVED, {"status": status})]
+            if events or values["pull_state"] != job.pull_state:
+                update_job(self.database, tx, job_id, events, **values)
                 record_pull_event(self.database, tx, job, pull_state)
         return self.get(project_id, job_id)
 

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Select, String, Subquery, cast
 from copydesk.core.db.database import Database
 from copydesk.core.ids import is_id
 from copydesk.jobs.job import Creator, CreatorKind, Job, ReviewState
-from copydesk.jobs.storage.records import EventKind, creator_from_row, job_from_row
+from copydesk.jobs.storage.records import EventKind, build_creator, job_from_row
 from copydesk.jobs.storage.tables import events, job_files, jobs
 
 MAX_SEARCHED_JOBS = 5_000
@@ -115,7 +115,7 @@ def list_creators(database: Database, project_ids: Sequence[str]) -> list[Creato
     newest_ids = newest_ids.where(jobs.c.creator_id.is_not(None)).group_by(jobs.c.creator_id)
     query = select(jobs.c.created_by, jobs.c.creator_id).where(jobs.c.id.in_(newest_ids))
     with database.read() as tx:
-        creators = [creator_from_row(row) for row in tx.execute(query)]
+        creators = [build_creator(row.created_by, row.creator_id) for row in tx.execute(query)]
     return sorted(creators, key=lambda creator: (creator.name.casefold(), creator.id or ""))
 
 

@@ -106,14 +106,14 @@ def job_from_row(row: Row[Any]) -> Job:
     fields["evidence"] = row.evidence or []
     fields["reviewers"] = row.reviewers or []
     fields["merge_limits"] = MergeLimits.model_validate(row.merge_limits) if row.merge_limits else None
-    fields["created_by"] = creator_from_row(row) if row.created_by else None
+    fields["created_by"] = build_creator(row.created_by, row.creator_id) if row.created_by else None
     fields["second_look"] = JobSecondLook.model_validate(row.second_look) if row.second_look else None
     return Job(**fields)
 
 
-def creator_from_row(row: Row[Any]) -> Creator:
+def build_creator(created_by: dict[str, Any], creator_id: str | None) -> Creator:
     """Returns who asked for a job. The ID comes from its own column: `created_by` of earlier versions has none."""
-    return Creator.model_validate({**row.created_by, "id": row.creator_id})
+    return Creator.model_validate({**created_by, "id": creator_id})
 
 
 def get_job_for_update(database: Database, tx: Connection, job_id: str) -> Job | None:

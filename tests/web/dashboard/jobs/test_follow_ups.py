@@ -158,6 +158,18 @@ def test_closed_pull_request_is_reopened_with_its_job(docs: Service, editor: htt
     assert (refused.status_code, "was merged" in refused.text) == (409, True)
 
 
+def test_pull_request_of_an_unarchived_job_is_open_in_the_queue_after_it_is_reopened(
+    docs: Service, editor: httpx.Client
+) -> None:
+    job = run_job(docs)
+    send(editor, f"/projects/{docs.project.id}/pulls/1/close")
+    send(editor, f"{job_path(job)}/unarchive")
+    assert docs.desk.jobs.get(docs.project.id, job.id).review_state == "closed"
+    assert send(editor, f"{job_path(job)}/reopen").status_code == 303
+    reopened = docs.desk.jobs.get(docs.project.id, job.id)
+    assert (reopened.status, reopened.pull_state, reopened.review_state) == (Status.COMPLETED, "open", "open")
+
+
 def test_pull_request_without_its_branch_is_not_reopened(docs: Service, editor: httpx.Client) -> None:
     job = run_job(docs)
     send(editor, f"/projects/{docs.project.id}/pulls/1/close")
