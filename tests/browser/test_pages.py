@@ -8,13 +8,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Response
 
+from copydesk.prompts.template import build_template
 from copydesk.web.dashboard.auth.cookies import cookie_name
 from tests.support.drills import mark_drills
 from tests.support.filled_service import FILES, UNBROKEN_NAME, add_unusual_names, fill_service
 from tests.support.people import get_or_add_person
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
-from tests.web.dashboard.auth.test_roles import read_role_table
+from tests.web.dashboard.auth.test_roles import add_webhook, read_role_table
 
 PAGES = {
     "projects": "/projects",
@@ -57,7 +58,13 @@ PAGES = {
     "audit": "/projects/{project}/audit",
     "start": "/projects/{project}/start?stay=true",
     "prompt templates": "/projects/{project}/prompts",
-    "prompt template": "/projects/{project}/prompts/document-endpoint",
+    "prompt template": "/projects/{project}/prompts/{builtin}",
+    "edit prompt template": "/projects/{project}/prompts/{template}/edit",
+    "delete prompt template": "/projects/{project}/prompts/{template}/delete",
+    "webhooks": "/projects/{project}/webhooks",
+    "webhook": "/projects/{project}/webhooks/{webhook}",
+    "delivery": "/projects/{project}/webhooks/{webhook}/deliveries/{delivery}",
+    "review queue": "/queue",
     "new prompt template": "/projects/{project}/prompts/new?copy=translate-page",
     "people with access": "/projects/{project}/people",
     "people": "/people",
@@ -81,6 +88,7 @@ NO_PAGES = {
     "/projects/{project_id}/readership/{report}.csv": "a download",
     "/system/audit.csv": "a download",
     "/projects/{project_id}/jobs/live": "a part of the page of jobs",
+    "/queue/live": "a part of the review queue",
     "/projects/{project_id}/jobs/{job_id}/events": "a stream",
     "/projects/{project_id}/start.json": "data for the start page",
     "/projects/{project_id}/summary/preview": "the mail itself, in which no script runs, so that axe cannot either",
@@ -93,7 +101,7 @@ OUTSIDE = {
     "join": "/join/{invitation}",
     "forgot password": "/sign-in/forgot",
     "guide": "/docs/guide",
-    "guide chapter": "/docs/guide/settings",
+    "guide chapter": "/docs/guide/{chapter}",
     "guide search": "/docs/guide?search=mail",
 }
 TELLING = (
@@ -139,7 +147,14 @@ def places(service: Service) -> dict[str, str]:
     service.desk.automations.run_now(service.project, automation.id, actor="Ada")
     member = get_or_add_person(service, "none", "member@example.org")
     service.desk.people.project_roles.set_role(member.id, service.project.id, "editor", actor="test")
+    template = build_template("own", "Own", "", "Fix {{page}}.")
+    webhook_id, delivery_id = add_webhook(service)
     return {
+        "chapter": "settings",
+        "builtin": "document-endpoint",
+        "template": service.desk.prompts.create(service.project.id, template, actor="test").name,
+        "webhook": webhook_id,
+        "delivery": delivery_id,
         "person": member.id,
         "project": service.project.id,
         "job": jobs[0],

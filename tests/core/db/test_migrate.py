@@ -28,7 +28,7 @@ from copydesk.core.db.migrate import (
     upgrade_schema,
 )
 from copydesk.jobs.job import Creator, CreatorKind
-from copydesk.jobs.storage.job_search import JobFilter, find_jobs, list_creators
+from copydesk.jobs.storage.lookups.job_search import JobFilter, find_jobs, list_creators
 from copydesk.jobs.storage.review_states import REVIEW_STATE
 from copydesk.jobs.storage.tables import jobs
 from copydesk.transfer.row_codec import TABLES

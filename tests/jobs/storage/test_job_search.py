@@ -10,7 +10,7 @@ from copydesk.core.db.database import Database
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.jobs.job import Creator, CreatorKind, Job, PullState, Reason, ReviewState, Status
 from copydesk.jobs.service import Jobs, NewJob
-from copydesk.jobs.storage.job_search import (
+from copydesk.jobs.storage.lookups.job_search import (
     JobFilter,
     StateCount,
     count_jobs_by_state,

@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 
 from copydesk.core.ids import is_id
 from copydesk.jobs.job import Creator, CreatorKind, ReviewState
-from copydesk.jobs.storage.job_search import JobFilter, StateCount
+from copydesk.jobs.storage.lookups.job_search import JobFilter, StateCount
 from copydesk.web.dashboard.jobs.job_rows import STATE_LABELS
 
 ALL_STATES = "all"

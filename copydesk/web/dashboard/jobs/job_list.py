@@ -16,7 +16,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.job import Creator, CreatorKind, Job, ReviewState
 from copydesk.jobs.service import NewJob
-from copydesk.jobs.storage.job_search import count_jobs_by_state, find_jobs, list_creators
+from copydesk.jobs.storage.lookups.job_search import count_jobs_by_state, find_jobs, list_creators
 from copydesk.web.api.schemas import NewJobRequest
 from copydesk.web.dashboard.auth.access import EditorPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.auth.form_data import FormData

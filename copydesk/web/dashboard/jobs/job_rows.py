@@ -12,7 +12,7 @@ from copydesk.jobs.job import CreatorKind, Job, Reason, ReviewState, Status
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.forges.review_reminder import ReviewReminder
 from copydesk.jobs.service import ChangedFile
-from copydesk.jobs.storage.job_search import load_opened_at
+from copydesk.jobs.storage.lookups.job_search import load_opened_at
 from copydesk.web.dashboard.jobs.timeline import describe_creator, describe_outcome
 
 MAX_HEADING_CHARS = 120

@@ -11,7 +11,7 @@ from copydesk.analytics.interactions.searches import LeadingSearch
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_pool, run_in_thread
 from copydesk.desk import Desk
-from copydesk.jobs.storage.page_jobs import PageJob, list_page_jobs
+from copydesk.jobs.storage.lookups.page_jobs import PageJob, list_page_jobs
 from copydesk.jobs.workflow.isolation.page_lookups import PageCommit
 
 MAX_COMMENTS = 5

@@ -4,7 +4,7 @@ from copydesk.analytics.interactions.feedback import FeedbackEntry, FeedbackStat
 from copydesk.analytics.stores.report_rows import PageDetail
 from copydesk.core.clock import format_iso
 from copydesk.jobs.job import Status
-from copydesk.jobs.storage.page_jobs import PageJob
+from copydesk.jobs.storage.lookups.page_jobs import PageJob
 from copydesk.jobs.workflow.isolation.page_lookups import PageCommit
 from copydesk.web.api.reports.page_detail.activity import PageActivity
 from copydesk.web.api.reports.referrers import ReferrerResponse
