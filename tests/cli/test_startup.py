@@ -123,7 +123,7 @@ def test_misspelled_command_gets_a_suggestion(environment: dict[str, str]) -> No
     command = [sys.executable, "-m", "copydesk", "projct", "list"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert "Did you mean 'project'?" in done.stderr
+    assert "Did you mean 'project'" in done.stderr
 
 
 def test_open_desk_creates_every_part_before_threads_start(tmp_path: Path) -> None:

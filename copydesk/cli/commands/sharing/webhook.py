@@ -146,7 +146,7 @@ def deliveries(
     delivery: Annotated[
         str | None, typer.Option("--delivery", metavar="DELIVERY", help="Show this delivery with each attempt.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="How many to show.")] = 50,
     json: JsonOption = False,
 ) -> None:
     """Lists what was sent to a webhook, newest first."""
