@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,14 +10,26 @@ import httpx2 as httpx
 
 MAX_ATTEMPTS = 4
 RETRIED_STATUSES = (502, 503, 504)
+KEY_MISSING = "The API key is missing. Set COPYDESK_API_KEY; 'copydesk key create' creates a key."
+PROJECT_MISSING = "The project is missing. Set COPYDESK_PROJECT; 'copydesk project list' lists the projects."
+START_HINT = "Is 'copydesk serve' running there? COPYDESK_URL names the service."
 
 
 class ApiError(Exception):
-    """An error response of the service, with its `status`, `code` and `request_id`."""
+    """An error response of the service, with its `status`, `code`, `request_id` and `details`."""
 
-    def __init__(self, status: int, code: str, message: str, request_id: str | None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        request_id: str | None,
+        details: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         super().__init__(message)
         self.status, self.code, self.request_id = status, code, request_id
+        self.details = list(details)
+        """The fields that are wrong, each with `field` and `message`."""
 
 
 class Unreachable(Exception):
@@ -35,8 +47,9 @@ class Connection:
         self.url = (url or os.environ.get("COPYDESK_URL") or "http://127.0.0.1:8080").rstrip("/")
         self.project = project or os.environ.get("COPYDESK_PROJECT") or ""
         secret = key or os.environ.get("COPYDESK_API_KEY") or ""
-        if not secret or not self.project:
-            raise NotConfigured("The API key or the project is missing. Set COPYDESK_API_KEY and COPYDESK_PROJECT.")
+        missing = [message for value, message in ((secret, KEY_MISSING), (self.project, PROJECT_MISSING)) if not value]
+        if missing:
+            raise NotConfigured(" ".join(missing))
         self._http = httpx.Client(timeout=timeout, headers={"Authorization": f"Bearer {secret}"})
 
     def send(
@@ -58,7 +71,8 @@ class Connection:
                 response = self._http.request(method, self.url + path, params=params, json=body, headers=headers)
             except httpx.TransportError as error:
                 if is_last_attempt:
-                    raise Unreachable(f"Copydesk at {self.url} cannot be reached: {error}") from None
+                    hint = f". {START_HINT}" if isinstance(error, httpx.ConnectError) else ""
+                    raise Unreachable(f"Copydesk at {self.url} cannot be reached: {error}{hint}") from None
             else:
                 if response.status_code not in RETRIED_STATUSES or is_last_attempt:
                     return raise_for_error(response)
@@ -78,6 +92,8 @@ def raise_for_error(response: httpx.Response) -> httpx.Response:
     try:
         body = response.json()
         code, message, request_id = body["code"], body["error"], body.get("requestId")
+        details = body.get("details") or ()
     except (ValueError, KeyError, TypeError):
         code, message, request_id = "unknown", f"The service responded with status {response.status_code}.", None
-    raise ApiError(response.status_code, code, message, request_id)
+        details = ()
+    raise ApiError(response.status_code, code, message, request_id, details)

@@ -47,10 +47,10 @@ COMMANDS = {
 }
 
 COMMAND_GROUPS = {
-    "Service": ("serve", "work", "demo", "doctor", "backup", "restore", "migrate-stores"),
-    "Projects": ("project", "secret", "context", "key", "person"),
-    "Jobs": ("job", "automation", "pull"),
-    "Analytics": ("analytics", "share", "mail"),
+    "Service": ("serve", "work", "mcp", "demo", "doctor", "mail", "backup", "restore", "migrate-stores"),
+    "Projects": ("project", "secret", "context", "key", "person", "webhook"),
+    "Jobs": ("job", "prompt", "automation", "pull"),
+    "Analytics": ("analytics", "share"),
 }
 """The sections of `copydesk --help`. Other commands follow under "More"."""
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from copydesk.core.errors import DataFolderMissing, InvalidRequest, ProjectNotFound
@@ -50,7 +51,10 @@ def find_client_project(open_desk: "Callable[[], AbstractContextManager[Desk]]")
 
 
 def _describe_missing(desk: "Desk", id_or_name: str) -> ProjectNotFound:
+    names = {project.name.casefold(): project.name for project in desk.projects.all()}
+    nearest = get_close_matches(id_or_name.casefold(), names, 1)
+    suggestion = f"Did you mean '{names[nearest[0]]}'? " if nearest else ""
     return ProjectNotFound(
-        f"There is no project '{id_or_name[:80]}' in {desk.settings.database_location}. "
+        f"There is no project '{id_or_name[:80]}' in {desk.settings.database_location}. {suggestion}"
         "'copydesk project list' lists the projects."
     )

@@ -332,6 +332,7 @@ def test_the_demo_works(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "+Color names are those of CSS." in result.stdout
     assert "/pulls/1" in result.stdout
+    assert result.stdout.endswith("\nRun scripts/demo --serve to open these pages.\n")
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
 
 

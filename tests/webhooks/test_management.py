@@ -209,6 +209,10 @@ def test_command_line_manages_webhooks(service: Service, receiver: Receiver, mon
     assert [each["id"] for each in run("list")] == [created["id"]]
     refused = CliRunner().invoke(app, ("webhook", "add", receiver.url, "--event", "nonsense"))
     assert "Unknown event 'nonsense'. Use job.completed" in str(refused.exception)
+    changed = CliRunner().invoke(app, ("webhook", "change", created["id"], "--enable", "--event", "job.failed"))
+    assert re.search(r"^events +job\.failed$", changed.stdout, re.M)
+    assert re.search(r"^state +enabled$", changed.stdout, re.M)
+    assert not re.search(r"^enabled ", changed.stdout, re.M)
     run("remove", created["id"])
     assert run("list") == []
     plain = CliRunner().invoke(app, ("webhook", "list"))

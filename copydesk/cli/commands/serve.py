@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import socket
+from errno import EADDRINUSE
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,7 +54,7 @@ def serve(
     raise_open_files_limit()
     settings = read_settings()
     listener = _listen(host, port)
-    metrics_listener = _listen(settings.metrics_host, metrics_port) if metrics_port else None
+    metrics_listener = _listen(settings.metrics_host, metrics_port, "--metrics-port") if metrics_port else None
     settings = _with_base_url(settings, host, listener.getsockname()[1])
     logs.configure_logging(settings)
     traces.start_tracing()
@@ -86,7 +87,8 @@ def work() -> None:
     settings = read_settings()
     logs.configure_logging(settings)
     traces.start_tracing()
-    listener = _listen(settings.metrics_host, settings.metrics_port) if settings.metrics_port else None
+    port = settings.metrics_port
+    listener = _listen(settings.metrics_host, port, "COPYDESK_METRICS_PORT") if port else None
     desk = open_desk(settings)
     worker = desk.create_worker()
     readiness = Readiness(desk, with_analytics=False)
@@ -138,7 +140,7 @@ def demo(
     """
     from copydesk.cli.demo.run import run_demo
 
-    run_demo(keep_serving=serve, port=port)
+    run_demo(_listen("127.0.0.1", port), keep_serving=serve)
 
 
 def _protect_files(settings: "Settings") -> None:
@@ -174,12 +176,14 @@ def _print_or_log(settings: "Settings", message: str) -> None:
         typer.echo(message, err=True)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, setting: str = "--port") -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        fail(f"Cannot listen on {host}:{port}: {error.strerror}.")
+        reason = str(error.strerror).partition(" (while")[0]  # Python adds the address in parentheses
+        hint = f" Choose another port with {setting}." if error.errno == EADDRINUSE else ""
+        fail(f"Cannot listen on {host}:{port}: {reason}.{hint}")
 
 
 def _with_base_url(settings: "Settings", host: str, port: int) -> "Settings":

@@ -27,10 +27,9 @@ BROKEN_PAGE = "docs/guides/export.md"
 BROKEN_SENTENCE = "\nTo change the colours of a chart, see [themes](theme.md).\n"
 
 
-def run_demo(*, keep_serving: bool, port: int) -> None:
+def run_demo(listener: socket.socket, *, keep_serving: bool) -> None:
     """Runs the demo. Exits with 1 if there is no pull request or the visitor numbers are wrong."""
     folder = Path(tempfile.mkdtemp(prefix="copydesk-demo-"))
-    listener = socket.create_server(("127.0.0.1", port))
     base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     settings = read_settings(data=folder / "data", database_url="", base_url=base_url, model="mechanic")
     desk = open_desk(settings)
@@ -46,6 +45,8 @@ def run_demo(*, keep_serving: bool, port: int) -> None:
             link = f"{base_url}/join/{desk.people.create_first_admin_link()}"
             _print_note(f"The service is running. Press Ctrl-C to stop. Dashboard: {link}")
             thread.join()
+        elif succeeded:
+            _print_note("Run scripts/demo --serve to open these pages.")
     except KeyboardInterrupt:
         succeeded = True
     finally:

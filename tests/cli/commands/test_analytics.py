@@ -91,6 +91,15 @@ def test_reports_are_tables_in_a_terminal(site: Service, run: Run, monkeypatch: 
     assert all(word in result.stdout for word in ("\x1b[1mpath", "human", "ai", "total", "/a"))
 
 
+def test_visitors_without_rows_name_the_report_of_other_clients(site: Service, run: Run) -> None:
+    crawler = make_view(site, "/a", 9, FIRST + 40)._replace(kind=VisitorClass.OTHER)
+    site.desk.store.log_views([crawler])
+    hint = "'copydesk analytics agents' lists them."
+    assert hint in run("visitors", "--from", "2026-04-01", "--to", "2026-04-30").stderr
+    assert hint not in run("visitors", "--from", "2026-06-01", "--to", "2026-06-30").stderr
+    assert hint not in run("visitors").stderr
+
+
 def test_output_says_when_there_are_more_rows_and_all_prints_every_row(site: Service, run: Run) -> None:
     some = run("visitors", "--limit", "2")
     assert len(output_lines(some)) == 2

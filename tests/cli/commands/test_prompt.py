@@ -71,7 +71,24 @@ def test_job_is_created_from_a_template(run: Run) -> None:
     assert "What changed:\n{{version}}\n" in job["prompt"]
     assert job["title"] == "T"
     missing = run("job", "create", "--template", "changelog-entry", "--field", "version=1.4")
-    assert "Enter a value for 'What changed'." in str(missing.exception)
+    assert str(missing.exception) == "Enter a value for 'What changed'. Set it with --field changes=…"
+
+
+def test_refused_field_is_named_with_its_option_and_unknown_template_with_the_nearest(run: Run) -> None:
+    both = run("prompt", "preview", "changelog-entry")
+    assert str(both.exception).endswith("Set it with --field version=… --field changes=…")
+    other = run("prompt", "preview", "glossary", "--field", "nonsense=1")
+    assert str(other.exception) == "The template glossary has no field 'nonsense'."
+    for arguments in (("prompt", "show"), ("prompt", "create", "own", "--copy"), ("job", "create", "--template")):
+        unknown = run(*arguments, "changelog-entri")
+        assert str(unknown.exception) == (
+            "There is no prompt template 'changelog-entri'. Did you mean 'changelog-entry'? "
+            "'copydesk prompt list' lists them."
+        )
+
+
+def test_list_says_that_built_in_templates_need_a_language_model(run: Run) -> None:
+    assert "Built-in templates need a language model." in run("prompt", "list").stderr
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,10 @@ from copydesk.cli.output import JsonOption, open_client, print_json, print_table
 
 MAX_ROWS = 250
 EMPTY_MESSAGE = "No data for this period."
+OTHER_CLIENTS_HINT = (
+    "There are views by crawlers, monitors or scripts, which are not counted as visitors. "
+    "'copydesk analytics agents' lists them."
+)
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -59,8 +63,12 @@ def _create_report_command(name: str) -> Callable[..., None]:
         with open_client() as client:
             fetch = partial(getattr(client, name), days.date_from, days.date_to)
             report = _fetch_rows(name, fetch, limit, offset, all)
+            is_empty = name == "visitors" and not report[name] and not offset and not json and not csv
+            has_other_clients = is_empty and bool(client.agents(days.date_from, days.date_to, limit=1)["agents"])
         _print_report(name, report, json, csv)
         _print_more_hint(report, json, limit, offset)
+        if has_other_clients:
+            typer.echo(OTHER_CLIENTS_HINT, err=True)
 
     return show
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from copydesk.cli.commands.jobs.assignments import parse_assignments
+from copydesk.cli.commands.jobs.error_hints import explain_archived_job, explain_template_errors
 from copydesk.cli.output import JsonOption, open_client, print_facts, print_json, print_table
 from copydesk.core.text.truncation import truncate
 
@@ -56,7 +57,8 @@ def create(
             job = client.create_job(_read_prompt(prompt), draft=draft, **given_options)
         else:
             values = parse_assignments("--field", field or ())
-            job = client.create_job_from_template(template, values, draft=draft, **given_options)
+            with explain_template_errors(client, template):
+                job = client.create_job_from_template(template, values, draft=draft, **given_options)
         _watch_and_print(client, job, watch, json)
 
 
@@ -104,7 +106,9 @@ def list_jobs(
 def message(job: JobArgument, prompt: PromptArgument, watch: WatchOption = False, json: JsonOption = False) -> None:
     """Sends a follow-up to a job."""
     with open_client() as client:
-        _watch_and_print(client, client.message_job(job, _read_prompt(prompt)), watch, json)
+        with explain_archived_job(job):
+            answer = client.message_job(job, _read_prompt(prompt))
+        _watch_and_print(client, answer, watch, json)
 
 
 @app.command()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from copydesk.cli.commands.jobs.assignments import parse_assignments
+from copydesk.cli.commands.jobs.error_hints import explain_template_errors
 from copydesk.cli.output import JsonOption, make_printable, open_client, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 
 NameArgument = Annotated[str, typer.Argument(help="The name of the template.")]
+MODEL_NOTE = "Built-in templates need a language model. The mechanic understands only the requests that its page lists."
 FIELD_DEFAULTS: dict[str, Any] = {"required": True, "default": "", "choices": [], "multiline": False}
 
 
@@ -34,12 +36,13 @@ def list_templates(json: JsonOption = False) -> None:
         for each in templates
     ]
     print_table(("name", "title", "from", "fields"), rows, "There are no templates.")
+    typer.echo(MODEL_NOTE, err=True)
 
 
 @app.command()
 def show(name: NameArgument, json: JsonOption = False) -> None:
     """Shows a template: its fields and its text."""
-    with open_client() as client:
+    with open_client() as client, explain_template_errors(client, name):
         template = client.get_template(name)
     if json:
         print_json(template)
@@ -60,7 +63,7 @@ def preview(
     ] = None,
 ) -> None:
     """Prints the prompt that a job with these values gets."""
-    with open_client() as client:
+    with open_client() as client, explain_template_errors(client, name):
         typer.echo(client.preview_template(name, parse_assignments("--field", field or ())))
 
 
@@ -69,7 +72,7 @@ def create(
     name: NameArgument,
     prompt: Annotated[
         str,
-        typer.Argument(help="The text, with placeholders such as {{version}}; - reads it from standard input."),
+        typer.Argument(help="The text, with placeholders in double braces; - reads it from standard input."),
     ] = "",
     title: Annotated[
         str | None, typer.Option("--title", metavar="TITLE", help="The title [default: from the name].")
@@ -107,7 +110,8 @@ def create(
     if not prompt and copy is None:
         raise typer.BadParameter("Give the text of the template, or --copy.")
     with open_client() as client:
-        source = client.get_template(copy) if copy else None
+        with explain_template_errors(client, copy or name):
+            source = client.get_template(copy) if copy else None
         text = sys.stdin.read() if prompt == "-" else prompt or (source["prompt"] if source else "")
         fields = _start_fields(text, source)
         _set_attribute(fields, "--label", "label", parse_assignments("--label", label or ()))
@@ -135,7 +139,7 @@ def create(
 @app.command()
 def delete(name: NameArgument) -> None:
     """Deletes a template of the project. Its jobs stay."""
-    with open_client() as client:
+    with open_client() as client, explain_template_errors(client, name):
         client.delete_template(name)
     typer.echo(f"Deleted {name}.")
 

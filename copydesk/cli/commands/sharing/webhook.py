@@ -99,7 +99,7 @@ def change(
     if json:
         print_json(_endpoint_to_dict(endpoint))
     else:
-        print_facts(_endpoint_to_dict(endpoint))
+        _print_endpoint(_endpoint_to_dict(endpoint))
 
 
 @app.command("test")
@@ -191,8 +191,14 @@ def _print_secret(created: "CreatedEndpoint", *, quiet: bool, json: bool) -> Non
     elif json:
         print_json(facts)
     else:
-        print_facts(facts)
+        _print_endpoint(facts)
         typer.echo("\nSave this secret now. It is not shown again.", err=True)
+
+
+def _print_endpoint(facts: dict[str, Any]) -> None:
+    """Prints the facts for people. The state says whether the webhook is enabled."""
+    shown = {name: value for name, value in facts.items() if name != "enabled"}
+    print_facts({**shown, "events": ", ".join(facts["events"])})
 
 
 def _print_attempts(details: "DeliveryDetails") -> None:

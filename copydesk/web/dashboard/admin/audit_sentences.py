@@ -75,6 +75,7 @@ def describe_action(entry: Mapping[str, Any], key_names: Mapping[str, str]) -> t
         return " ".join(part for part in (entry["action"], subject) if part), details
     used_names = {name for _, name, _, _ in Formatter().parse(template) if name}
     sentence = template.format(**{name: values.get(name, subject) for name in used_names})
+    sentence = sentence.removesuffix(" as none")  # the role of people who have access to single projects only
     return sentence, {name: value for name, value in details.items() if name not in used_names}
 
 

@@ -227,6 +227,12 @@ def test_audit_entry_with_unknown_action_is_shown() -> None:
     assert describe_action(entry, {}) == ("thing.done {subject.__class__}", {"why": "{0}, 1"})
 
 
+def test_person_with_access_to_single_projects_joins_without_a_role() -> None:
+    entry = {"action": "person.joined", "subject": "pers_1", "details": {"role": "none"}}
+    assert describe_action(entry, {}) == ("joined", {})
+    assert describe_action({**entry, "details": {"role": "viewer"}}, {}) == ("joined as viewer", {})
+
+
 def test_project_audit_log_is_in_plain_words(service: Service) -> None:
     ada = get_or_add_person(service, "admin", "ada@example.org")
     key, _ = service.desk.keys.create(service.project.id, name="<i>CI</i>", actor=ada.email)

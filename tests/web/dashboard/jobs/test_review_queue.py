@@ -55,7 +55,10 @@ def test_queue_shows_open_pull_requests_of_all_projects(service: Service, viewer
     other = service.another_project(LONG_NAME).project
     ada = get_or_add_person(service, "editor", "ada@example.org")
     by_ada = Creator(kind=CreatorKind.PERSON, name=ada.name, id=ada.id)
+    assert "No pull request waits for a review." in viewer.get("/queue").text
     add_job(service, service.project, "Still running")
+    assert "No pull request waits for a review." in viewer.get("/queue").text
+    assert "No jobs match." in viewer.get("/queue?state=merged").text
     first = add_job(service, service.project, "Rename the guide", by_ada, number=41)
     add_job(service, other, "Translate <the> page", number=42)
     merged = add_job(service, other, "Already merged", number=43)

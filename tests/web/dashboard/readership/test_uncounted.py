@@ -69,7 +69,7 @@ def test_dropped_events_are_listed_by_reason(viewer: httpx.Client, site: Service
     site.desk.fold_scheduler.wait_until_folded()
     start = viewer.get(f"/projects/{site.project.id}/start", params={"stay": "true"}).text
     assert "Not counted in the last 7 days: 3 requests" in start
-    assert "1 views by crawlers" in start
+    assert "1 view by crawlers, monitors and scripts counts neither" in start
     assert viewer.get(f"/projects/{site.project.id}/start.json").json()["uncounted"] == 3
     assert "Not counted in the last 7 days: 3 requests" in viewer.get(f"/projects/{site.project.id}/readership").text
 
