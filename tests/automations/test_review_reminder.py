@@ -1,6 +1,7 @@
 """A pull request of an automation that nobody touched for long is mentioned once, by one of all servers."""
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -8,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from sqlalchemy import select, update
 
@@ -244,16 +246,22 @@ def test_server_killed_while_it_comments_leaves_one_mention(waiting: tuple[Any, 
     fake, orders = waiting
     original = fake.answer
     process = forkserver.Process(target=run_reminder_process, args=(orders,))
+    is_killed = threading.Event()
+
+    def kill() -> None:
+        """Waits without `join`: two threads that join a process compete for its exit code."""
+        is_killed.set()
+        child = psutil.Process(process.pid)
+        child.kill()
+        child.wait()
 
     def kill_when_commenting(method: str, target: str, headers: Any, body: bytes) -> Any:
-        is_comment = method == "POST" and target.endswith("/comments") and process.exitcode is None
+        is_comment = method == "POST" and target.endswith("/comments") and not is_killed.is_set()
         if is_comment and moment == "received":
-            process.kill()
-            process.join()
+            kill()
         response = original(method, target, headers, body)
         if is_comment and moment == "done":
-            process.kill()
-            process.join()
+            kill()
         return response
 
     fake.answer = kill_when_commenting
