@@ -25,7 +25,7 @@ IS_ROOT = os.geteuid() == 0
 SLEEPING_THREADS = 300
 SLEEP = f"""
 import threading, time
-threading.stack_size(65536)
+threading.stack_size(1 << 18)
 for _ in range({SLEEPING_THREADS}):
     threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 time.sleep(600)
