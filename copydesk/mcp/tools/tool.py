@@ -91,7 +91,7 @@ def define_tool(
 
     def define(function: ToolFunction) -> Tool:
         assert function.__doc__
-        description = " ".join(function.__doc__.split())
+        description = " ".join((function.__doc__ or title).split())  # python -OO drops docstrings
         name: str = function.__name__
         return Tool(name, title, description, arguments, result, function, scope, destructive, idempotent, text_field)
 
