@@ -121,7 +121,7 @@ PullState = Literal["open", "merged", "closed"]
 
 
 class ReviewState(StrEnum):
-    """What became of a job, as the review queue shows it. The values are stored, so they must not change."""
+    """The result of a job, as the review queue shows it. The values are stored, so they must not change."""
 
     RUNNING = "running"
     OPEN = "open"

@@ -1,4 +1,4 @@
-"""What a tool is: a function with a schema of its arguments and of its result."""
+"""Tools: functions with a schema of their arguments and of their result."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -87,11 +87,14 @@ def define_tool(
     idempotent: bool = False,
     text_field: str | None = None,
 ) -> Callable[[ToolFunction], Tool]:
-    """Makes a tool of a function: its name is the function's, its description the docstring, which models read."""
+    """Makes a tool of a function: its name is the function's, its description the docstring, which models read.
+
+    `python -OO` drops docstrings; then the title describes the tool.
+    """
 
     def define(function: ToolFunction) -> Tool:
         assert function.__doc__
-        description = " ".join((function.__doc__ or title).split())  # python -OO drops docstrings
+        description = " ".join((function.__doc__ or title).split())
         name: str = function.__name__
         return Tool(name, title, description, arguments, result, function, scope, destructive, idempotent, text_field)
 

@@ -69,7 +69,7 @@ class StaleReport(BaseModel):
     popular_count: int
     """The pages with a reader."""
     known_count: int
-    """Those of them that are files of the repository."""
+    """The popular pages that are files of the repository."""
     has_sources: bool
     """False if there is no code to compare with."""
     is_complete: bool

@@ -21,6 +21,7 @@ from copydesk.jobs.projects.project_setup import NewProject, create_project
 from copydesk.jobs.projects.repository_warnings import find_folder_warnings
 from copydesk.jobs.storage.stats import ProjectJobCounts, count_jobs_by_project
 from copydesk.web.dashboard.auth.access import AccountRequest, AdminPost, AdminRequest, SignedInRequest
+from copydesk.web.dashboard.auth.visible_projects import list_visible_projects
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.dashboard.readership.figures import MAX_SEARCH_CHARS, parse_page_number
 from copydesk.web.responses.html import render_page
@@ -50,10 +51,9 @@ async def projects_page(request: Request, signed_in: AccountRequest) -> Response
         number = parse_page_number(request.query_params)
     except InvalidRequest as invalid:
         number, error = 1, invalid.message
-    all_projects, job_counts = await asyncio.gather(
-        run_in_thread(desk.projects.all), run_in_thread(count_jobs_by_project, desk.database)
+    visible, job_counts = await asyncio.gather(
+        run_in_thread(list_visible_projects, signed_in), run_in_thread(count_jobs_by_project, desk.database)
     )
-    visible = [project for project in all_projects if signed_in.person.sees(project.id)]
     matching = [project for project in visible if _matches(project, search)]
     offset = (number - 1) * PROJECTS_PER_PAGE
     shown = matching[offset : offset + PROJECTS_PER_PAGE]

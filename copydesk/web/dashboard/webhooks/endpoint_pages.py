@@ -1,6 +1,7 @@
 """The pages of a project's webhooks: the list, a form to add one, and a page for each with its settings and log."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -29,6 +30,12 @@ EVENT_LABELS = {
 }
 FORMAT_LABELS = {"json": "JSON, for programs", "slack": "Slack message"}
 STATE_LABELS = {"enabled": "Enabled", "disabled": "Disabled", "gone": "Gone: answered 410", "failing": "Failing"}
+FORM_LABELS: dict[str, Any] = {
+    "events": {event: EVENT_LABELS[event] for event in EVENT_TYPES},
+    "formats": {name: FORMAT_LABELS[name] for name in FORMATS},
+    "states": STATE_LABELS,
+}
+"""The labels of events, formats and states on the pages of webhooks."""
 
 
 @router.get("/projects/{project_id}/webhooks")
@@ -200,9 +207,7 @@ async def _render_list(
         typed=typed,
         fault=error.message if error else "",
         message=message,
-        events={event: EVENT_LABELS[event] for event in EVENT_TYPES},
-        formats={name: FORMAT_LABELS[name] for name in FORMATS},
-        states=STATE_LABELS,
+        **FORM_LABELS,
         next_id=new_id("hook"),
     )
 
@@ -230,10 +235,8 @@ async def _render_webhook(
         next_cursor=next_cursor,
         fault=error.message if error else "",
         message=message,
-        events={event: EVENT_LABELS[event] for event in EVENT_TYPES},
         event_labels=EVENT_LABELS,
-        formats={name: FORMAT_LABELS[name] for name in FORMATS},
-        states=STATE_LABELS,
+        **FORM_LABELS,
     )
 
 
