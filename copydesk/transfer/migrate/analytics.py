@@ -12,6 +12,7 @@ from copydesk.analytics.stores.clickhouse.folding.batches import DEFAULT_AI_MASK
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.database import DuckDatabase as EmbeddedDatabase
+from copydesk.analytics.stores.duckdb.ids.scopes import SECTION_SCOPE
 from copydesk.analytics.stores.duckdb.maintenance import merge_missing_referrers
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.analytics.tables import view_marks
@@ -126,12 +127,16 @@ def _copy_tables(source: DuckConnection, cluster: Cluster, database: Database, p
 
 
 def _load_scope_hashes(source: DuckConnection, reader: Node) -> None:
-    """Stores the hashes that identify pages, sites and agents in ClickHouse, in a temporary table."""
+    """Stores the hashes that identify pages, sites, agents and sources in ClickHouse, in a temporary table.
+
+    Sections have none, so they are not moved: ClickHouse counts them from the visits of their pages.
+    """
     source.execute("create or replace temp table hashes (id integer not null, hash ubigint not null)")
     query = (
         "select scopes.id, sort, name, path, agent, operator, kind from scopes join projects on projects.id = project"
+        " where sort <> $1"
     )
-    for batch in split_into_batches(source.execute(query).fetchall(), NAMES_PER_BATCH):
+    for batch in split_into_batches(source.execute(query, [SECTION_SCOPE]).fetchall(), NAMES_PER_BATCH):
         ids, sorts, projects, paths, agents, operators, kinds = map(list, zip(*batch, strict=True))
         params = {"projects": projects, "paths": paths, "agents": agents, "operators": operators, "kinds": kinds}
         [by_sort] = reader.query(load_sql("hashes"), params)

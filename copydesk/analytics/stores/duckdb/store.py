@@ -21,9 +21,10 @@ from copydesk.analytics.stores.base import (
     SectionQuery,
     shorten_event_hash,
 )
-from copydesk.analytics.stores.duckdb import corrections, export, maintenance, page_reports, reports
+from copydesk.analytics.stores.duckdb import corrections, export, maintenance, page_report, reports, section_reports
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
+from copydesk.analytics.stores.duckdb.folding.section_backfill import backfill_sections, is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.source_backfill import backfill_sources, is_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, count_unfolded_views
@@ -125,10 +126,10 @@ class DuckStore:
         offset: int = 0,
         query: SectionQuery = TOP_SECTIONS,
     ) -> SectionReport:
-        return page_reports.list_sections(self._database, project_id, days, limit, offset, query)
+        return section_reports.list_sections(self._database, project_id, days, limit, offset, query)
 
     def load_page(self, project_id: str, path: str, days: DayRange = ALL_DAYS) -> PageDetail | None:
-        return page_reports.load_page(self._database, project_id, path, days)
+        return page_report.load_page(self._database, project_id, path, days)
 
     def list_rules(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False
@@ -218,15 +219,19 @@ class DuckStore:
         if not self._may_be_upgrading:
             return False
         with self._database.read() as connection:
-            self._may_be_upgrading = is_backfill_needed(connection)
+            self._may_be_upgrading = is_backfill_needed(connection) or is_section_backfill_needed(connection)
         return self._may_be_upgrading
 
     def _continue_upgrade(self) -> None:
-        """Counts where stored views came from, at least one part and for a limited time; the next folds do the rest."""
+        """Counts where stored views came from, and the sections of stored visits: at least one part and for a limited
+        time; the next folds do the rest."""
         deadline = time.monotonic() + MAX_UPGRADE_SECONDS_PER_FOLD
         while self._is_upgrading():
             with self._index.change(), self._view_log.correction() as (connection, id_tables):
-                backfill_sources(self._index, connection, id_tables)
+                if is_backfill_needed(connection):
+                    backfill_sources(self._index, connection, id_tables)
+                else:
+                    backfill_sections(self._index, connection)
             self._database.checkpoint()
             if time.monotonic() >= deadline:
                 return

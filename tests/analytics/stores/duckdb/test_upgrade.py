@@ -6,12 +6,21 @@ import duckdb
 import pytest
 
 from copydesk.analytics.page_view import PageView, VisitorClass
-from copydesk.analytics.stores.base import DayRange
+from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb import store as store_module
-from copydesk.analytics.stores.duckdb.folding import source_backfill
+from copydesk.analytics.stores.duckdb.folding import section_backfill, source_backfill
+from copydesk.analytics.stores.duckdb.folding.visit_runs import RunSizes
 from tests.analytics.stores.conformance.test_corrections import read_reports
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
+
+
+def drop_sections(connection: duckdb.DuckDBPyConnection) -> None:
+    """Deletes what version 6 added."""
+    for table in ("visits", "firsts"):
+        connection.execute(f"delete from {table} where scope in (select id from scopes where sort = 32)")
+    connection.execute("delete from scopes where sort = 32")
+    connection.execute("alter table scopes drop column section")
 
 
 def test_store_without_missing_pages_is_upgraded(tmp_path: Path) -> None:
@@ -23,6 +32,7 @@ def test_store_without_missing_pages_is_upgraded(tmp_path: Path) -> None:
     store.close()
     with duckdb.connect(str(path)) as connection:
         connection.execute("alter table views drop column source")
+        drop_sections(connection)
         connection.execute("drop table missing_referrers")
         connection.execute("delete from marks where name = 'missing_referrers'")
         connection.execute("update marks set value = 3 where name = 'schema'")
@@ -48,6 +58,7 @@ def make_arrivals() -> list[PageView]:
 
 def downgrade_to_version_4(path: Path) -> None:
     with duckdb.connect(str(path)) as connection:
+        drop_sections(connection)
         hosts = "select id from scopes where sort > 4"
         connection.execute(f"delete from counts where scope in ({hosts})")
         connection.execute(f"delete from firsts where scope in ({hosts})")
@@ -104,10 +115,73 @@ def test_store_of_the_previous_schema_keeps_its_numbers(tmp_path: Path) -> None:
     store.close()
     with duckdb.connect(str(path)) as connection:
         connection.execute("alter table views drop column source")
+        drop_sections(connection)
         connection.execute("alter table views drop column event")
         connection.execute("update marks set value = 2 where name = 'schema'")
     store = DuckStore(path)
     assert read_reports(store) == before
     assert store.withdraw_views("docs", [1]) == 0
     assert store.log_views([make_view(event=1), make_view(event=2)]).duplicates == (0,)
+    store.close()
+
+
+def make_visits_to_sections() -> list[PageView]:
+    """Makes 90 views of 12 visitors over eight days, in three sections and on the start page, and a missing page."""
+    paths = ("/ja/a", "/ja/b", "/v2/a", "/v2/deep/x?tab=1", "/", "//api//y")
+    views = [
+        make_view(paths[number % 6], day=MONDAY + number * 5 % 8, visitor=number % 12 + 1, event=number)
+        for number in range(90)
+    ]
+    crawled = [view._replace(kind=VisitorClass.SEARCH, event=100 + number) for number, view in enumerate(views[:20])]
+    return [*views, *crawled, views[1]._replace(status=404, event=200)]
+
+
+def read_sections(store: DuckStore) -> list[object]:
+    ranges = [DayRange(MONDAY + first, MONDAY + end) for first in range(8) for end in range(first, 9)]
+    queries = [SectionQuery(), SectionQuery("", 2), SectionQuery("/v2", 2), SectionQuery("/v2", 3)]
+    return [store.list_sections("docs", days, query=query) for days in ranges for query in queries]
+
+
+def test_sections_of_stored_visits_are_counted_after_an_upgrade(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, sizes = tmp_path / "a.duckdb", RunSizes(recent=30, merged_runs=3, part=20)
+    later = [make_view("/v2/new", day=MONDAY + 3, visitor=visitor) for visitor in (1, 50)]
+    store = DuckStore(path, run_sizes=sizes)
+    log_and_fold(store, *make_visits_to_sections())
+    store.move_visits_into_table()
+    store.close()
+    fresh = DuckStore(tmp_path / "fresh.duckdb")
+    log_and_fold(fresh, *make_visits_to_sections())
+    before = read_sections(fresh)
+    log_and_fold(fresh, *later)
+    expected, other_reports = read_sections(fresh), read_reports(fresh)
+    fresh.withdraw_views("docs", [1, 3])
+    fresh.forget_visitor("docs", 7)
+    after_corrections = read_sections(fresh)
+    fresh.close()
+    with duckdb.connect(str(path)) as connection:
+        drop_sections(connection)
+        connection.execute("update marks set value = 5 where name = 'schema'")
+
+    monkeypatch.setattr(section_backfill, "VISITS_PER_PART", 25)
+    monkeypatch.setattr(store_module, "MAX_UPGRADE_SECONDS_PER_FOLD", 0.0)
+    store = DuckStore(path, run_sizes=sizes)
+    assert read_sections(store) == before, "while sections have no visits, they are counted from those of pages"
+    log_and_fold(store, *later)
+    folds = 1
+    while store.backlog():
+        assert read_sections(store) == expected
+        store.close()  # the next process continues where this one ended
+        store = DuckStore(path, run_sizes=sizes)
+        store.fold()
+        folds += 1
+    assert folds > 3
+    assert read_sections(store) == expected
+    assert read_reports(store) == other_reports
+    assert store.withdraw_views("docs", [1, 3]) == 2
+    store.forget_visitor("docs", 7)
+    assert read_sections(store) == after_corrections
+    store.rebuild_index()
+    assert read_sections(store) == after_corrections
     store.close()

@@ -10,6 +10,7 @@ from copydesk.analytics.stores.duckdb.ids.scopes import (
     AGENT_SCOPE,
     MISSING_AGENT_SCOPE,
     MISSING_SCOPE,
+    SECTION_SCOPE,
     SOURCE_KIND_SCOPE,
 )
 
@@ -17,7 +18,8 @@ Item = TypeVar("Item", bound=np.generic)
 HUMAN_BIT = 1
 ALL_CLASS_BITS = 31
 SELECT_NEW_SCOPES = """
-    select scopes.id as id, scopes.project as project, sort, salt, site, ai, kind
+    select scopes.id as id, scopes.project as project, sort, salt, site, ai, kind,
+        coalesce(section, 0) as section
     from scopes join projects on projects.id = scopes.project
     where scopes.id > $last
 """
@@ -29,12 +31,16 @@ class ScopeTable:
     def __init__(self) -> None:
         self.project = np.empty(0, np.int32)
         self.is_agent = np.empty(0, np.bool_)
+        self.is_of_site = np.empty(0, np.bool_)
+        """Whether the scope is an agent or a section, whose visits have the keys of their site."""
         self.is_missing = np.empty(0, np.bool_)
         """Whether the scope is a missing page, or an agent of requests for missing pages, which is not counted."""
         self.salt = np.empty(0, np.int64)
         self.site = np.empty(0, np.int32)
         self.parent = np.empty(0, np.int32)
         """The scope that a visit counts for too: the site of an agent, the kind of a referring host; 0 means none."""
+        self.section = np.empty(0, np.int32)
+        """The section of a page; 0 means none."""
         self._kinds: dict[tuple[int, int], int] = {}
         """The kinds of sources, by project and number."""
         self.ai = np.empty(0, np.uint8)
@@ -49,11 +55,14 @@ class ScopeTable:
         size = int(rows["id"].max()) + 1
         self.project = _grow(self.project, size, rows["id"], rows["project"])
         self.is_agent = _grow(self.is_agent, size, rows["id"], rows["sort"] == AGENT_SCOPE)
+        is_of_site = (rows["sort"] == AGENT_SCOPE) | (rows["sort"] == SECTION_SCOPE)
+        self.is_of_site = _grow(self.is_of_site, size, rows["id"], is_of_site)
         is_missing = (rows["sort"] == MISSING_SCOPE) | (rows["sort"] == MISSING_AGENT_SCOPE)
         self.is_missing = _grow(self.is_missing, size, rows["id"], is_missing)
         self.salt = _grow(self.salt, size, rows["id"], rows["salt"])
         self.site = _grow(self.site, size, rows["id"], rows["site"])
         self.parent = _grow(self.parent, size, rows["id"], self._find_parents(rows))
+        self.section = _grow(self.section, size, rows["id"], rows["section"])
         self.ai = _grow(self.ai, size, rows["id"], rows["ai"])
 
     def _find_parents(self, rows: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
@@ -61,7 +70,7 @@ class ScopeTable:
         for row in np.flatnonzero(sort == SOURCE_KIND_SCOPE):
             self._kinds[int(rows["project"][row]), int(rows["kind"][row])] = int(rows["id"][row])
         parents: NDArray[np.int32] = np.where(sort == AGENT_SCOPE, rows["site"], 0).astype(np.int32)
-        for row in np.flatnonzero(sort > SOURCE_KIND_SCOPE):
+        for row in np.flatnonzero((sort > SOURCE_KIND_SCOPE) & (sort < SECTION_SCOPE)):
             parents[row] = self._kinds[int(rows["project"][row]), int(rows["kind"][row])]
         return parents
 

@@ -150,6 +150,14 @@ class VisitRuns:
         """Yields all visits, sorted by key, in parts; all visits with the same key are in the same part."""
         yield from merge_runs([self._get_recent(), *self._runs.values()], self._sizes.part)
 
+    def read_unsorted(self) -> Iterator[VisitRows]:
+        """Yields all visits in parts, in no order, which costs less than `read_all`."""
+        for source in (self._get_recent(), *self._runs.values()):
+            for first in range(0, len(source.key), self._sizes.part):
+                yield source.take(slice(first, first + self._sizes.part))
+                if isinstance(source, RunFile):
+                    source.release_memory()
+
     def plan_merge(self, is_urgent: bool = False) -> RunMerge | None:
         """Returns a merge of runs of similar size, if there are enough of them: twice as many if it must be urgent.
 

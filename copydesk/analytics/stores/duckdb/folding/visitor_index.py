@@ -158,6 +158,19 @@ class VisitorIndex:
         new = VisitRows(key, views.source[rows], views.day[rows], views.kind[rows])
         self._add_visits(connection, self.visits.find(sort_distinct(key)), new)
 
+    def add_sections(self, connection: DuckConnection, part: int, parts: int) -> None:
+        """Adds the visits of sections by one of equal parts of the visitors, from the visits of their pages."""
+        self._load_scopes(connection)
+        found = [NO_VISITS]
+        for rows in self.visits.read_unsorted():
+            section = self._scopes.section[rows.scope]
+            visitor = rows.key ^ self._scopes.salt[rows.scope]
+            chosen = np.flatnonzero((section > 0) & (visitor % parts == part))
+            key = visitor[chosen] ^ self._scopes.salt[section[chosen]]
+            found.append(VisitRows(key, section[chosen], rows.day[chosen], rows.bits[chosen]))
+        new = join_visits(found)
+        self._add_visits(connection, self.visits.find(sort_distinct(new.key)), new)
+
     def _fold_range(self, connection: DuckConnection, after: int, last: int) -> int:
         condition, params = "where seq > $after and seq <= $upto", {"after": after, "upto": last}
         views = _read_views(connection, condition, params)
@@ -177,7 +190,7 @@ class VisitorIndex:
         """
         if len(new) <= MAX_VISITS_SEARCHED_AT_ONCE:
             return self.visits.find(sort_distinct(new.key))
-        is_of_site = self._scopes.is_agent[new.scope]
+        is_of_site = self._scopes.is_of_site[new.scope]
         known_of_site = self.visits.find(sort_distinct(new.key[is_of_site]))
         others = new.take(~is_of_site)
         site_key = others.key ^ self._scopes.salt[others.scope] ^ self._scopes.salt[self._scopes.site[others.scope]]
@@ -192,13 +205,17 @@ class VisitorIndex:
         self.visits.add(connection, stored)
 
     def _find_visits(self, views: ViewColumns) -> VisitRows:
-        """Returns the visits of views: to the page; to the agent and so to the site, unless the page is missing; and
-        from the source, if a person arrived."""
+        """Returns the visits of views: to the page; to the agent and so to the site, and to the section, unless the
+        page is missing; and from the source, if a person arrived."""
         to_page = np.flatnonzero(views.visitor >= 0)
         to_agent = to_page[~self._scopes.is_missing[views.agent[to_page]]]
         from_source = to_agent[_select_arrivals(views)[to_agent]]
-        rows = np.concatenate((to_page, to_agent, from_source))
-        scope = np.concatenate((views.page[to_page], views.agent[to_agent], views.source[from_source]))
+        section = self._scopes.section[views.page[to_agent]]
+        to_section = to_agent[section > 0]
+        rows = np.concatenate((to_page, to_agent, to_section, from_source))
+        scope = np.concatenate((
+            views.page[to_page], views.agent[to_agent], section[section > 0], views.source[from_source],
+        ))  # fmt: skip
         return VisitRows(views.visitor[rows] ^ self._scopes.salt[scope], scope, views.day[rows], views.kind[rows])
 
     def _add_counts(

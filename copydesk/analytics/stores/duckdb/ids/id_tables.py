@@ -15,6 +15,7 @@ from copydesk.analytics.stores.duckdb.ids.scopes import (
     append_rows,
     compute_salt,
 )
+from copydesk.analytics.stores.duckdb.ids.section_ids import NO_SECTION, add_section_ids
 from copydesk.analytics.stores.duckdb.ids.source_ids import SourceIds
 from copydesk.analytics.stores.names.missing_paths import MissingPathLimit
 
@@ -101,7 +102,7 @@ class IdTables:
             )
             new_ids = {name: last_id + number for number, name in enumerate(new, 1)}
             sites = self._add_scopes(
-                connection, [(new_ids[name], SITE_SCOPE, "", "", "", 0, compute_salt(name)) for name in new]
+                connection, [(new_ids[name], SITE_SCOPE, "", "", "", 0, compute_salt(name), NO_SECTION) for name in new]
             )
             rows = [(new_ids[name], name, site, ai_mask) for name, site in zip(new, sites, strict=True)]
             append_rows(connection, "projects", ["id", "name", "site", "ai"], rows)
@@ -123,9 +124,12 @@ class IdTables:
         }
         if new := sorted(project_by_agent.keys() - known_agents.keys()):
             rows = [
-                (agent[0], sort, "", *agent[1:3], CLASS_BITS[agent[3]], compute_salt(project_by_agent[agent]))
+                (
+                    agent[0], sort, "", *agent[1:3], CLASS_BITS[agent[3]], compute_salt(project_by_agent[agent]),
+                    NO_SECTION,
+                )
                 for agent in new
-            ]
+            ]  # fmt: skip
             known_agents.update(zip(new, self._add_scopes(connection, rows), strict=True))
 
     def add_rules(self, connection: DuckConnection, rules: Set[RuleKey]) -> None:
@@ -146,12 +150,22 @@ class IdTables:
             paths = [path for owner, path in uncached if owner == project]
             result = connection.execute(SELECT_PATHS, {"sort": sort, "project": project, "paths": paths})
             known_pages.update(((project, path), scope) for path, scope in result.fetchall())
-        new = sorted(uncached - known_pages.keys())
+            new = sorted(path for path in paths if (project, path) not in known_pages)
+            if new:
+                self._add_new_pages(connection, project, project_by_page[project, new[0]], new, sort)
+
+    def _add_new_pages(
+        self, connection: DuckConnection, project_id: int, project: str, paths: list[str], sort: int
+    ) -> None:
+        sections = [NO_SECTION] * len(paths)
+        if sort == PAGE_SCOPE:
+            sections = add_section_ids(connection, self._add_scopes, project_id, project, paths)
         rows = [
-            (project, sort, path, "", "", 0, compute_salt(project_by_page[project, path], path, sort))
-            for project, path in new
+            (project_id, sort, path, "", "", 0, compute_salt(project, path, sort), section)
+            for path, section in zip(paths, sections, strict=True)
         ]
-        known_pages.update(zip(new, self._add_scopes(connection, rows), strict=True))
+        keys = [(project_id, path) for path in paths]
+        self._pages[sort].update(zip(keys, self._add_scopes(connection, rows), strict=True))
 
     def _load_missing_paths(self, connection: DuckConnection, project: str) -> list[str]:
         rows = connection.execute(SELECT_MISSING_PATHS, {"project": self.projects[project]}).fetchall()

@@ -7,12 +7,13 @@ from copydesk.analytics.stores.duckdb.database import DuckConnection
 
 PAGE_SCOPE, SITE_SCOPE, AGENT_SCOPE, MISSING_SCOPE, MISSING_AGENT_SCOPE, SOURCE_KIND_SCOPE = 0, 1, 2, 3, 4, 5
 """The sort of a referring host is SOURCE_KIND_SCOPE plus the number of its kind."""
-SCOPE_COLUMNS = ["id", "project", "sort", "path", "agent", "operator", "kind", "salt"]
+SECTION_SCOPE = 32
+SCOPE_COLUMNS = ["id", "project", "sort", "path", "agent", "operator", "kind", "salt", "section"]
 
 
 def compute_salt(project: str, path: str | None = None, sort: int = PAGE_SCOPE) -> int:
-    """Returns the salt of a page, a missing page or a kind of source, or of a site without `path`. Agents share the
-    salt of their site, and hosts that of their kind.
+    """Returns the salt of a page, a missing page or a kind of source, or of a site without `path`. Agents and sections
+    share the salt of their site, and hosts that of their kind.
 
     It depends only on the names, so that all copies of a store have the same salts.
     """

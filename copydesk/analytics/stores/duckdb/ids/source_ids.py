@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.ids.scopes import SOURCE_KIND_SCOPE, compute_salt
+from copydesk.analytics.stores.duckdb.ids.section_ids import NO_SECTION
 from copydesk.analytics.stores.names.referrer_hosts import OTHER_HOSTS, ReferrerHostLimit
 from copydesk.analytics.stores.names.referrer_sources import Source, SourceKind
 
@@ -12,7 +13,7 @@ SELECT_SOURCES = """
     select kind, path, id from scopes
     where sort = $sort and project = $project and path in (select unnest($hosts::varchar[]))
 """
-SELECT_HOSTS = "select path from scopes where sort > 5 and project = $project"
+SELECT_HOSTS = "select path from scopes where sort between 6 and 31 and project = $project"
 NO_SOURCE = 0
 """The id of the source of a view that is no arrival."""
 ReferrerKey = tuple[int, str, str]
@@ -81,9 +82,9 @@ class SourceIds:
         direct = source.kind is SourceKind.DIRECT
         rows: list[tuple[object, ...]] = []
         if direct or not self._is_kind_stored(connection, project_id, kind):
-            rows.append((project_id, SOURCE_KIND_SCOPE, "", "", "", kind, salt))
+            rows.append((project_id, SOURCE_KIND_SCOPE, "", "", "", kind, salt, NO_SECTION))
         if not direct:
-            rows.append((project_id, get_source_sort(source), source.host, "", "", kind, salt))
+            rows.append((project_id, get_source_sort(source), source.host, "", "", kind, salt, NO_SECTION))
         return list(self._add_scopes(connection, rows))[-1]
 
     def _is_kind_stored(self, connection: DuckConnection, project_id: int, kind: int) -> bool:

@@ -1,7 +1,7 @@
--- Where people came from on a day: hosts (sort > 5), and the kind without hosts, direct (sort = 5, kind = 5).
+-- Where people came from on a day: hosts (sort 6 to 31), and the kind without hosts, direct (sort = 5, kind = 5).
 with sources as (
     select id as scope, kind, path from scopes
-    where project = $project and (sort > 5 or (sort = 5 and kind = 5))
+    where project = $project and (sort between 6 and 31 or (sort = 5 and kind = 5))
 ),
 view_counts as (
     select scope, sum(n) as views from counts

@@ -6,11 +6,12 @@ create table if not exists projects (
 -- (3), that is, paths whose requests found no page. An agent that requested a missing page (4) has no visits and counts:
 -- missing pages count for themselves only. The missing page '' stands for all beyond the limit of missing pages. Kinds of
 -- sources of people (5): their number is in the column kind. Hosts that people came from (5 plus the number of their
--- kind); '' stands for all of the kind that are beyond the limit of hosts.
+-- kind); '' stands for all of the kind that are beyond the limit of hosts. Sections of the
+-- first level (32). The column section is the section of a page; 0 or null means none.
 create table if not exists scopes (
     id integer not null, project integer not null, sort utinyint not null,
     path varchar not null, agent varchar not null, operator varchar not null, kind utinyint not null,
-    salt bigint not null
+    salt bigint not null, section integer
 );
 
 -- Rules that classified views, with the version of the agent table.
