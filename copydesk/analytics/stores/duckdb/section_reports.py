@@ -105,7 +105,9 @@ def _count_visitors(
         read_pages = pages if total_scope is None else [page for page in pages if page.section in set(unknown)]
         names = sorted({page.section for page in read_pages})
         arrays = _build_arrays(read_pages, {name: number for number, name in enumerate(names)})
-        *counted, totals = count_section_visitors(connection, database.path, arrays, days, ai_mask, len(names)).tolist()
+        *counted, totals = count_section_visitors(
+            connection, database.path, arrays, days, ai_mask, len(names), with_union=total_scope is None
+        ).tolist()
         visitors |= {section: Counts(*count) for section, count in zip(names, counted, strict=True)}
     return Counts(*totals) if total_scope is None else indexed.get(total_scope, Counts()), visitors
 
@@ -123,4 +125,4 @@ def _build_arrays(pages: Sequence[SectionPage], numbers: dict[str, int]) -> Sect
     salt, section = np.zeros(size, np.int64), np.full(size, -1, np.int32)
     for page in pages:
         salt[page.scope], section[page.scope] = page.salt, numbers[page.section]
-    return SectionPages(salt, section)
+    return SectionPages(salt, section, sum(page.views for page in pages))

@@ -1,12 +1,12 @@
-"""Counts the unique visitors of sections from the visits of their pages.
+"""Counts the unique visitors of sections from the visits of their pages, for sections that have no visits of their own:
+visits of all levels of sections would take more space than those of all pages."""
 
-Sections have no visits of their own: a section is a union of pages, and visits of each section would take more space
-than those of all pages.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,15 @@ from copydesk.analytics.stores.base import DayRange
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, get_run_path
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT
-from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, VisitRows
+from copydesk.analytics.stores.duckdb.folding.visit_rows import NO_VISITS, Keys, VisitRows, find_sorted, sort_distinct
 from copydesk.analytics.stores.duckdb.folding.visit_runs import read_visits
+from copydesk.analytics.stores.errors import StoreFull
 
 ROWS_PER_READ = 1_000_000
-MAX_VISITS_PER_PASS = 2_000_000
-"""Visits that are sorted at once. More are split by visitor, which bounds the memory."""
+MAX_VISITS_IN_MEMORY = 2_000_000
+"""Visits that are sorted at once. More are split by visitor into temporary files, which bounds the memory."""
+MAX_TEMPORARY_FILES = 200
+VISIT_TYPE = np.dtype([("visitor", np.int64), ("section", np.int32), ("kind", np.uint8)])
 HUMAN, AI = 1, 2
 Numbers = NDArray[np.int64]
 
@@ -34,35 +37,42 @@ class SectionPages:
 
     salt: NDArray[np.int64]
     section: NDArray[np.int32]
+    views: int
+    """The views of all these pages by people and AI, which are at least as many as the visits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedVisits:
+    """Visits of people and AI in some sections."""
+
+    visitor: Keys
+    section: NDArray[np.int32]
+    kind: NDArray[np.uint8]
 
 
 def count_section_visitors(
-    connection: DuckConnection, path: Path, pages: SectionPages, days: DayRange, ai_mask: int, sections: int
+    connection: DuckConnection,
+    path: Path,
+    pages: SectionPages,
+    days: DayRange,
+    ai_mask: int,
+    sections: int,
+    with_union: bool,
 ) -> Numbers:
     """Returns how many people, AI and either visited each section, as rows of three numbers; the last row is the union
-    of all sections.
+    of all sections, or zeros without it.
 
     Raises StoreDamaged if a run was deleted since the transaction began; the caller tries again.
     """
-    sources = _open_sources(connection, path)
-    selected = [sum(len(part) for part in _select_visits(source, pages, days)) for source in sources]
-    passes = 1 + sum(selected) // MAX_VISITS_PER_PASS
+    parts = (
+        _find_kinds(part, pages, ai_mask)
+        for source in _open_sources(connection, path)
+        for part in _select_visits(source, pages, days)
+    )
     counts = np.zeros((sections + 1, 3), np.int64)
-    for number in range(passes):
-        visitors, numbers, kinds = [], [], []
-        for source in sources:
-            for part in _select_visits(source, pages, days):
-                visitor = part.key ^ pages.salt[part.scope]
-                chosen = slice(None) if passes == 1 else np.flatnonzero(visitor % passes == number)
-                bits = part.bits[chosen]
-                kind = ((bits & HUMAN_BIT) != 0) * np.uint8(HUMAN) | ((bits & ai_mask) != 0) * np.uint8(AI)
-                visitors.append(visitor[chosen])
-                numbers.append(pages.section[part.scope[chosen]])
-                kinds.append(kind)
-        if visitors:
-            counts += _count_distinct(
-                np.concatenate(visitors), np.concatenate(numbers), np.concatenate(kinds), sections
-            )
+    groups = min(1 + pages.views // MAX_VISITS_IN_MEMORY, MAX_TEMPORARY_FILES)
+    for visits in [_join_parts(list(parts))] if groups == 1 else _split_by_visitor(parts, groups, path.parent):
+        counts += _count_by_section(visits, sections, with_union)
     return counts
 
 
@@ -84,32 +94,59 @@ def _select_visits(source: VisitRows | RunFile, pages: SectionPages, days: DayRa
         source.release_memory()
 
 
-def _count_distinct(visitor: Keys, section: NDArray[np.int32], kind: NDArray[np.uint8], sections: int) -> Numbers:
-    """Counts each visitor of a section once for each of human, AI and either, and of all sections likewise."""
-    is_counted = kind != 0
-    visitor, section, kind = visitor[is_counted], section[is_counted], kind[is_counted]
-    if not len(visitor):
-        return np.zeros((sections + 1, 3), np.int64)
-    order = np.argsort(visitor)
-    ordered = visitor[order]
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    # Visitors get small numbers, so that visitor, section and kind fit one number, which sorts faster than three.
-    codes = np.sort(((np.cumsum(is_first) - 1) * sections + section[order]) << 2 | kind[order])
-    of_section, kinds = _combine_kinds(codes >> 2, codes & 3)
-    _, kinds_of_all = _combine_kinds(of_section // sections, kinds)
-    rows = [_count_kinds(kinds, of_section % sections, sections), _count_kinds(kinds_of_all, kinds_of_all * 0, 1)]
-    return np.concatenate(rows)
+def _find_kinds(visits: VisitRows, pages: SectionPages, ai_mask: int) -> CountedVisits:
+    """Returns the visits by people and AI."""
+    kind = ((visits.bits & HUMAN_BIT) != 0) * np.uint8(HUMAN) | ((visits.bits & ai_mask) != 0) * np.uint8(AI)
+    counted = np.flatnonzero(kind)
+    scope = visits.scope[counted]
+    return CountedVisits(visits.key[counted] ^ pages.salt[scope], pages.section[scope], kind[counted])
 
 
-def _combine_kinds(group: Numbers, kind: Numbers) -> tuple[Numbers, Numbers]:
-    """Returns each group once, with all its kinds. Equal groups must follow each other."""
-    is_first = np.ones(len(group), np.bool_)
-    is_first[1:] = group[1:] != group[:-1]
-    starts = np.flatnonzero(is_first)
-    return group[starts], np.bitwise_or.reduceat(kind, starts)
+def _join_parts(parts: Sequence[CountedVisits]) -> CountedVisits:
+    return CountedVisits(
+        np.concatenate([NO_VISITS.key, *(part.visitor for part in parts)]),
+        np.concatenate([NO_VISITS.scope, *(part.section for part in parts)]),
+        np.concatenate([NO_VISITS.bits, *(part.kind for part in parts)]),
+    )
 
 
-def _count_kinds(kind: Numbers, section: Numbers, sections: int) -> Numbers:
-    columns = [kind & HUMAN != 0, kind & AI != 0, kind != 0]
-    return np.stack([np.bincount(section[column], minlength=sections) for column in columns], axis=1)
+def _split_by_visitor(parts: Iterable[CountedVisits], groups: int, folder: Path) -> Iterator[CountedVisits]:
+    """Yields the visits in groups that have no visitor in common, from temporary files in a folder.
+
+    Raises StoreFull if the disk refuses them.
+    """
+    with ExitStack() as stack:
+        try:
+            files = [stack.enter_context(TemporaryFile(dir=folder)) for _ in range(groups)]
+            for part in parts:
+                group = (part.visitor % groups).astype(np.uint8)
+                order = np.argsort(group, kind="stable")
+                rows = np.empty(len(order), VISIT_TYPE)
+                rows["visitor"], rows["section"], rows["kind"] = part.visitor, part.section, part.kind
+                rows = rows[order]
+                bounds = np.searchsorted(group[order], np.arange(groups + 1))
+                for file, (first, end) in zip(files, pairwise(bounds.tolist()), strict=True):
+                    file.write(rows[first:end].tobytes())
+            for file in files:
+                file.seek(0)
+                rows = np.frombuffer(file.read(), VISIT_TYPE)
+                yield CountedVisits(*(np.ascontiguousarray(rows[name]) for name in VISIT_TYPE.names or ()))
+        except OSError as error:
+            raise StoreFull from error
+
+
+def _count_by_section(visits: CountedVisits, sections: int, with_union: bool) -> Numbers:
+    """Counts the visitors of each section, and of the union in the last row."""
+    small_type = np.uint16 if sections <= 1 << 16 else np.uint32  # numbers of 16 bits are sorted much faster
+    order = np.argsort(visits.section.astype(small_type), kind="stable")
+    visitor, kind = visits.visitor[order], visits.kind[order]
+    bounds = np.searchsorted(visits.section[order], np.arange(sections + 1)).tolist()
+    rows = [_count_distinct(visitor[first:end], kind[first:end]) for first, end in pairwise(bounds)]
+    return np.array([*rows, _count_distinct(visitor, kind) if with_union else (0, 0, 0)], np.int64)
+
+
+def _count_distinct(visitor: Keys, kind: NDArray[np.uint8]) -> tuple[int, int, int]:
+    """Returns how many visitors are people, AI and either."""
+    people, ai = (sort_distinct(visitor[(kind & wanted) != 0]) for wanted in (HUMAN, AI))
+    both = len(find_sorted(people, ai))
+    return len(people), len(ai), len(people) + len(ai) - both

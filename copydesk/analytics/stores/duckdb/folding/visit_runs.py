@@ -152,7 +152,8 @@ class VisitRuns:
 
     def read_unsorted(self) -> Iterator[VisitRows]:
         """Yields all visits in parts, in no order, which costs less than `read_all`."""
-        for source in (self._get_recent(), *self._runs.values()):
+        sources: list[SortedVisits] = [self._get_recent(), *self._runs.values()]
+        for source in sources:
             for first in range(0, len(source.key), self._sizes.part):
                 yield source.take(slice(first, first + self._sizes.part))
                 if isinstance(source, RunFile):
