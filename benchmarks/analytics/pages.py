@@ -54,7 +54,7 @@ def main() -> None:
         data = Path(folder)
         project = _copy_views(data, options.store) if options.store else prepare_data(data, views)[0]
         desk = open_desk(Settings(data=data, database_url=""))
-        job, cookie = _add_jobs(desk, project), f"{cookie_name(desk.settings)}={_sign_in(desk.people)}"
+        job, cookie = _add_jobs(desk, project), f"{cookie_name(desk.settings)}={sign_in(desk.people)}"
         desk.close()
         print(f"{views:,} views, {JOB_COUNT:,} jobs; load before the run: {os.getloadavg()[0]:.1f}.\n")
         print("| page | p50 ms | p99 ms | CPU ms of the server | bytes |\n|---|---:|---:|---:|---:|")
@@ -63,7 +63,7 @@ def main() -> None:
             for path in PAGE_PATHS:
                 page_path = path.format(project=project, job=job)
                 figures = measure_repeated(
-                    partial(measure_process_cpu, process), partial(_request_page, connection, page_path, cookie)
+                    partial(measure_process_cpu, process), partial(request_page, connection, page_path, cookie)
                 )
                 page_name = path.replace("/projects/{project}/", "…/")
                 print(
@@ -94,14 +94,14 @@ def _add_job(desk: Desk, project: object, number: int) -> None:
     desk.jobs.create(project, NewJob(f"Mend the typo on page number {number}."))  # type: ignore[arg-type]
 
 
-def _sign_in(people: People) -> str:
+def sign_in(people: People) -> str:
     person = people.accept_invitation(
         people.invite("ada@example.org", "admin", actor="benchmark"), "", "Ada", "correct horse"
     )
     return people.sessions.create(person, "127.0.0.1", "benchmark")
 
 
-def _request_page(connection: http.client.HTTPConnection, path: str, cookie: str) -> int:
+def request_page(connection: http.client.HTTPConnection, path: str, cookie: str) -> int:
     connection.request("GET", path, headers={"Cookie": cookie, "Accept": "text/html"})
     answer = connection.getresponse()
     body = answer.read()

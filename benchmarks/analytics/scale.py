@@ -18,6 +18,7 @@ from benchmarks.analytics.collecting import measure_loop_seconds, serve_collecto
 from benchmarks.analytics.exporting import ExportMeasurement, measure_repeated
 from benchmarks.analytics.generator import GeneratorOrder, build_requests
 from benchmarks.analytics.measure import measure_cpu, measure_disk, measure_small_folds, run_in_process
+from benchmarks.analytics.pages import request_page
 from benchmarks.analytics.scale_data import MILLION, ScaleData, load_scale_data, make_unfolded
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY
 from benchmarks.jobs.measure import measure_process_cpu
@@ -43,9 +44,23 @@ REPORTS = {
     "referrers of a year": f"referrers?{YEAR}",
     "sections of a year": f"sections?{YEAR}",
     "sections of a month": f"sections?{MONTH}",
-    "a section's sections of a year": f"sections?prefix=/docs/section-1&{YEAR}",
+    "sections below a section, of a year": f"sections?prefix=/docs&{YEAR}",
+    "pages of a small section, of a year": f"sections?prefix=/docs/section-1&{YEAR}",
     "the most popular page in a year": f"pages/docs/section-0/page-0?{YEAR}",
 }
+PAGES = {
+    "overview of 30 days": "readership",
+    "overview of a year": "readership?range=year",
+    "overview of all time": "readership?range=all",
+    "sources of a year": "readership/sources?range=year",
+    "sections of a year": "readership/sections?range=year",
+    "agents of a year": "readership/agents?range=year",
+    "missing pages of a year": "readership/missing?range=year",
+    "the most popular page, 30 days": "readership/page?path=/docs/section-0/page-0",
+    "the most popular page, a year": "readership/page?path=/docs/section-0/page-0&range=year",
+    "page 1,000, a year": "readership/page?path=/docs/section-0/page-1000&range=year",
+}
+"""Pages of the dashboard, below the project."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,7 @@ class ScaleMeasurement:
     live: dict[str, ExportMeasurement]
     """Reports while events arrive."""
     live_memory: float
+    pages: dict[str, ExportMeasurement]
 
 
 def main() -> None:
@@ -106,11 +122,12 @@ def measure_scale(data: ScaleData) -> ScaleMeasurement:
         start_cpu, start_memory = measure_process_cpu(process) * 1e3, process.memory_info().rss / 1e6
         cpu = partial(measure_process_cpu, process)
         quiet = _measure_reports(data, port, cpu)
+        pages = _measure_pages(data, port, cpu)
         with send_events(data, port):
             time.sleep(3)
             live = _measure_reports(data, port, cpu)
         live_memory = process.memory_info().rss / 1e6
-    return ScaleMeasurement(data, few, start_cpu, start_memory, quiet, live, live_memory)
+    return ScaleMeasurement(data, few, start_cpu, start_memory, quiet, live, live_memory, pages)
 
 
 def _measure_few(path: Path, project: str) -> float:
@@ -123,6 +140,17 @@ def _measure_reports(data: ScaleData, port: int, cpu: Callable[[], float]) -> di
     for name, query in REPORTS.items():
         print_progress(name)
         measured[name] = measure_repeated(cpu, partial(_ask, connection, data, query))
+    connection.close()
+    return measured
+
+
+def _measure_pages(data: ScaleData, port: int, cpu: Callable[[], float]) -> dict[str, ExportMeasurement]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+    measured = {}
+    for name, path in PAGES.items():
+        print_progress(f"dashboard: {name}")
+        page_path = f"/projects/{data.project}/{path}"
+        measured[name] = measure_repeated(cpu, partial(request_page, connection, page_path, data.cookie))
     connection.close()
     return measured
 
@@ -191,6 +219,9 @@ def format_growth(measurements: list[ScaleMeasurement]) -> Iterator[str]:
         rows[f"{name}, CPU ms"] = [m.quiet[name].cpu for m in measurements]
         rows[f"{name}, p50 ms"] = [m.quiet[name].p50 for m in measurements]
         rows[f"{name}, p50 ms with {EVENTS_PER_SECOND} events a second"] = [m.live[name].p50 for m in measurements]
+    for name in PAGES:
+        rows[f"dashboard: {name}, CPU ms"] = [m.pages[name].cpu for m in measurements]
+        rows[f"dashboard: {name}, p50 ms"] = [m.pages[name].p50 for m in measurements]
     for name, values in rows.items():
         growth = [values[n + 1] / values[n] for n in range(len(values) - 1)]
         cells = " | ".join(f"{value:,.1f}" if value < 1000 else f"{value:,.0f}" for value in values)

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import duckdb
 
+from benchmarks.analytics.pages import sign_in
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY, PROJECT, generate_days
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.core.clock import DAY
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
+from copydesk.web.dashboard.auth.cookies import cookie_name
 
 MILLION = 1_000_000
 BATCH_VIEWS = 5_000
@@ -50,6 +52,8 @@ class ScaleData:
     views: int
     project: str
     key: str
+    cookie: str
+    """Signs a person in to the dashboard."""
     fold_cpu_seconds: float = 0
     fold_memory_megabytes: float = 0
     disk_bytes: int = 0
@@ -94,6 +98,7 @@ def make_unfolded(folder: Path, millions: int, report: Callable[[str], None]) ->
     desk = open_desk(Settings(data=data, database_url=""))
     project = desk.projects.create("Docs", repository=str(data), ref="main", actor="benchmark").id
     key = desk.keys.create(project, actor="benchmark")[1]
+    cookie = f"{cookie_name(desk.settings)}={sign_in(desk.people)}"
     desk.close()
     path = data / DUCKDB_FILE
     DuckStore(path).close()
@@ -109,7 +114,7 @@ def make_unfolded(folder: Path, millions: int, report: Callable[[str], None]) ->
             views += _copy_day(connection, FIRST_DAY + number, millions, views)
         connection.execute("insert into events select project, event from views where event is not null")
         connection.execute("update projects set name = ? where name = ?", [project, PROJECT])
-    return ScaleData(str(data), millions * MILLION, project, key)
+    return ScaleData(str(data), millions * MILLION, project, key, cookie)
 
 
 def _copy_day(connection: duckdb.DuckDBPyConnection, day: int, copies: int, last: int) -> int:
