@@ -15,7 +15,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from copydesk.mcp.bounds import MAX_RESULT_CHARS, bound_result, cut_text, to_json
-from copydesk.mcp.resources import REPORTS, TEMPLATES
+from copydesk.mcp.content.resources import REPORTS, TEMPLATES
 from copydesk.mcp.tools.catalog import TOOLS
 from copydesk.mcp.tools.tool import Tool
 from copydesk.web.middleware.key_cache import required_scope
