@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from copydesk.core.accounts.api_keys import ApiKey
 from copydesk.mcp.api import Api
 from copydesk.mcp.in_process import InProcessTransport
-from copydesk.mcp.server import build_server
+from copydesk.mcp.server import BuildServer
 
 IN_PROCESS_URL = "http://copydesk"
 
@@ -19,7 +19,9 @@ logging.getLogger("mcp").setLevel(logging.WARNING)  # the SDK logs the start and
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
-async def serve_request(request: Request, key: ApiKey, scope: Scope, receive: Receive, send: Send) -> None:
+async def serve_request(
+    build: BuildServer, request: Request, key: ApiKey, scope: Scope, receive: Receive, send: Send
+) -> None:
     """Answers one message. Its tools call the API within this process, with the caller's key and address."""
 
     async def load_scopes() -> Collection[str]:
@@ -33,7 +35,7 @@ async def serve_request(request: Request, key: ApiKey, scope: Scope, receive: Re
     async with httpx.AsyncClient(
         transport=transport, base_url=IN_PROCESS_URL, headers=headers, trust_env=False, timeout=None
     ) as http:
-        server = build_server(Api(http, key.project_id), load_scopes)
+        server = build(Api(http, key.project_id), load_scopes)
         manager = StreamableHTTPSessionManager(server, stateless=True)
         async with manager.run():
             await manager.handle_request(_strip_header_values(scope), receive, send)
