@@ -3,12 +3,10 @@
 Each request stands alone, so that any server behind a load balancer can answer it, and a revoked key stops at once.
 """
 
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.types import Receive, Scope, Send
 
 from copydesk.core.accounts.api_keys import ApiKey
@@ -22,28 +20,14 @@ PATH = "/mcp"
 
 router = APIRouter()
 
-BuildServer = Callable[..., Any]
-"""The function `build_server`, whose module imports the SDK."""
-
 
 class McpNotInstalled(RequestError):
     status, code = 501, "mcp_not_installed"
     message = f"This server lacks the optional part for MCP. {INSTALL_HINT}"
 
 
-async def get_server_builder() -> BuildServer:
-    """Returns the function that builds the server of one request. The application can override it."""
-    return _build_server
-
-
-def _build_server(*arguments: Any) -> Any:
-    from copydesk.mcp.server import build_server
-
-    return build_server(*arguments)
-
-
 @router.post(PATH, include_in_schema=False)
-async def handle_message(request: Request, build: Annotated[BuildServer, Depends(get_server_builder)]) -> Response:
+async def handle_message(request: Request) -> Response:
     """Handles one message of a client: a request, whose response may be a stream of events, or a notification."""
     settings: Settings = request.app.state.desk.settings
     _get_origin_check(settings.base_url, settings.mcp_hosts).check(
@@ -52,7 +36,7 @@ async def handle_message(request: Request, build: Annotated[BuildServer, Depends
     if not is_sdk_installed():
         raise McpNotInstalled
     await run_in_thread(import_module, "copydesk.mcp.http_session")  # the first import takes a second
-    return McpResponse(request, build)
+    return McpResponse(request)
 
 
 @cache
@@ -63,13 +47,12 @@ def _get_origin_check(base_url: str, hosts: tuple[str, ...]) -> OriginCheck:
 class McpResponse(Response):
     """Runs the SDK for one request. The server and all its tasks end with the response."""
 
-    def __init__(self, request: Request, build: BuildServer) -> None:
+    def __init__(self, request: Request) -> None:
         super().__init__()
         self._request = request
-        self._build = build
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         from copydesk.mcp.http_session import serve_request
 
         key: ApiKey = self._request.state.key
-        await serve_request(self._build, self._request, key, scope, receive, send)
+        await serve_request(self._request, key, scope, receive, send)

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from copydesk.core.accounts.api_keys import ApiKey
 from copydesk.mcp.api import Api
 from copydesk.mcp.in_process import InProcessTransport
-from copydesk.mcp.server import BuildServer
+from copydesk.mcp.server import BuildServer, build_server
 
 IN_PROCESS_URL = "http://copydesk"
 
@@ -19,10 +19,11 @@ logging.getLogger("mcp").setLevel(logging.WARNING)  # the SDK logs the start and
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
-async def serve_request(
-    build: BuildServer, request: Request, key: ApiKey, scope: Scope, receive: Receive, send: Send
-) -> None:
-    """Answers one message. Its tools call the API within this process, with the caller's key and address."""
+async def serve_request(request: Request, key: ApiKey, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers one message. Its tools call the API within this process, with the caller's key and address.
+
+    The application's state can name another function that builds the server, as `build_mcp_server`.
+    """
 
     async def load_scopes() -> Collection[str]:
         return key.scopes
@@ -35,6 +36,7 @@ async def serve_request(
     async with httpx.AsyncClient(
         transport=transport, base_url=IN_PROCESS_URL, headers=headers, trust_env=False, timeout=None
     ) as http:
+        build: BuildServer = getattr(request.app.state, "build_mcp_server", build_server)
         server = build(Api(http, key.project_id), load_scopes)
         manager = StreamableHTTPSessionManager(server, stateless=True)
         async with manager.run():
