@@ -45,6 +45,7 @@ def build_server(api: Api, load_scopes: LoadScopes) -> Server[dict[str, Any]]:
     """Returns a server whose tools call the API with one key. It lists only the tools that the key can use."""
 
     async def on_list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
+        _refuse_cursor(params)
         with _ErrorsAsProtocol():
             return types.ListToolsResult(
                 tools=[describe_tool(tool) for tool in list_allowed_tools(await load_scopes())]
@@ -57,11 +58,13 @@ def build_server(api: Api, load_scopes: LoadScopes) -> Server[dict[str, Any]]:
         return await _run_tool(tool, _open_call(api, ctx), params.arguments or {})
 
     async def on_list_resources(ctx: Any, params: Any) -> types.ListResourcesResult:
+        _refuse_cursor(params)
         with _ErrorsAsProtocol():
             listed = await resources.list_resources(_open_call(api, ctx))
         return types.ListResourcesResult(resources=[_describe_resource(each) for each in listed])
 
     async def on_list_templates(ctx: Any, params: Any) -> types.ListResourceTemplatesResult:
+        _refuse_cursor(params)
         return types.ListResourceTemplatesResult(
             resource_templates=[_describe_template(t) for t in resources.TEMPLATES]
         )
@@ -74,6 +77,7 @@ def build_server(api: Api, load_scopes: LoadScopes) -> Server[dict[str, Any]]:
         return types.ReadResourceResult(contents=[text])
 
     async def on_list_prompts(ctx: Any, params: Any) -> types.ListPromptsResult:
+        _refuse_cursor(params)
         with _ErrorsAsProtocol():
             templates = await prompts.list_prompts(_open_call(api, ctx), await load_scopes())
         return types.ListPromptsResult(prompts=[_describe_prompt(template) for template in templates])
@@ -111,6 +115,12 @@ def build_server(api: Api, load_scopes: LoadScopes) -> Server[dict[str, Any]]:
         on_get_prompt=on_get_prompt,
         on_completion=on_completion,
     )
+
+
+def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
+    """Refuses every cursor: all lists have one page, so no cursor came from this server."""
+    if params is not None and params.cursor is not None:
+        raise MCPError(types.INVALID_PARAMS, "This cursor is not valid: the list has one page.")
 
 
 @cache

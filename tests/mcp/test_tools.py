@@ -249,6 +249,19 @@ def test_unknown_tool_and_unknown_resource_are_errors_of_the_protocol(filled: Se
 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_lists_have_one_page_and_refuse_cursors(filled: Service, transport: Transport) -> None:
+    async def check() -> None:
+        async with open_mcp(filled, transport) as client:
+            lists = client.list_tools, client.list_resources, client.list_resource_templates, client.list_prompts
+            for list_page in lists:
+                assert (await list_page()).next_cursor is None
+                with pytest.raises(MCPError, match="This cursor is not valid"):
+                    await list_page(cursor="made-up")
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_diffs_and_reports_are_resources(filled: Service, transport: Transport) -> None:
     job = filled.client.list_jobs()["jobs"][-1]["id"]
 
