@@ -73,15 +73,17 @@ class Connection:
         """Sends a request under an ID of its own. Yields the messages about it; the last is the response."""
         exchange, number = Exchange(request), str(uuid.uuid4())
         self._exchanges[number] = exchange
+        is_answered = False
         try:
             await self.send(_replace_ids(request, number, number))
             while (message := await exchange.messages.get()) is not None:
+                is_answered = "method" not in message
                 yield message
-                if "method" not in message:
+                if is_answered:
                     return
         finally:
             del self._exchanges[number]
-            if self._process.returncode is None:  # the server ignores it if the request is finished
+            if not is_answered and self._process.returncode is None:  # the suite has disconnected
                 params = {"requestId": number}
                 await self.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
