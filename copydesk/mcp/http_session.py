@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from copydesk.core.accounts.api_keys import ApiKey
 from copydesk.mcp.api import Api
 from copydesk.mcp.in_process import InProcessTransport
-from copydesk.mcp.server import build_server
+from copydesk.mcp.server import BuildServer, build_server
 
 IN_PROCESS_URL = "http://copydesk"
 
@@ -20,7 +20,10 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
 async def serve_request(request: Request, key: ApiKey, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers one message. Its tools call the API within this process, with the caller's key and address."""
+    """Answers one message. Its tools call the API within this process, with the caller's key and address.
+
+    The application's state can name another function that builds the server, as `build_mcp_server`.
+    """
 
     async def load_scopes() -> Collection[str]:
         return key.scopes
@@ -33,7 +36,8 @@ async def serve_request(request: Request, key: ApiKey, scope: Scope, receive: Re
     async with httpx.AsyncClient(
         transport=transport, base_url=IN_PROCESS_URL, headers=headers, trust_env=False, timeout=None
     ) as http:
-        server = build_server(Api(http, key.project_id), load_scopes)
+        build: BuildServer = getattr(request.app.state, "build_mcp_server", build_server)
+        server = build(Api(http, key.project_id), load_scopes)
         manager = StreamableHTTPSessionManager(server, stateless=True)
         async with manager.run():
             await manager.handle_request(_strip_header_values(scope), receive, send)

@@ -9,18 +9,18 @@ from mcp.server.stdio import stdio_server
 
 from copydesk.core.accounts.api_keys import SCOPES
 from copydesk.mcp.api import Api, ApiRefused
-from copydesk.mcp.server import build_server
+from copydesk.mcp.server import BuildServer, build_server
 
 TIMEOUT_SECONDS = 30
 
 
-def run_stdio_server(url: str, api_key: str, project_id: str) -> None:
+def run_stdio_server(url: str, api_key: str, project_id: str, build: BuildServer = build_server) -> None:
     """Serves MCP on standard input and output until the input ends."""
     logging.getLogger("httpx2").setLevel(logging.WARNING)
-    anyio.run(_serve, url, api_key, project_id)
+    anyio.run(_serve, url, api_key, project_id, build)
 
 
-async def _serve(url: str, api_key: str, project_id: str) -> None:
+async def _serve(url: str, api_key: str, project_id: str, build: BuildServer) -> None:
     headers = {"Authorization": f"Bearer {api_key}"}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS) as http:
         api = Api(http, project_id)
@@ -35,6 +35,6 @@ async def _serve(url: str, api_key: str, project_id: str) -> None:
                 raise
             return scopes
 
-        server = build_server(api, load_scopes)
+        server = build(api, load_scopes)
         async with stdio_server() as (read_stream, write_stream):
             await server.run(read_stream, write_stream, server.create_initialization_options())

@@ -31,7 +31,8 @@ SCRIPT = [
 ]
 
 
-@pytest.mark.parametrize(("transport", "mode"), [("http", "auto"), ("http", "legacy"), ("stdio", "auto")])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_assistant_creates_a_job_waits_reads_the_diff_and_asks_for_top_pages(
     tmp_path: Path, transport: Transport, mode: Mode
 ) -> None:

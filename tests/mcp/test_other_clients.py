@@ -1,9 +1,7 @@
-"""Programs of others: the Inspector, a client for Node, over both transports, and the official conformance suite."""
+"""A program of others: the Inspector, a client for Node, over both transports."""
 
 import json
 import os
-import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,47 +11,24 @@ from typing import Any
 import pytest
 
 from copydesk.mcp.tools.catalog import TOOLS
-from tests.support.mcp_clients import client_environment, serve_with_key
-from tests.support.programs import require_node, skip_missing
+from tests.support.mcp_clients import client_environment
+from tests.support.programs import install_npm_packages, require_node
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
 ROOT = Path(__file__).parent.parent.parent
-NPM_PACKAGES = ("@modelcontextprotocol/inspector-cli@0.22.0", "@modelcontextprotocol/conformance@0.1.16")
-INSTALL_SECONDS, CALL_SECONDS = 600, 300
+INSPECTOR = "@modelcontextprotocol/inspector-cli@0.22.0"
+CALL_SECONDS = 300
 INSPECTOR_FOLDER = "node_modules/@modelcontextprotocol/inspector-cli/build"  # it looks for its files from there
-CONFORMANCE = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
-
-PASSED_CHECKS = {
-    "server-initialize": 1,
-    "ping": 1,
-    "tools-list": 1,
-    "resources-list": 1,
-    "dns-rebinding-protection": 2,
-}
-"""The scenarios that apply to every server with tools and resources, and how many checks each has."""
-NEEDS_TEST_TOOLS = re.compile(
-    r"tools-call-.+|json-schema-.+|elicitation-.+|resources-(?:read|templates)-.+|server-sse-.+"
-)
-"""Scenarios that call tools and resources of the suite's own test server, such as `test_simple_text`."""
-NOT_OFFERED = re.compile(r"logging-.+|completion-.+|prompts-.+|resources-(?:un)?subscribe")
-"""Scenarios of optional capabilities that Copydesk does not declare."""
 
 pytestmark = pytest.mark.drill
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Installs the programs from their public registry. Skips the tests if that is not possible."""
+    """Installs the Inspector. Skips the tests if that is not possible."""
     require_node()
-    npm = shutil.which("npm") or skip_missing("npm", "It comes with Node.")
-    folder = tmp_path_factory.mktemp("programs")
-    (folder / "package.json").write_text('{"private": true}', "utf-8")
-    command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", *NPM_PACKAGES]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS)
-    if result.returncode:
-        skip_missing("inspector", f"Its registry must be reachable: {result.stderr.strip()[-300:]}")
-    return folder
+    return install_npm_packages(tmp_path_factory.mktemp("programs"), INSPECTOR)
 
 
 @pytest.fixture(scope="module")
@@ -103,17 +78,3 @@ def test_inspector_calls_tools_and_reads_resources(programs: Path, service: Serv
     assert call("get_top_pages")["pages"] == []
     uris = [resource["uri"] for resource in inspect(programs, server, environment, "resources/list")["resources"]]
     assert f"copydesk://jobs/{job}/diff" in uris
-
-
-def test_scenarios_of_the_conformance_suite_that_apply_pass(programs: Path, service: Service) -> None:
-    with serve_with_key(service) as url:
-        done = run_node(programs, CONFORMANCE, "server", "--url", f"{url}/mcp", "--suite", "all")
-    counts = {
-        name: (int(passed), int(failed))
-        for name, passed, failed in re.findall(r"^. ([\w-]+): (\d+) passed, (\d+) failed", done.stdout, re.M)
-    }
-    assert len(counts) == 32, done.stdout + done.stderr
-    passed = {name: checks for name, (checks, failed) in counts.items() if checks and not failed}
-    assert passed == PASSED_CHECKS
-    others = [name for name in counts if name not in passed]
-    assert [name for name in others if not NEEDS_TEST_TOOLS.fullmatch(name) and not NOT_OFFERED.fullmatch(name)] == []

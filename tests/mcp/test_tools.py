@@ -15,7 +15,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from copydesk.mcp.bounds import MAX_RESULT_CHARS, bound_result, cut_text, to_json
-from copydesk.mcp.resources import REPORTS, TEMPLATES
+from copydesk.mcp.content.resources import REPORTS, TEMPLATES
 from copydesk.mcp.tools.catalog import TOOLS
 from copydesk.mcp.tools.tool import Tool
 from copydesk.web.middleware.key_cache import required_scope
@@ -244,6 +244,19 @@ def test_unknown_tool_and_unknown_resource_are_errors_of_the_protocol(filled: Se
             ):  # fmt: skip
                 with pytest.raises(MCPError):
                     await client.read_resource(uri)
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_lists_have_one_page_and_refuse_cursors(filled: Service, transport: Transport) -> None:
+    async def check() -> None:
+        async with open_mcp(filled, transport) as client:
+            lists = client.list_tools, client.list_resources, client.list_resource_templates, client.list_prompts
+            for list_page in lists:
+                assert (await list_page()).next_cursor is None
+                with pytest.raises(MCPError, match="This cursor is not valid"):
+                    await list_page(cursor="made-up")
 
     asyncio.run(check())
 

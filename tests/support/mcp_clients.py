@@ -16,6 +16,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from copydesk.mcp.server import BuildServer
 from copydesk.web.app import create_app
 from tests.support.service import Service
 
@@ -72,9 +73,14 @@ async def call_refused(client: Client, tool: str, **arguments: Any) -> str:
 
 
 @contextmanager
-def serve_with_key(service: Service) -> Iterator[str]:
-    """Serves the same desk at another port, adding the key to requests that have none. Yields the URL."""
+def serve_with_key(service: Service, build: BuildServer | None = None) -> Iterator[str]:
+    """Serves the same desk at another port, adding the key to requests. Yields the URL.
+
+    The function builds the MCP server that answers, if it is not to be Copydesk's own.
+    """
     app = create_app(service.desk)
+    if build is not None:
+        app.state.build_mcp_server = build
 
     async def add_key(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -20,6 +20,8 @@ from tests.support.missing_programs import find_excuse
 
 SKIPPED = re.compile(r"Not installed: ([\w-]+)")
 TYPESCRIPT = "const answer: number = 42; console.log(answer);\n"
+NPM_INSTALL_SECONDS = 600
+NPM_RETRY_MILLISECONDS = 3000
 CURL = Path(__file__).with_name("curl.py")
 
 
@@ -51,6 +53,18 @@ def require_node() -> str:
 def find_node() -> str | None:
     candidates = (str(Path(playwright.__file__).parent / "driver/node"), shutil.which("node"))
     return next((node for node in candidates if node and _reads_typescript(node)), None)
+
+
+def install_npm_packages(folder: Path, *packages: str) -> Path:
+    """Installs packages from npm's registry into a folder, without their scripts. Skips the test if it cannot."""
+    npm = shutil.which("npm") or skip_missing("npm", "It comes with Node.")
+    (folder / "package.json").write_text('{"private": true}', "utf-8")
+    options = ("--no-audit", "--no-fund", "--ignore-scripts", f"--fetch-retry-maxtimeout={NPM_RETRY_MILLISECONDS}")
+    command = [npm, "install", *options, f"--fetch-retry-mintimeout={NPM_RETRY_MILLISECONDS}", *packages]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=NPM_INSTALL_SECONDS)
+    if result.returncode:
+        skip_missing("npm-packages", f"Their registry must be reachable: {result.stderr.strip()[-300:]}")
+    return folder
 
 
 def curl_command() -> list[str]:

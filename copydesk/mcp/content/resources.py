@@ -1,9 +1,9 @@
-"""Resources: jobs, their diffs and reports by URI. They are read with the same functions as the tools."""
+"""Resources: jobs, their diffs, pages and reports by URI. They are read with the same functions as the tools."""
 
 import re
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from copydesk.core.ids import id_pattern
 from copydesk.core.text.truncation import to_single_line, truncate
@@ -17,6 +17,10 @@ MAX_DIFF_CHARS = 200_000
 LISTED_JOBS = 20
 JSON_TYPE, DIFF_TYPE = "application/json", "text/x-diff"
 JOB_ID_PATTERN = re.compile(id_pattern("job"))
+DIFF_URI = f"{SCHEME}://jobs/{{id}}/diff"
+JOB_URI = f"{SCHEME}://jobs/{{id}}"
+PAGE_URI = f"{SCHEME}://pages{{+path}}{{?firstDay,lastDay}}"
+REPORT_URI = f"{SCHEME}://reports/{{report}}{{?firstDay,lastDay}}"
 
 REPORTS: dict[str, Tool] = {
     "top-pages": get_top_pages,
@@ -53,12 +57,17 @@ class ResourceText:
 
 
 TEMPLATES = (
+    ListedResource(DIFF_URI, "job-diff", "Diff of a job", "What a job changed, as a unified diff.", DIFF_TYPE),
+    ListedResource(JOB_URI, "job", "Job", "The current state of a job.", JSON_TYPE),
     ListedResource(
-        f"{SCHEME}://jobs/{{id}}/diff", "job-diff", "Diff of a job", "What a job changed, as a unified diff.", DIFF_TYPE
+        PAGE_URI,
+        "page",
+        "One page in detail",
+        "Readers, feedback, searches, last commit and jobs of a page, such as /guides/setup.",
+        JSON_TYPE,
     ),
-    ListedResource(f"{SCHEME}://jobs/{{id}}", "job", "Job", "The current state of a job.", JSON_TYPE),
     ListedResource(
-        f"{SCHEME}://reports/{{report}}{{?firstDay,lastDay}}",
+        REPORT_URI,
         "report",
         "Analytics report",
         f"One of {', '.join(REPORTS)}, for the last 30 days or from firstDay to lastDay, both included.",
@@ -99,11 +108,17 @@ async def read_resource(call: ToolCall, uri: str) -> ResourceText:
             return _to_resource(await call.api.get(f"{call.api.jobs_path}/job/{job_id}"))
         case [scheme, "jobs", job_id, "diff"] if scheme == SCHEME and JOB_ID_PATTERN.fullmatch(job_id):
             return await _read_diff(call, job_id)
+        case [scheme, "pages", *_] if scheme == SCHEME and parts.path:
+            return await _read_report(call, reports.get_page, {"path": unquote(parts.path)}, parts.query)
         case [scheme, "reports", name] if scheme == SCHEME and name in REPORTS:
-            tool = REPORTS[name]
-            arguments = tool.parse_arguments(dict(parse_qsl(parts.query)))
-            return _to_resource(dict(await tool.run(call, arguments)))
+            return await _read_report(call, REPORTS[name], {}, parts.query)
     raise _describe_unknown(uri)
+
+
+async def _read_report(call: ToolCall, tool: Tool, fixed: dict[str, str], query: str) -> ResourceText:
+    """Returns a report as JSON. The query of the URI has the other arguments of its tool."""
+    arguments = tool.parse_arguments({**dict(parse_qsl(query)), **fixed})
+    return _to_resource(dict(await tool.run(call, arguments)))
 
 
 async def _read_diff(call: ToolCall, job_id: str) -> ResourceText:

@@ -1,0 +1,1 @@
+"""What clients show to people: resources, prompts, and completions of their arguments."""
