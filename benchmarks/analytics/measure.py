@@ -166,7 +166,7 @@ def _wait_for_thread(name: str) -> None:
 def _views_of_known_visitors(path: Path, views: int, days: range) -> list[PageView]:
     """Returns views of known visitors, each moved to one of these days."""
     chance = random.Random(4)
-    with _open_plain_duckdb(path) as connection:
+    with open_plain_duckdb(path) as connection:
         rows = connection.execute(SELECT_KNOWN_VISITORS.format(views=views)).fetchall()
     return [
         PageView(
@@ -181,27 +181,27 @@ def _views_of_known_visitors(path: Path, views: int, days: range) -> list[PageVi
 def _measure_queries(path: Path) -> dict[str, QueryMeasurement]:
     store = DuckStore(path)
     answers = {
-        name: _measure_median(5, partial(store.count_visitors_by_page, PROJECT, days))
+        name: measure_median(5, partial(store.count_visitors_by_page, PROJECT, days))
         for name, days in DAY_RANGES.items()
     }
     store.close()
     measurements = {}
-    with _open_plain_duckdb(path) as connection:
+    with open_plain_duckdb(path) as connection:
         for name, days in DAY_RANGES.items():
             index, page = answers[name]
-            distinct, (totals, rows) = _measure_median(3, partial(_count_distinct, connection, days))
-            assert _report_as_tuples(page) == (totals, rows[:50])
+            distinct, (totals, rows) = measure_median(3, partial(count_distinct, connection, days))
+            assert report_as_tuples(page) == (totals, rows[:50])
             measurements[name] = QueryMeasurement(index * 1e3, distinct * 1e3)
     return measurements
 
 
-def _open_plain_duckdb(path: Path) -> duckdb.DuckDBPyConnection:
+def open_plain_duckdb(path: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(str(path), config={"threads": 1})
     connection.execute("set enable_progress_bar = false")
     return connection
 
 
-def _count_distinct(
+def count_distinct(
     connection: duckdb.DuckDBPyConnection, days: DayRange
 ) -> tuple[Counts, list[tuple[str, int, int, int]]]:
     params = {"first": days.first * DAY, "end": days.end * DAY}
@@ -209,7 +209,7 @@ def _count_distinct(
     return (human, ai, total), connection.execute(COUNT_DISTINCT_BY_PAGE, params).fetchall()
 
 
-def _report_as_tuples(page: ReportPage) -> tuple[Counts, list[tuple[str, int, int, int]]]:
+def report_as_tuples(page: ReportPage) -> tuple[Counts, list[tuple[str, int, int, int]]]:
     totals = page.totals
     rows = [(row.path, row.count.human, row.count.ai, row.count.total) for row in page.rows]
     return (totals.human, totals.ai, totals.total), rows
@@ -225,7 +225,7 @@ def _log_views(store: DuckStore, views: list[PageView]) -> None:
         store.log_views(views[start : start + BATCH_VIEWS])
 
 
-def _measure_median(times: int, act: Callable[[], T]) -> tuple[float, T]:
+def measure_median(times: int, act: Callable[[], T]) -> tuple[float, T]:
     took = []
     for _ in range(times):
         began = time.process_time()
