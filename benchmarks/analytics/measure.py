@@ -18,7 +18,7 @@ from benchmarks.analytics.traffic import DAYS, FIRST_DAY, HOST, PROJECT, TABLE, 
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import DayRange
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.reports import KIND_BY_BIT
+from copydesk.analytics.stores.duckdb.reports.site_reports import KIND_BY_BIT
 from copydesk.analytics.stores.report_rows import ReportPage
 from copydesk.core.clock import DAY
 

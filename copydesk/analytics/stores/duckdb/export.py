@@ -7,8 +7,8 @@ from typing import Any
 
 from copydesk.analytics.stores.base import TOP_SECTIONS, DayRange
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
-from copydesk.analytics.stores.duckdb.reports import find_project
-from copydesk.analytics.stores.duckdb.section_reports import list_sections
+from copydesk.analytics.stores.duckdb.reports.section_reports import list_sections
+from copydesk.analytics.stores.duckdb.reports.site_reports import find_project
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.export_format import (
     SECTIONS_DATASET,

@@ -21,13 +21,14 @@ from copydesk.analytics.stores.base import (
     SectionQuery,
     shorten_event_hash,
 )
-from copydesk.analytics.stores.duckdb import corrections, export, maintenance, page_report, reports, section_reports
+from copydesk.analytics.stores.duckdb import corrections, export, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.section_backfill import backfill_sections, is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.source_backfill import backfill_sources, is_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, count_unfolded_views
+from copydesk.analytics.stores.duckdb.reports import page_report, section_reports, site_reports
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 from copydesk.analytics.stores.report_rows import (
@@ -96,27 +97,27 @@ class DuckStore:
         offset: int = 0,
         query: PageQuery = DEFAULT_PAGE_QUERY,
     ) -> ReportPage:
-        return reports.count_visitors_by_page(self._database, project_id, days, limit, offset, query)
+        return site_reports.count_visitors_by_page(self._database, project_id, days, limit, offset, query)
 
     def count_views_by_page(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> ReportPage:
-        return reports.count_views_by_page(self._database, project_id, days, limit, offset)
+        return site_reports.count_views_by_page(self._database, project_id, days, limit, offset)
 
     def list_agents(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> tuple[Sequence[AgentRow], bool]:
-        return reports.list_agents(self._database, project_id, days, limit, offset)
+        return site_reports.list_agents(self._database, project_id, days, limit, offset)
 
     def list_missing_pages(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> MissingReport:
-        return reports.list_missing_pages(self._database, project_id, days, limit, offset)
+        return site_reports.list_missing_pages(self._database, project_id, days, limit, offset)
 
     def list_referrers(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0
     ) -> ReferrerReport:
-        return reports.list_referrers(self._database, project_id, days, limit, offset)
+        return site_reports.list_referrers(self._database, project_id, days, limit, offset)
 
     def list_sections(
         self,
@@ -134,18 +135,18 @@ class DuckStore:
     def list_rules(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False
     ) -> Sequence[RuleRow]:
-        return reports.list_rules(self._database, project_id, days, limit, with_missing)
+        return site_reports.list_rules(self._database, project_id, days, limit, with_missing)
 
     def load_timeseries(
         self, project_id: str, interval: Interval, days: DayRange = ALL_DAYS
     ) -> Sequence[TimeseriesPoint]:
-        return reports.load_timeseries(self._database, project_id, interval, days)
+        return site_reports.load_timeseries(self._database, project_id, interval, days)
 
     def count_site_totals(self, project_ids: Collection[str], days: DayRange = ALL_DAYS) -> Sequence[SiteTotals]:
-        return reports.count_site_totals(self._database, project_ids, days)
+        return site_reports.count_site_totals(self._database, project_ids, days)
 
     def load_hours(self, project_id: str, first_at: int, end_at: int) -> HourlyReport:
-        return reports.load_hours(self._database, project_id, first_at, end_at)
+        return site_reports.load_hours(self._database, project_id, first_at, end_at)
 
     def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
         with self._fold_lock:

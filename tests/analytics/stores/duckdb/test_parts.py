@@ -13,7 +13,7 @@ from copydesk.analytics.stores.duckdb import maintenance
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.event_filter import MIN_CAPACITY_EVENTS, EventFilter, build_bloom_filter
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
-from copydesk.analytics.stores.duckdb.reports import count_visitors_by_page
+from copydesk.analytics.stores.duckdb.reports.site_reports import count_visitors_by_page
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.duckdb.writer import make_batch

@@ -1,6 +1,6 @@
 """Keeps the index of visitors: folds logged views into visits, and visits into its links, in one transaction.
 
-`reports.count_visitors_by_page` counts from it.
+`site_reports.count_visitors_by_page` counts from it.
 """
 
 from collections.abc import Iterator

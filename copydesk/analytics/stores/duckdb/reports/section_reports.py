@@ -14,7 +14,7 @@ from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDataba
 from copydesk.analytics.stores.duckdb.folding.section_backfill import is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.section_visitors import SectionPages, count_section_visitors
 from copydesk.analytics.stores.duckdb.ids.section_ids import find_section_ids
-from copydesk.analytics.stores.duckdb.reports import SELECT_SITE, find_project
+from copydesk.analytics.stores.duckdb.reports.site_reports import SELECT_SITE, find_project
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.analytics.stores.report_rows import Counts, SectionReport, SectionRow

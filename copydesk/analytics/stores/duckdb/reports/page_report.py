@@ -4,7 +4,12 @@ from typing import Any
 
 from copydesk.analytics.stores.base import MAX_PAGE_DETAIL_ROWS, DayRange
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
-from copydesk.analytics.stores.duckdb.reports import KIND_BY_BIT, SELECT_SITE, find_project, load_scope_timeseries
+from copydesk.analytics.stores.duckdb.reports.site_reports import (
+    KIND_BY_BIT,
+    SELECT_SITE,
+    find_project,
+    load_scope_timeseries,
+)
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.names.referrer_hosts import build_referrer_row
 from copydesk.analytics.stores.report_rows import AgentRow, Counts, PageDetail

@@ -1,0 +1,1 @@
+"""Reports of the store on DuckDB: about sites, sections and single pages."""
