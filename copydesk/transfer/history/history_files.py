@@ -75,9 +75,9 @@ class HistoryReader:
     def _read_csv(self, name: str, stream: IO[bytes]) -> None:
         file = CsvFile(name, stream, self.faults)
         columns = set(file.columns)
-        if plausible.is_day_file(columns):
+        if plausible.is_day_file(name, columns):
             plausible.read_days(file, self._begin(HistorySource.PLAUSIBLE), self.faults, self._limits)
-        elif columns >= plausible.PAGE_COLUMNS:
+        elif plausible.is_page_file(name, columns):
             plausible.read_pages(file, self._begin(HistorySource.PLAUSIBLE), self.faults, self._limits)
         elif columns >= umami.EVENT_COLUMNS:
             self._begin(HistorySource.UMAMI)

@@ -7,11 +7,24 @@ from copydesk.transfer.history.limits import ImportLimits
 
 DAY_COLUMNS = {"date", "visitors", "pageviews"}
 PAGE_COLUMNS = {*DAY_COLUMNS, "page"}
+METRIC_COLUMNS = {"bounces", "visits", "visit_duration"}
+NAME_PREFIX, DAY_NAME, PAGE_NAME = "imported_", "imported_visitors", "imported_pages"
 
 
-def is_day_file(columns: set[str]) -> bool:
-    """Returns whether these are the columns of totals by day. Other files of the export have a further name."""
-    return columns >= {*DAY_COLUMNS, "bounces", "visits"} and "page" not in columns
+def is_day_file(name: str, columns: set[str]) -> bool:
+    """Returns whether a file has totals by day.
+
+    The files by browser, device, system, place and source have the same columns and one more, and would be added to
+    the totals. A file with another name than Plausible gives must have no column but those of totals.
+    """
+    if name.startswith(NAME_PREFIX):
+        return name.startswith(DAY_NAME) and columns >= DAY_COLUMNS
+    return columns >= {*DAY_COLUMNS, "bounces", "visits"} and columns <= DAY_COLUMNS | METRIC_COLUMNS
+
+
+def is_page_file(name: str, columns: set[str]) -> bool:
+    """Returns whether a file has totals by day and page."""
+    return columns >= PAGE_COLUMNS and (name.startswith(PAGE_NAME) or not name.startswith(NAME_PREFIX))
 
 
 def read_days(file: CsvFile, history: ImportedHistory, faults: FaultLog, limits: ImportLimits) -> None:

@@ -31,7 +31,21 @@ PAGES = """\
 "2024-01-01","www.example.com","/guide",1,1,2
 "2024-01-02","docs.example.com","/a, ""b"" c",1,1,1
 """
-SOURCES = '"date","source","visitors","visits","visit_duration","bounces"\n"2024-01-01","Google",1,1,0,1\n'
+METRICS = '"visitors","visits","visit_duration","bounces","pageviews"'
+OTHER_FILES = {
+    f"imported_{name}_20240101_20240102.csv": f'"date",{columns},{METRICS}\n"2024-01-01",{values},4,5,60,1,40\n'
+    for name, columns, values in (
+        ("browsers", '"browser","browser_version"', '"Firefox","121.0"'),
+        ("devices", '"device"', '"Desktop"'),
+        ("operating_systems", '"operating_system","operating_system_version"', '"Mac","14"'),
+        ("locations", '"country","region","city"', '"DE","DE-BW",2929831'),
+        ("sources", '"source","referrer","utm_source"', '"Google","google.com",""'),
+        ("entry_pages", '"entry_page"', '"/guide"'),
+        ("exit_pages", '"exit_page"', '"/guide"'),
+    )
+} | {"imported_custom_events_20240101_20240102.csv": '"date","name","link_url","path","visitors","events"\n'}
+"""The other files of Plausible's export. Most of them have all columns of the totals by day."""
+SOURCES = OTHER_FILES["imported_sources_20240101_20240102.csv"]
 EVENTS = """\
 website_id,session_id,visit_id,event_id,hostname,url_path,url_query,event_type,event_name,created_at
 w,s1,v1,e1,docs.example.com,/,,1,,2024-01-01 10:00:00
@@ -87,12 +101,19 @@ def test_plausible_archive_is_read(tmp_path: Path) -> None:
     files = {
         "imported_visitors_20240101_20240102.csv": VISITORS,
         "export/imported_pages_20240101_20240102.csv": PAGES,
-        "imported_sources_20240101_20240102.csv": SOURCES,
+        **OTHER_FILES,
         "readme.txt": "not a table",
     }
     reader = HistoryReader()
     assert reader.read_files([make_zip(tmp_path, files)]) == PLAUSIBLE
-    assert reader.skipped == ["imported_sources_20240101_20240102.csv"]
+    assert reader.skipped == list(OTHER_FILES)
+
+
+def test_totals_by_browser_or_place_are_not_taken_for_totals_of_the_site_under_another_name(tmp_path: Path) -> None:
+    visitors = write(tmp_path, VISITORS, "totals.csv")
+    others = [write(tmp_path, content, f"{number}.csv") for number, content in enumerate(OTHER_FILES.values())]
+    assert read(visitors, *others).days == PLAUSIBLE.days
+    assert read(visitors, *others).pages == {}
 
 
 def test_plausible_files_are_read_without_an_archive(tmp_path: Path) -> None:
