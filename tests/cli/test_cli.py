@@ -331,6 +331,8 @@ def test_the_demo_works(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert "+Color names are those of CSS." in result.stdout
+    for sentence in ("I understood: move the page", "I understood: replace", "I understood: fix broken"):
+        assert result.stdout.count(sentence) == 1
     assert "/pulls/1" in result.stdout
     assert result.stdout.endswith("\nRun scripts/demo --serve to open these pages.\n")
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"

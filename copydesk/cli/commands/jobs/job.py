@@ -23,6 +23,8 @@ JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job ID.")]
 PromptArgument = Annotated[str, typer.Argument(help="What the agent should do; - reads standard input.")]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Show the progress until the job ends.")]
 
+MESSAGE_SENT = "Message sent. This is what happens from now on. To see the whole job, run: copydesk job watch {job}"
+
 
 @app.command()
 def create(
@@ -104,11 +106,19 @@ def list_jobs(
 
 @app.command()
 def message(job: JobArgument, prompt: PromptArgument, watch: WatchOption = False, json: JsonOption = False) -> None:
-    """Sends a follow-up to a job."""
+    """Sends a follow-up to a job. With --watch, shows what happens from then on."""
+    text = _read_prompt(prompt)
     with open_client() as client:
         with explain_archived_job(job):
-            answer = client.message_job(job, _read_prompt(prompt))
-        _watch_and_print(client, answer, watch, json)
+            answer = client.message_job(job, text)
+        after = 0
+        if watch:
+            from copydesk.cli.job_watcher import find_event_before_message
+
+            after = find_event_before_message(client, job, text)
+            if not json:
+                typer.echo(MESSAGE_SENT.format(job=job), err=True)
+        _watch_and_print(client, answer, watch, json, after=after)
 
 
 @app.command()
@@ -146,31 +156,38 @@ def diff(job: JobArgument) -> None:
         sys.stdout.buffer.write(client.diff(job))
 
 
-def _watch_and_print(client: "Client", job: "Job", watch: bool, json: bool) -> None:
-    if watch:
-        from copydesk.cli.job_watcher import watch_job
+def _watch_and_print(client: "Client", job: "Job", watch: bool, json: bool, *, after: int = 0) -> None:
+    """Prints a job; with `watch`, first its events that follow `after`, the number of an event."""
+    if not watch:
+        _print_job(job, json)
+        return
+    from copydesk.cli.job_watcher import watch_job
 
-        job = watch_job(client, job["id"], quiet=json)
-    _print_job(job, json, is_watched=watch)
-    if watch and (job["status"] == "failed" or job["reason"] in ("not_understood", "question")):
+    job, new_summary = watch_job(client, job["id"], after=after, quiet=json)
+    _print_job(job, json, summary=new_summary)
+    if job["status"] == "failed" or job["reason"] in ("not_understood", "question"):
         raise typer.Exit(1)
 
 
-def _print_job(job: "Job", json: bool, *, is_watched: bool = False) -> None:
-    """Prints a job. Leaves out the summary of a job that was watched if its last event showed the same text."""
+def _print_job(job: "Job", json: bool, *, summary: str | None = None) -> None:
+    """Prints a job. `summary` is what the events of a watched job did not show of its summary.
+
+    The message is left out then, because the last event showed it.
+    """
     if json:
         print_json(job)
         return
     question = job.get("question")
-    is_repeated = is_watched and job["summary"] == job["message"]
+    is_watched = summary is not None
+    has_own_message = job["message"] != job["summary"] and not question and not is_watched
     facts = {
         "job": job["id"],
         "status": job["status"] + (f" ({job['reason']})" if job["reason"] else ""),
         "title": job["title"],
         "started by": _describe_creator(job),
         "pull request": job["prLink"],
-        "summary": None if is_repeated else job["summary"],
-        "message": job["message"] if job["message"] != job["summary"] and not question else None,
+        "summary": summary if is_watched else job["summary"],
+        "message": job["message"] if has_own_message else None,
         "question": question["text"] if question else None,
         "choices": " · ".join(question["choices"]) if question else None,
         "answer": f"copydesk job message {job['id']} …" if question else None,

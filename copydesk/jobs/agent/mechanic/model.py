@@ -131,10 +131,9 @@ def _last_instruction_number(replies: list[Reply]) -> int:
 
 
 def _build_finish(prompt_number: int, number: int, title: str, summary: str) -> Reply:
+    """Builds the last reply. It has no text, because the summary repeats what the replies before it said."""
     arguments = {"title": title, "summary": summary[:MAX_SUMMARY_CHARS]}
-    return Reply(
-        text=summary, calls=(ToolCall(id=f"call-{prompt_number}-{number}-1", name="finish", arguments=arguments),)
-    )
+    return Reply(calls=(ToolCall(id=f"call-{prompt_number}-{number}-1", name="finish", arguments=arguments),))
 
 
 def _build_title(instructions: list[Instruction], replies: list[Reply], results: dict[str, ToolResult]) -> str:
