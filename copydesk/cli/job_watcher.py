@@ -27,7 +27,8 @@ class WatchedJob(NamedTuple):
 def watch_job(client: Client, job_id: str, *, after: int = 0, quiet: bool = False) -> WatchedJob:
     """Prints each event that follows `after`, the number of an event, until the job ends."""
     console = None if quiet else find_terminal()
-    events = _collect_texts(client.watch(job_id, after), shown_texts := [])
+    shown_texts: list[str] = []
+    events = _collect_texts(client.watch(job_id, after), shown_texts)
     if console:
         with console.status("watching …") as status:
             for event in events:

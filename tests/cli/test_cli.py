@@ -4,45 +4,32 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
 
-from copydesk.cli import app
 from copydesk.core import clock
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
+from tests.support.command_line import Run, parse_output, run_command, set_client_variables
 from tests.support.repositories import list_branches, make_repository, read_file
 from tests.support.service import Service
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs copydesk … on a new data folder."""
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
-    return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
+    return run_command
 
 
 @pytest.fixture
 def against(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs copydesk … against a served Copydesk."""
-    monkeypatch.setenv("COPYDESK_DATA", str(service.desk.settings.data))
-    monkeypatch.setenv("COPYDESK_URL", service.url)
-    monkeypatch.setenv("COPYDESK_API_KEY", service.key)
-    monkeypatch.setenv("COPYDESK_PROJECT", service.project.id)
-    return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
-
-
-def parse_output(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    set_client_variables(service, monkeypatch)
+    return run_command
 
 
 def test_privacy_is_chosen_when_a_project_is_created(run: Run, tmp_path: Path) -> None:
@@ -196,17 +183,6 @@ def test_watching_prints_plain_lines_when_piped(against: Run) -> None:
     assert any("edit: Edited docs/index.md" in line for line in lines)
     assert any("/pulls/1" in line for line in lines)
     assert not any("\x1b" in line for line in lines)
-
-
-def test_project_of_the_api_can_be_given_by_its_name(
-    against: Run, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COPYDESK_PROJECT", service.project.name)
-    assert against("job", "list").exit_code == 0
-    monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "nowhere"))
-    refused = str(against("job", "list").exception)
-    assert f"COPYDESK_PROJECT is '{service.project.name}', which is not a project ID (proj_…)" in refused
-    assert str(tmp_path / "nowhere") in refused
 
 
 def test_a_prompt_that_is_not_understood_exits_with_1(against: Run, service: Service) -> None:

@@ -1,6 +1,5 @@
 """The commands `copydesk project create|list|show|set|check|delete|audit`."""
 
-import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +8,7 @@ import typer
 from copydesk.cli.output import (
     JsonOption,
     ProjectArgument,
+    ProjectOption,
     current_actor,
     make_printable,
     open_configured_desk,
@@ -16,7 +16,7 @@ from copydesk.cli.output import (
     print_json,
     print_table,
 )
-from copydesk.cli.project_lookup import find_project
+from copydesk.cli.project_lookup import choose_project, find_project
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import InvalidRequest, ProjectNotFound
 from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
@@ -145,19 +145,23 @@ def list_projects(json: JsonOption = False) -> None:
 
 
 @app.command()
-def show(project: ProjectArgument, quiet: QuietOption = False, json: JsonOption = False) -> None:
+def show(
+    argument: ProjectArgument = "", project: ProjectOption = "", quiet: QuietOption = False, json: JsonOption = False
+) -> None:
     """Shows one project."""
+    id_or_name = choose_project(argument, project)
     with open_configured_desk() as desk:
-        _print_project(find_project(desk, project), json, quiet)
+        _print_project(find_project(desk, id_or_name), json, quiet)
 
 
 @app.command("set")
 def set_options(
-    project: ProjectArgument,
+    argument: ProjectArgument = "",
     values: Annotated[
         list[str] | None,
         typer.Argument(metavar="NAME=VALUE", help="Can be repeated. Separate the items of a list with commas."),
     ] = None,
+    project: ProjectOption = "",
     check: Annotated[
         bool,
         typer.Option("--check/--no-check", help="Check that a new branch or documentation folder exists, and warn."),
@@ -178,18 +182,19 @@ def set_options(
     from copydesk.core.projects.projects import FIELDS_IN_REPOSITORY
     from copydesk.jobs.projects.option_checks import validate_options
 
-    if "=" in project:  # the project is left out, because COPYDESK_PROJECT names it
-        values = [project, *(values or [])]
-        project = os.environ.get("COPYDESK_PROJECT", "")
-    if not project or not values:
-        raise typer.BadParameter("Name a project, or set COPYDESK_PROJECT, and at least one NAME=VALUE.")
+    if "=" in argument:  # the argument is left out, because --project or COPYDESK_PROJECT names the project
+        values = [argument, *(values or [])]
+        argument = ""
+    id_or_name = choose_project(argument, project)
+    if not values:
+        raise typer.BadParameter("Give at least one NAME=VALUE.")
     assignments = _parse_assignments(values)
     address: dict[str, str] = {name: assignments.pop(name) for name in ADDRESS_FIELDS if name in assignments}
     if (token_stdin or "forge" in address) and "repository" not in address:
         raise InvalidRequest("forge=… and --token-stdin need repository=….")
     validate_options(assignments)
     with open_configured_desk() as desk:
-        changed = find_project(desk, project)
+        changed = find_project(desk, id_or_name)
         if address:
             changed = _move_project(desk, changed, address, sys.stdin.read().strip() if token_stdin else None)
         if assignments:
@@ -201,15 +206,16 @@ def set_options(
 
 
 @app.command()
-def check(project: ProjectArgument, json: JsonOption = False) -> None:
+def check(argument: ProjectArgument = "", project: ProjectOption = "", json: JsonOption = False) -> None:
     """Checks that jobs can use the project's repository, branch and documentation folder.
 
     The exit code is 1 if they cannot.
     """
     from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch, find_repository_warnings
 
+    id_or_name = choose_project(argument, project)
     with open_configured_desk() as desk:
-        loaded_project = find_project(desk, project)
+        loaded_project = find_project(desk, id_or_name)
         problems = find_repository_warnings(loaded_project, desk.secrets.all(loaded_project.id))
     note = describe_checked_out_branch(loaded_project)
     if json:
@@ -224,7 +230,8 @@ def check(project: ProjectArgument, json: JsonOption = False) -> None:
 
 @app.command()
 def delete(
-    project: ProjectArgument,
+    argument: ProjectArgument = "",
+    project: ProjectOption = "",
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -232,8 +239,9 @@ def delete(
 
     Stops running jobs. Branches and pull requests in the repository stay.
     """
+    id_or_name = choose_project(argument, project)
     with open_configured_desk() as desk:
-        loaded_project = find_project(desk, project)
+        loaded_project = find_project(desk, id_or_name)
         if not yes:
             typer.confirm(
                 f"Permanently delete {loaded_project.name} ({loaded_project.id}) with its jobs, keys, secrets, page "
@@ -252,13 +260,15 @@ def delete(
 
 @app.command("audit")
 def show_audit_log(
-    project: ProjectArgument,
+    argument: ProjectArgument = "",
+    project: ProjectOption = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The number of entries.")] = 100,
     json: JsonOption = False,
 ) -> None:
     """Shows who changed the project or its keys, and when. Newest first."""
+    id_or_name = choose_project(argument, project)
     with open_configured_desk() as desk:
-        entries = _list_audit_entries(desk, project, limit)
+        entries = _list_audit_entries(desk, id_or_name, limit)
     for entry in entries:
         entry["at"] = format_iso(entry["at"])
     if json:

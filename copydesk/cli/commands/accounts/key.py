@@ -125,10 +125,17 @@ def list_keys(project: ProjectOption, json: JsonOption = False) -> None:
 
 @app.command()
 def revoke(
-    key: Annotated[str, typer.Argument(help="The key ID (key_…), not the key itself.")], json: JsonOption = False
+    key: Annotated[str, typer.Argument(help="The key ID (key_…), not the key itself.")],
+    project: Annotated[
+        str,
+        typer.Option("--project", metavar="PROJECT", help="Only if the key belongs to this project: its ID or name."),
+    ] = "",
+    json: JsonOption = False,
 ) -> None:
     """Revokes a key, immediately and permanently."""
     with open_configured_desk() as desk:
+        if project:
+            desk.keys.get(find_project(desk, project).id, key)
         revoked = desk.keys.revoke(key, actor=current_actor())
     if json:
         print_json(_key_to_dict(revoked))
