@@ -35,13 +35,31 @@ def against(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_privacy_is_chosen_when_a_project_is_created(run: Run, tmp_path: Path) -> None:
     create = ("project", "create", "Docs", "--repo", str(make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})))
     assert parse_output(run(*create, "--json"))["collecting"]["privacy"] == "lasting"
-    assert parse_output(run(*create, "--privacy", "daily", "--json"))["collecting"]["privacy"] == "daily"
+    assert (
+        parse_output(run(*create, "--allow-same-name", "--privacy", "daily", "--json"))["collecting"]["privacy"]
+        == "daily"
+    )
     refused = run(*create, "--privacy", "hourly")
     assert refused.exit_code == 1
     assert "privacy:" in str(refused.exception)
     shown = " ".join(run("project", "create", "--help").stdout.split())
     assert all(choice.consequence in shown for choice in PRIVACY_CHOICES)
     assert len(parse_output(run("project", "list", "--json"))) == 2
+
+
+def test_second_project_of_the_same_name_is_refused_unless_allowed(run: Run, tmp_path: Path) -> None:
+    repository = str(make_repository(tmp_path / "docs.git", {"a.md": b"a\n"}))
+    first = parse_output(run("project", "create", "Docs", "--repo", repository, "--json"))["projectId"]
+    for name in ("Docs", "docs", " DOCS "):
+        refused = run("project", "create", name, "--repo", repository)
+        assert refused.exit_code == 1
+        assert f"already a project named 'Docs': {first}." in str(refused.exception)
+        assert "--allow-same-name" in str(refused.exception)
+    assert len(parse_output(run("project", "list", "--json"))) == 1
+    second = run("project", "create", "Docs", "--repo", repository, "--allow-same-name", "--quiet").stdout.strip()
+    assert second.startswith("proj_")
+    assert first in str(run("project", "show", "Docs").exception)
+    assert second in str(run("project", "show", "Docs").exception)
 
 
 def test_project_and_key_are_created_without_a_server(run: Run, tmp_path: Path) -> None:

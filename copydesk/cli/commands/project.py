@@ -95,11 +95,14 @@ def create(
             "--set", metavar="NAME=VALUE", help="A project setting; can be repeated. See `copydesk project set --help`."
         ),
     ] = None,
+    allow_same_name: Annotated[
+        bool, typer.Option("--allow-same-name", help="Create the project even if another one has this name.")
+    ] = False,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Creates a project. First checks that Copydesk can use its repository."""
-    from copydesk.jobs.projects.project_setup import NewProject, create_project
+    from copydesk.jobs.projects.project_setup import NewProject, ProjectNameTaken, create_project
 
     if not check and ref is None:
         raise InvalidRequest("--no-check requires --ref.")
@@ -117,11 +120,15 @@ def create(
         token=sys.stdin.read().strip() if token_stdin else None,
         allow_private=not forbid_private,
         options=options,
+        allow_same_name=allow_same_name,
     )
     with open_configured_desk(create=True) as desk:
-        project = create_project(
-            desk.projects, desk.secrets, new_project, verify_repository=check, actor=current_actor()
-        )
+        try:
+            project = create_project(
+                desk.projects, desk.secrets, new_project, verify_repository=check, actor=current_actor()
+            )
+        except ProjectNameTaken as error:
+            raise InvalidRequest(f"{error} Choose another name, or add --allow-same-name.") from None
         warnings = _find_warnings(desk, project, is_new=True) if check else []
     _print_project(project, json, quiet)
     _print_warnings(warnings)
