@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,11 @@ from copydesk.core.clock import format_iso
 from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
 from tests.support.command_line import Run, parse_output, run_command, set_client_variables
+from tests.support.documented_output import matches_shortened, stable_lines
 from tests.support.repositories import list_branches, make_repository, read_file
 from tests.support.service import Service
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
@@ -329,6 +333,8 @@ def test_the_demo_works(tmp_path: Path) -> None:
         assert result.stdout.count(sentence) == 1
     assert "/pulls/1" in result.stdout
     assert result.stdout.endswith("\nRun scripts/demo --serve to open these pages.\n")
+    samples = re.findall(r"^```text\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+    assert matches_shortened(stable_lines("\n…\n".join(["", *samples, ""])), stable_lines(result.stdout))
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
 
 
