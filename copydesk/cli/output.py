@@ -4,7 +4,7 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -39,6 +39,16 @@ def find_terminal(*, stderr: bool = False) -> "Console | None":
 
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def camelize_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values under names in camel case, as all JSON of commands and of the API has them."""
+    return {_to_camel_case(name): value for name, value in values.items()}
+
+
+def _to_camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)
 
 
 def make_printable(text: Any) -> str:

@@ -1,5 +1,6 @@
 """The commands `copydesk project create|list|show|set|check|delete|audit`."""
 
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ from copydesk.cli.output import (
     JsonOption,
     ProjectArgument,
     ProjectOption,
+    camelize_names,
     current_actor,
     make_printable,
     open_configured_desk,
@@ -141,7 +143,7 @@ def list_projects(json: JsonOption = False) -> None:
         projects = desk.projects.all()
         location = desk.settings.database_location
     if json:
-        print_json([_project_to_dict(project) for project in projects])
+        print_json([_project_to_json(project) for project in projects])
     else:
         rows = [(p.id, p.name, p.repository, p.ref) for p in projects]
         print_table(
@@ -329,9 +331,14 @@ def _parse_assignments(values: list[str]) -> dict[str, str]:
         if "=" not in value:
             raise InvalidRequest(f"'{value[:80]}' is not in the form NAME=VALUE.")
     pairs = (value.split("=", 1) for value in values)
-    assignments = {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
+    assignments = {_normalize_setting_name(name): value.strip() for name, value in pairs}
     _warn_of_former_names(assignments)
     return assignments
+
+
+def _normalize_setting_name(name: str) -> str:
+    """Returns the name with underscores. Also accepts hyphens, and camel case as in JSON."""
+    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: f"_{match[0].lower()}", name.strip().replace("-", "_"))
 
 
 def _warn_of_former_names(assignments: dict[str, str]) -> None:
@@ -347,15 +354,16 @@ def _print_project(project: "Project", json: bool, quiet: bool = False) -> None:
     if quiet:
         typer.echo(project.id)
         return
-    facts = _project_to_dict(project)
     if json:
-        print_json(facts)
+        print_json(_project_to_json(project))
         return
-    options = {**facts.pop("policy"), **facts.pop("collecting")}
+    facts = _project_to_json(project)
+    del facts["policy"], facts["collecting"]
+    options = {**project.policy.model_dump(mode="json"), **project.collecting.model_dump(mode="json")}
     print_facts({**facts, **{name: ", ".join(v) if isinstance(v, list) else v for name, v in options.items()}})
 
 
-def _project_to_dict(project: "Project") -> dict[str, Any]:
+def _project_to_json(project: "Project") -> dict[str, Any]:
     return {
         "projectId": project.id,
         "siteId": project.site_id,
@@ -367,7 +375,7 @@ def _project_to_dict(project: "Project") -> dict[str, Any]:
         "model": project.model,
         "tokenEnv": project.token_env,
         "allowPrivate": project.allow_private,
-        "policy": project.policy.model_dump(mode="json"),
-        "collecting": project.collecting.model_dump(mode="json"),
+        "policy": camelize_names(project.policy.model_dump(mode="json")),
+        "collecting": camelize_names(project.collecting.model_dump(mode="json")),
         "createdAt": format_iso(project.created_at),
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from copydesk.cli.day_range import parse_day_bounds
-from copydesk.cli.output import JsonOption, ProjectOption, open_configured_desk, print_json
+from copydesk.cli.output import JsonOption, ProjectOption, camelize_names, open_configured_desk, print_json
 from copydesk.cli.progress_bar import show_progress
 from copydesk.cli.project_lookup import find_project
 from copydesk.core.errors import InvalidRequest
@@ -61,7 +61,9 @@ def export(
         request = ExportRequest(find_project(desk, project).id, datasets, chosen_format, days)
         result = export_project(desk.store, request, output.absolute(), progress)
     if json:
-        print_json({"project": request.project_id, "folder": str(output.absolute()), **asdict(result)})
+        facts = asdict(result)
+        facts["written"] = [camelize_names(entry) for entry in facts["written"]]
+        print_json({"project": request.project_id, "folder": str(output.absolute()), **facts})
     else:
         _print_result(result, output)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from copydesk.cli.output import JsonOption, fail, print_json
+from copydesk.cli.output import JsonOption, camelize_names, fail, print_json
 from copydesk.cli.progress_bar import show_progress
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def backup(
             else _create_backup(settings, target, progress_bar, with_secret_key)
         )
     if json:
-        print_json(manifest.model_dump())
+        print_json(camelize_names(manifest.model_dump()))
         return
     typer.echo(f"{'Backup is valid' if check else 'Backup created'}: {target}, {_describe_manifest(manifest)}.")
     if not check and with_secret_key:
@@ -79,7 +79,7 @@ def restore(
         manifest = restore_backup(settings, source.absolute(), progress_bar, replace=replace)
     sealed = count_sealed_projects(settings)
     if json:
-        print_json({**manifest.model_dump(), "sealed": sealed})
+        print_json({**camelize_names(manifest.model_dump()), "sealed": sealed})
         return
     typer.echo(f"Restored the backup of {manifest.began}: {_describe_manifest(manifest)}.")
     if sealed:
