@@ -119,7 +119,16 @@ def test_project_on_a_forge_is_created_once_its_token_has_the_needed_permissions
 ) -> None:
     with FAKE_FORGES[forge](tmp_path / "forge", "acme/docs") as fake:
         fake.add_token(TOKEN)
-        wanted = ("project", "create", "Forge", "--repo", fake.repository_url("acme/docs"), "--forge", forge)
+        wanted = (
+            "project",
+            "create",
+            "Forge",
+            "--repo",
+            fake.repository_url("acme/docs"),
+            "--forge",
+            forge,
+            "--allow-same-name",
+        )
         assert run(*wanted).exit_code == 1, "it is private"
         made = run(*wanted, "--token-stdin", "--json", input=f"{TOKEN}\n")
         assert made.exit_code == 0, made.output
