@@ -14,6 +14,7 @@ from markupsafe import Markup
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import RequestError
 from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
+from copydesk.core.text.plurals import pluralize
 from copydesk.web.responses.help_links import find_help_url
 
 PAGE_HEADERS = {
@@ -50,6 +51,7 @@ _templates = Environment(
 )
 _templates.filters["time"] = format_time
 _templates.globals["asset"] = asset_url
+_templates.globals["pluralize"] = pluralize
 _templates.globals["privacy_choices"] = PRIVACY_CHOICES
 
 

@@ -136,7 +136,7 @@ def test_replace_replaces_an_earlier_import_of_the_same_file(run: Run, tmp_path:
     assert (again["views"], again["duplicates"]) == (0, 3)
     replaced = json.loads(run(log, "--replace", "--json").stdout)
     assert (replaced["views"], replaced["duplicates"], replaced["replaced"]) == (3, 0, 3)
-    assert "3 views of an earlier import were replaced." in run(log, "--replace").stdout
+    assert "Replaced 3 views of an earlier import." in run(log, "--replace").stdout
     assert json.loads(run(log, "--json").stdout)["duplicates"] == 3
 
 

@@ -237,7 +237,7 @@ def test_restore_overwrites_existing_data_only_with_replace(run: Run, backup_pat
         file.execute("update projects set name = 'Changed'")
     file.close()
     sentence = error_message(run(new, "restore", str(backup_path)))
-    assert re.search(r"1 projects, 3 people, 4 jobs, 3 feedback entries", sentence)
+    assert re.search(r"1 project, 3 people, 4 jobs, 3 feedback entries", sentence)
     assert "--replace" in sentence
     assert run(new, "restore", str(backup_path), "--replace").exit_code == 0
     with sqlite3.connect(new / "copydesk.db") as file:

@@ -11,6 +11,7 @@ from copydesk.cli.output import JsonOption, ProjectOption, camelize_names, open_
 from copydesk.cli.progress_bar import show_progress
 from copydesk.cli.project_lookup import find_project
 from copydesk.core.errors import InvalidRequest
+from copydesk.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from copydesk.analytics.stores.export_format import ExportFormat
@@ -92,7 +93,8 @@ def _parse_format(name: str) -> "ExportFormat":
 def _print_result(result: "ExportResult", folder: Path) -> None:
     row_count = sum(entry.rows for entry in result.written)
     typer.echo(
-        f"Wrote {len(result.written):,} files with {row_count:,} rows to {folder}; {result.unchanged:,} are up to date."
+        f"Wrote {pluralize(len(result.written), 'file')} with {pluralize(row_count, 'row')} to {folder}; "
+        f"{result.unchanged:,} {'is' if result.unchanged == 1 else 'are'} up to date."
     )
     if result.kept:
         typer.echo(

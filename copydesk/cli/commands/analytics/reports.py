@@ -15,6 +15,7 @@ import typer
 from copydesk.cli.commands.analytics import export, history, import_logs, maintenance, reclassify
 from copydesk.cli.day_range import parse_day_bounds
 from copydesk.cli.output import JsonOption, ProjectOption, open_client, print_json, print_table
+from copydesk.core.text.plurals import pluralize
 
 MAX_ROWS = 250
 EMPTY_MESSAGE = "No data for this period."
@@ -269,7 +270,7 @@ def _print_report(name: str, report: dict[str, Any], json: bool, csv: bool) -> N
     else:
         print_table(columns, [[_to_table_cell(cell) for cell in row] for row in rows], EMPTY_MESSAGE)
         if other := report.get("other"):
-            typer.echo(f"Other missing paths, counted together: {other['requests']:,} requests", err=True)
+            typer.echo(f"Other missing paths, counted together: {pluralize(other['requests'], 'request')}", err=True)
         if totals := report.get("totals"):
             counts = ", ".join(f"{label} {number:,}" for label, number in totals.items())
             typer.echo(f"Whole site: {counts}", err=True)

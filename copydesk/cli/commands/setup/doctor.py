@@ -13,6 +13,7 @@ import typer
 
 from copydesk.cli.output import JsonOption, print_json
 from copydesk.core.errors import UserFacingError
+from copydesk.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from copydesk.core.projects.projects import Project
@@ -277,15 +278,16 @@ def _check_webhooks(checkup: Checkup) -> str:
     endpoints = checkup.open_desk.webhooks.endpoints
     if refused := endpoints.list_refused():
         problems = (f"{each.endpoint.id} to {each.endpoint.shown_url}: {each.reason}" for each in refused[:5])
-        raise CheckWarning(f"{len(refused)} have an address that is not allowed. {' '.join(problems)}")
+        raise CheckWarning(f"The address of {pluralize(len(refused), 'webhook')} is not allowed. {' '.join(problems)}")
     unhealthy = endpoints.list_unhealthy()
     if unhealthy:
         problems = (f"{each.id} to {each.shown_url}: {each.last_error or 'answered 410'}" for each in unhealthy[:5])
         raise CheckWarning(
-            f"{len(unhealthy)} do not accept deliveries. {' '.join(problems)} "
+            f"Deliveries to {pluralize(len(unhealthy), 'webhook')} fail. {' '.join(problems)} "
             "See 'copydesk webhook deliveries', then fix, disable or remove them."
         )
-    return f"{endpoints.count()} configured, {checkup.open_desk.webhooks.read_stats().waiting} deliveries waiting"
+    waiting = checkup.open_desk.webhooks.read_stats().waiting
+    return f"{endpoints.count()} configured, {pluralize(waiting, 'delivery', 'deliveries')} waiting"
 
 
 CHECKS = (

@@ -9,6 +9,7 @@ import typer
 
 from copydesk.cli.output import JsonOption, camelize_names, fail, print_json
 from copydesk.cli.progress_bar import show_progress
+from copydesk.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from copydesk.core.settings import Settings
@@ -84,7 +85,7 @@ def restore(
     typer.echo(f"Restored the backup of {manifest.began}: {_describe_manifest(manifest)}.")
     if sealed:
         typer.echo(
-            f"The secrets of {sealed:,} projects cannot be decrypted. Before you start the service, set"
+            f"The secrets of {pluralize(sealed, 'project')} cannot be decrypted. Before you start the service, set"
             " COPYDESK_SECRET_KEY to the key that encrypted them, or restore the file secret.key.",
             err=True,
         )
@@ -114,7 +115,8 @@ def _describe_manifest(manifest: "Manifest") -> str:
     """Returns the numbers of rows, views and bytes. A ClickHouse backup does not say how many views it has."""
     rows, size = sum(table.rows for table in manifest.tables.values()), sum(f.bytes for f in manifest.files.values())
     views = manifest.analytics_rows.get("views")
-    return f"{rows:,} rows, {'' if views is None else f'{views:,} views, '}{size:,} bytes"
+    counts = [(rows, "row"), (views, "view"), (size, "byte")]
+    return ", ".join(pluralize(count, noun) for count, noun in counts if count is not None)
 
 
 @contextmanager

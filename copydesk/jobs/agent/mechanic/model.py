@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import truncate
 from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply, ToolCall, ToolResult, ToolResults
 from copydesk.jobs.agent.mechanic import (
@@ -27,7 +28,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
     TrimSpace,
 )
 from copydesk.jobs.agent.mechanic.parsing.prompt_parser import parse_prompt
-from copydesk.jobs.agent.mechanic.plan import EditPlan, join_limited, pluralize
+from copydesk.jobs.agent.mechanic.plan import EditPlan, join_limited
 from copydesk.jobs.agent.mechanic.structure import add_to_navigation, delete_page, move_page, redirect_missing
 from copydesk.jobs.workspace.workspace import Workspace
 
