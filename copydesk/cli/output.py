@@ -62,6 +62,24 @@ def print_facts(facts: dict[str, Any]) -> None:
         typer.echo(f"{name:<{width}}  {'–' if value in (None, '', []) else make_printable(value)}")
 
 
+def print_once(
+    noun: str, secret: str, facts: dict[str, Any], *, quiet: bool = False, json: bool = False, note: str = ""
+) -> None:
+    """Prints what was created with a secret that is not shown again: only the secret, as JSON, or for people.
+
+    `note` is printed to standard error, except with JSON.
+    """
+    if quiet:
+        typer.echo(secret)
+        if note:
+            typer.echo(note, err=True)
+    elif json:
+        print_json(facts)
+    else:
+        print_facts(facts)
+        typer.echo(f"\nSave this {noun} now. It is not shown again. {note}".rstrip(), err=True)
+
+
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], empty_message: str) -> None:
     """Prints a table in a terminal, or tab-separated lines when piped. Prints `empty_message` if there are no rows."""
     if not rows:

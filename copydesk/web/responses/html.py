@@ -55,23 +55,29 @@ _templates.globals["pluralize"] = pluralize
 _templates.globals["privacy_choices"] = PRIVACY_CHOICES
 
 
+def _get_message(failure: RequestError | str | None) -> str:
+    return failure.message if isinstance(failure, RequestError) else failure or ""
+
+
 def render_page(
     template: str,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
     *,
     error: RequestError | str | None = None,
+    fault: RequestError | str | None = None,
     **values: Any,
 ) -> HTMLResponse:
     """Renders a template. `signed_in`, `project` and `tab` control the header and navigation.
 
-    `error` is shown above the page's content. A RequestError also sets the status and the headers.
+    `error` is shown above the page's content, and `fault` at the form that caused it. A RequestError also sets the
+    status and the headers, such as Retry-After.
     """
-    if isinstance(error, RequestError):
-        status = error.status
-        headers = error.headers
-        error = error.message
-    context = {"signed_in": None, "project": None, "tab": "", "error": error or "", **values}
+    for failure in (error, fault):
+        if isinstance(failure, RequestError):
+            status, headers = failure.status, failure.headers
+    shown = {"error": _get_message(error), "fault": _get_message(fault)}
+    context = {"signed_in": None, "project": None, "tab": "", **shown, **values}
     context["help_url"] = find_help_url(template)
     return HTMLResponse(
         _templates.get_template(template).render(**context),

@@ -287,7 +287,7 @@ def test_existing_views_are_overwritten_only_with_replace(backup_path: Path, tmp
     with pytest.raises(KeyboardInterrupt):
         database_migration.move_database(f"sqlite:///{data / 'copydesk.db'}", half, InterruptedProgress())
     settings = Settings(data=data, database_url=half, secret_key=(KEY,))
-    with pytest.raises(DataWouldBeLost, match=r"1 views and visits\. Use --replace"):
+    with pytest.raises(DataWouldBeLost, match=r"1 view or visit\. Use --replace"):
         restore_backup(settings, backup_path, SilentProgress(), replace=False)
     restore_backup(settings, backup_path, SilentProgress(), replace=True)
 

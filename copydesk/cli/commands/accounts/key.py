@@ -10,8 +10,8 @@ from copydesk.cli.output import (
     ProjectOption,
     current_actor,
     open_configured_desk,
-    print_facts,
     print_json,
+    print_once,
     print_table,
 )
 from copydesk.cli.project_lookup import find_project
@@ -67,14 +67,7 @@ def create(
             actor=current_actor(),
         )
     facts = {"id": key.id, "key": secret, **_key_to_dict(key)}
-    if quiet:
-        typer.echo(secret)
-        typer.echo(_describe_expiry(key), err=True)
-    elif json:
-        print_json(facts)
-    else:
-        print_facts(facts)
-        typer.echo(f"\nSave this key now. It is not shown again. {_describe_expiry(key)}", err=True)
+    print_once("key", secret, facts, quiet=quiet, json=json, note=_describe_expiry(key))
 
 
 @app.command("import")

@@ -12,8 +12,8 @@ from copydesk.cli.output import (
     fail,
     make_printable,
     open_configured_desk,
-    print_facts,
     print_json,
+    print_once,
     print_table,
 )
 from copydesk.cli.project_lookup import find_project
@@ -181,11 +181,7 @@ def _print_link(desk: "Desk", secret: str, facts: dict[str, Any], json: bool) ->
 
     link = f"{desk.settings.base_url}/join/{secret}"
     facts = {"link": link, **facts, "expiresAt": format_iso(now() + INVITATION_LIFETIME_MS)}
-    if json:
-        print_json(facts)
-    else:
-        print_facts(facts)
-        typer.echo("\nSave this link now. It is not shown again.", err=True)
+    print_once("link", link, facts, json=json)
 
 
 def _print_created_keys(desk: "Desk", person: "Person") -> int:

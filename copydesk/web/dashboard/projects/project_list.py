@@ -122,7 +122,7 @@ async def submit_new_project(post: AdminPost) -> Response:
         return _render_form(post, typed, error.status, {"name": error.message}, is_name_taken=True)
     except RequestError as error:
         faults = {detail.field: detail.message for detail in error.details}
-        return _render_form(post, typed, error.status, faults, "" if faults else error.message)
+        return _render_form(post, typed, error.status, faults, "" if faults else error)
     except JobFailed as failure:
         return _render_form(post, typed, 422, {"repository": str(failure)})
     # A missing folder does not prevent the project: a job can create the folder.
@@ -136,7 +136,7 @@ def _render_form(
     typed: Mapping[str, str],
     status: int = 200,
     faults: Mapping[str, str] | None = None,
-    error: str = "",
+    error: RequestError | str = "",
     *,
     is_name_taken: bool = False,
 ) -> Response:
