@@ -192,7 +192,7 @@ def _print_formats(file_facts: "list[FileFacts]") -> None:
     """Prints the format of the files, and the other formats of files that are a mixture, to standard error."""
     for row in _summarize_formats(file_facts):
         wrapper = f" in lines of {row['wrapper']}" if row["wrapper"] else ""
-        files = "" if len(file_facts) == 1 else f" ({row['files']:,} files)"
+        files = "" if len(file_facts) == 1 else f" ({pluralize(row['files'], 'file')})"
         typer.echo(f"Format: {row['format']}{wrapper}{files}.", err=True)
     for facts in file_facts:
         others = [f"{count:,} {name}" for name, count in facts.line_counts.items() if name != facts.format]

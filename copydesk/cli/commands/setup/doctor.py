@@ -82,8 +82,8 @@ app = typer.Typer(rich_markup_mode=None)
 def doctor(json: JsonOption = False) -> None:
     """Checks the settings, stores, model and repositories.
 
-    Also checks Python, git, the data folder, file permissions, the mail server, webhooks and the sandbox for check
-    commands.
+    Also checks Python, git, the data folder, file permissions, the proxy, the mail server, webhooks and the sandbox
+    for check commands.
     """
     results = _run_checks()
     if json:
@@ -290,6 +290,20 @@ def _check_webhooks(checkup: Checkup) -> str:
     return f"{endpoints.count()} configured, {pluralize(waiting, 'delivery', 'deliveries')} waiting"
 
 
+def _check_proxy(checkup: Checkup) -> str:
+    """Checks that the proxy is trusted. There must be one if the base URL has https, which Copydesk does not speak."""
+    settings = checkup.settings
+    if settings.trusted_proxies:
+        return f"{', '.join(settings.trusted_proxies)} trusted"
+    if settings.base_url.startswith("https://"):
+        raise CheckWarning(
+            f"COPYDESK_BASE_URL is {settings.base_url}, so a proxy with TLS is in front of the service, but "
+            "COPYDESK_TRUSTED_PROXIES is not set. All callers seem to have the proxy's address: they share its rate "
+            "limits, and readers with the same browser count as one visitor. Set it to the proxy's address."
+        )
+    return "none (COPYDESK_TRUSTED_PROXIES)"
+
+
 CHECKS = (
     Check("python", _check_python),
     Check("git", _check_git),
@@ -297,6 +311,7 @@ CHECKS = (
     Check("private files", _check_private_files, needs=("data folder",)),
     Check("database", _check_database, needs=("data folder",)),
     Check("variables", _check_variables),
+    Check("proxy", _check_proxy),
     Check("views", _check_analytics_store, needs=("database",)),
     Check("model", _check_model),
     Check("secrets", _check_secrets, needs=("database",)),
