@@ -5,14 +5,12 @@ from typing import NamedTuple
 
 import typer
 
-from copydesk.cli.output import find_terminal, make_printable
+from copydesk.cli.output import find_terminal, indent_further_lines, make_printable
 from copydesk.client import Client, Event, Job
 from copydesk_client.event_text import PHASE_LABELS, describe_event
 
-DETAIL_INDENT = " " * 10
+TIME_WIDTH = 10
 """The width of the time and the space after it."""
-KINDS_WITH_DETAILS = ("checked", "reviewers")
-"""The events whose further lines list details, which are indented."""
 TEXT_FIELDS = {"thought": "text", "finished": "message"}
 """The fields with the text of the events that may show the job's summary, by the kind of the event."""
 
@@ -67,5 +65,4 @@ def _collect_texts(events: Iterator[Event], texts: list[str]) -> Iterator[Event]
 
 def format_event(event: Event) -> str:
     at = event["data"].get("at", "")[11:19]
-    text = describe_event(event)
-    return f"{at}  " + (text.replace("\n", f"\n{DETAIL_INDENT}") if event["kind"] in KINDS_WITH_DETAILS else text)
+    return f"{at}  {indent_further_lines(describe_event(event), TIME_WIDTH)}"

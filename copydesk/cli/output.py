@@ -57,9 +57,26 @@ def make_printable(text: Any) -> str:
 
 
 def print_facts(facts: dict[str, Any]) -> None:
+    """Prints a line for each fact. Further lines of a value are indented below its first one."""
     width = max(map(len, facts))
     for name, value in facts.items():
-        typer.echo(f"{name:<{width}}  {'–' if value in (None, '', []) else make_printable(value)}")
+        typer.echo(f"{name:<{width}}  {indent_further_lines(make_printable(_format_fact(value)), width + 2)}")
+
+
+def indent_further_lines(text: str, width: int) -> str:
+    return "\n".join(line and f"{' ' * width}{line}" if n else line for n, line in enumerate(text.split("\n")))
+
+
+def _format_fact(value: Any) -> str:
+    match value:
+        case None | "" | [] | ():
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ", ".join(map(str, value))
+        case _:
+            return str(value)
 
 
 def print_once(

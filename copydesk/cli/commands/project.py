@@ -357,10 +357,20 @@ def _print_project(project: "Project", json: bool, quiet: bool = False) -> None:
     if json:
         print_json(_project_to_json(project))
         return
-    facts = _project_to_json(project)
-    del facts["policy"], facts["collecting"]
-    options = {**project.policy.model_dump(mode="json"), **project.collecting.model_dump(mode="json")}
-    print_facts({**facts, **{name: ", ".join(v) if isinstance(v, list) else v for name, v in options.items()}})
+    facts = {
+        "project": project.id,
+        "site": project.site_id,
+        "name": project.name,
+        "repository": project.repository,
+        "ref": project.ref,
+        "root": project.root,
+        "forge": project.forge,
+        "model": project.model,
+        "token_env": project.token_env,
+        "private addresses": "allowed" if project.allow_private else "refused",
+        "created": format_iso(project.created_at),
+    }
+    print_facts(facts | project.policy.model_dump(mode="json") | project.collecting.model_dump(mode="json"))
 
 
 def _project_to_json(project: "Project") -> dict[str, Any]:

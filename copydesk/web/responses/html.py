@@ -27,6 +27,7 @@ PAGE_HEADERS = {
     "Cache-Control": "private, no-store",
     "X-Robots-Tag": "noindex",
 }
+CLI_ACTOR_PREFIX = "cli:"
 STATIC_FOLDER = Path(__file__).parents[1] / "static"
 
 
@@ -42,6 +43,12 @@ def asset_url(name: str) -> str:
     return f"/static/{name}?v={sha256((STATIC_FOLDER / name).read_bytes()).hexdigest()[:12]}"
 
 
+def format_actor(actor: str) -> str:
+    """Returns who did something: an email address, or the user of the command line."""
+    name = actor.removeprefix(CLI_ACTOR_PREFIX)
+    return actor if name == actor else f"{name}, from the command line"
+
+
 _templates = Environment(
     loader=FileSystemLoader(Path(__file__).parents[1] / "templates"),
     autoescape=True,
@@ -50,6 +57,7 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.filters["time"] = format_time
+_templates.filters["actor"] = format_actor
 _templates.globals["asset"] = asset_url
 _templates.globals["pluralize"] = pluralize
 _templates.globals["privacy_choices"] = PRIVACY_CHOICES

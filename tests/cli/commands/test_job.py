@@ -48,8 +48,9 @@ def test_summary_of_a_watched_job_is_printed_once(run: Run) -> None:
     job = parse_output(run("job", "create", "Replace colour with color", "--watch", "--json"))
     watched = run("job", "watch", job["id"]).stdout
     assert watched.count(UNDERSTOOD) == 1
-    for paragraph in job["summary"].split("\n\n"):
-        assert watched.count(paragraph) == 1, paragraph
+    for line in filter(None, job["summary"].splitlines()):
+        assert watched.count(line) == 1, line
+    assert "\n          Found 1 occurrence in 1 file.\n" in watched, "below the first line of the event"
     assert run("job", "get", job["id"]).stdout.count(UNDERSTOOD) == 1
 
 

@@ -12,6 +12,7 @@ from tests.support.command_line import run_command
 from tests.support.repositories import make_repository
 from tests.support.service import serve
 
+FORWARDED = {"X-Forwarded-For": "203.0.113.7"}
 WARNING = "COPYDESK_TRUSTED_PROXIES is not set"
 
 
@@ -33,10 +34,10 @@ def test_served_requests_through_a_proxy_are_reported_once(
     tmp_path: Path, repository: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serve(tmp_path / "data", repository=repository, with_worker=False) as service:
-        assert httpx.get(f"{service.url}/healthz").status_code == 200
+        assert httpx.get(f"{service.url}/healthz", timeout=60).status_code == 200
         assert read_warnings(caplog) == []
         for _ in range(3):
-            assert httpx.get(f"{service.url}/healthz", headers={"X-Forwarded-For": "203.0.113.7"}).status_code == 200
+            assert httpx.get(f"{service.url}/healthz", headers=FORWARDED, timeout=60).status_code == 200
     [warning] = read_warnings(caplog)
     assert "they share its rate limits" in warning
     assert "set COPYDESK_TRUSTED_PROXIES=127.0.0.1" in warning
@@ -44,7 +45,7 @@ def test_served_requests_through_a_proxy_are_reported_once(
 
 def test_trusted_proxy_is_not_reported(tmp_path: Path, repository: Path, caplog: pytest.LogCaptureFixture) -> None:
     with serve(tmp_path / "data", repository=repository, with_worker=False, trusted_proxies="127.0.0.1") as service:
-        assert httpx.get(f"{service.url}/healthz", headers={"X-Forwarded-For": "203.0.113.7"}).status_code == 200
+        assert httpx.get(f"{service.url}/healthz", headers=FORWARDED, timeout=60).status_code == 200
     assert read_warnings(caplog) == []
 
 

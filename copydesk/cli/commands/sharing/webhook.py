@@ -192,8 +192,7 @@ def _print_secret(created: "CreatedEndpoint", *, quiet: bool, json: bool) -> Non
 
 def _simplify_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """Returns the facts for people. The state says whether the webhook is enabled."""
-    shown = {name: value for name, value in facts.items() if name != "enabled"}
-    return {**shown, "events": ", ".join(facts["events"])}
+    return {name: value for name, value in facts.items() if name != "enabled"}
 
 
 def _print_attempts(details: "DeliveryDetails") -> None:

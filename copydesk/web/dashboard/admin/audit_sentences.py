@@ -5,6 +5,7 @@ from string import Formatter
 from typing import Any
 
 from copydesk.core.text.plurals import pluralize
+from copydesk.web.responses.html import format_actor
 
 ACTION_SENTENCES = {
     "project.created": "created the project {name}",
@@ -70,7 +71,6 @@ COUNTED_NOUNS = {
     "views": ("stored page view", "stored page views"),
 }
 """The nouns of details that are numbers, by the name of the detail."""
-CLI_ACTOR_PREFIX = "cli:"
 
 
 def describe_action(entry: Mapping[str, Any], key_names: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -94,9 +94,7 @@ def describe_action(entry: Mapping[str, Any], key_names: Mapping[str, str]) -> t
 
 def describe_actor(actor: str, person_names: Mapping[str, str]) -> str:
     """Returns the name of the actor's account, or the actor itself if there is no such account."""
-    if actor.startswith(CLI_ACTOR_PREFIX):
-        return f"{actor.removeprefix(CLI_ACTOR_PREFIX)}, from the command line"
-    return person_names.get(actor, actor)
+    return person_names.get(actor) or format_actor(actor)
 
 
 def _format_detail(value: Any) -> str:
