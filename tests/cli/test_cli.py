@@ -64,6 +64,10 @@ def test_second_project_of_the_same_name_is_refused_unless_allowed(run: Run, tmp
     assert second.startswith("proj_")
     assert first in str(run("project", "show", "Docs").exception)
     assert second in str(run("project", "show", "Docs").exception)
+    renamed = run("project", "set", "--project", second, "name=Guide")
+    assert "Another project" not in renamed.stderr
+    renamed = run("project", "set", "--project", second, "name=DOCS")
+    assert f"Note: Another project is named 'Docs' too: {first}." in renamed.stderr
 
 
 def test_project_and_key_are_created_without_a_server(run: Run, tmp_path: Path) -> None:

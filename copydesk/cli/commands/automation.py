@@ -39,6 +39,11 @@ SettingsArgument = Annotated[
 ]
 LIST_FIELDS = ("context", "paths", "reviewers")
 TRIGGER_FIELDS = ("cron", "timezone", "repositories", "tags")
+KIND_NAMES = (
+    "custom, update_from_code, changelog, broken_links, feedback, missing_pages, unanswered_searches, stale_pages, "
+    "typos, style_guide or translate"
+)
+"""The kinds, repeated here so that the help of a command imports no other module."""
 OUTCOMES = {
     "running": "running",
     "review_needed": "review needed",
@@ -53,9 +58,11 @@ OUTCOMES = {
 def create(
     project: ProjectOption,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The name.")] = None,
-    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="custom, or a predefined kind.")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help=f"{KIND_NAMES}.")] = None,
     prompt: Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="What the agent should do.")] = None,
-    cron: Annotated[str | None, typer.Option("--cron", metavar="CRON", help="Run by a schedule.")] = None,
+    cron: Annotated[
+        str | None, typer.Option("--cron", metavar="CRON", help='Run by a schedule, such as "0 6 * * 1".')
+    ] = None,
     timezone: Annotated[str, typer.Option("--timezone", metavar="ZONE", help="The schedule's time zone.")] = "UTC",
     trigger: Annotated[
         str | None,

@@ -47,10 +47,7 @@ def create_project(
     seconds: float = ACCESS_TIMEOUT_SECONDS,
     actor: str,
 ) -> Project:
-    """Creates a project. Raises InvalidRequest or RepositoryFailed, before anything is stored, when a check fails.
-
-    Names are compared as commands look them up: without regard to case.
-    """
+    """Creates a project. Raises InvalidRequest or RepositoryFailed, before anything is stored, when a check fails."""
     validate_options({**new.options, "model": new.model or ""})
     policy_values, collection_values = split_options(new.options)
     project = build_project(
@@ -65,10 +62,9 @@ def create_project(
         policy=Policy().with_values(policy_values),
         collecting=CollectionOptions().with_values(collection_values),
     )
-    if not new.allow_same_name:
-        for existing in projects.all():
-            if existing.name.casefold() == project.name.casefold():
-                raise ProjectNameTaken(existing)
+    existing = None if new.allow_same_name else find_project_of_same_name(projects, project)
+    if existing is not None:
+        raise ProjectNameTaken(existing)
     if verify_repository:
         project_secrets = {"forge_token": new.token} if new.token else {}
         project = find_usable_repository(project, project_secrets, new.ref, seconds)
@@ -76,3 +72,9 @@ def create_project(
     if new.token is not None:
         secrets.set(project.id, "forge_token", new.token, actor=actor)
     return project
+
+
+def find_project_of_same_name(projects: Projects, project: Project) -> Project | None:
+    """Returns another project with this name. Compares as commands look names up: without regard to case."""
+    name = project.name.casefold()
+    return next((each for each in projects.all() if each.name.casefold() == name and each.id != project.id), None)
