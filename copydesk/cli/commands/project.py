@@ -190,7 +190,6 @@ def set_options(
     """
     from copydesk.core.projects.projects import FIELDS_IN_REPOSITORY
     from copydesk.jobs.projects.option_checks import validate_options
-    from copydesk.jobs.projects.project_setup import find_project_of_same_name
 
     if "=" in argument:  # the argument is left out, because --project or COPYDESK_PROJECT names the project
         values = [argument, *(values or [])]
@@ -211,7 +210,7 @@ def set_options(
             changed = desk.projects.change(changed.id, assignments, actor=current_actor())
         changes_place = bool(address or assignments.keys() & FIELDS_IN_REPOSITORY)
         warnings = _find_warnings(desk, changed) if check and changes_place else []
-        same = find_project_of_same_name(desk.projects, changed) if "name" in assignments else None
+        same = desk.projects.find_same_name(changed) if "name" in assignments else None
     if same is not None:
         warnings.append(f"Another project is named '{same.name}' too: {same.id}. Use the IDs to tell them apart.")
     _print_project(changed, json)

@@ -62,7 +62,7 @@ def create_project(
         policy=Policy().with_values(policy_values),
         collecting=CollectionOptions().with_values(collection_values),
     )
-    existing = None if new.allow_same_name else find_project_of_same_name(projects, project)
+    existing = None if new.allow_same_name else projects.find_same_name(project)
     if existing is not None:
         raise ProjectNameTaken(existing)
     if verify_repository:
@@ -72,9 +72,3 @@ def create_project(
     if new.token is not None:
         secrets.set(project.id, "forge_token", new.token, actor=actor)
     return project
-
-
-def find_project_of_same_name(projects: Projects, project: Project) -> Project | None:
-    """Returns another project with this name. Compares as commands look names up: without regard to case."""
-    name = project.name.casefold()
-    return next((each for each in projects.all() if each.name.casefold() == name and each.id != project.id), None)
