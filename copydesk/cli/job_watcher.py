@@ -44,7 +44,7 @@ def watch_job(client: Client, job_id: str, *, after: int = 0, quiet: bool = Fals
 def find_event_before_message(client: Client, job_id: str, prompt: str) -> int:
     """Returns the number of the event before this message, so that watching from there shows the message first."""
     messages = [event for event in client.events(job_id) if event["kind"] == "message"]
-    matches = [event for event in messages if event["data"]["prompt"] == prompt]
+    matches = [event for event in messages if event["data"]["prompt"] == prompt] or messages
     return matches[-1]["seq"] - 1 if matches else 0
 
 

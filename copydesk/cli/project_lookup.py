@@ -1,6 +1,5 @@
 """Finds the project that a command works on: by its ID, or by its name."""
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from difflib import get_close_matches
@@ -51,13 +50,14 @@ def find_project_id(open_desk: "Callable[[], AbstractContextManager[Desk]]", id_
         ) from None
 
 
-def choose_project(argument: str, option: str) -> str:
+def choose_project(context: typer.Context, argument: str, option: str) -> str:
     """Returns the project of a command that accepts it as an argument and as --project, whose default is the variable.
 
-    Raises BadParameter if there is none, or if both are given and differ.
+    Raises BadParameter if there is none, or if both are on the command line and differ.
     """
-    is_default = option == os.environ.get("COPYDESK_PROJECT", "")
-    if argument and option and argument != option and not is_default:
+    source = context.get_parameter_source("project")
+    is_given = source is not None and source.name == "COMMANDLINE"
+    if argument and is_given and argument != option:
         raise typer.BadParameter(f"PROJECT is '{argument[:80]}', but --project is '{option[:80]}'. Give only one.")
     if not argument and not option:
         raise typer.BadParameter("Give --project with the project's ID or name, or set COPYDESK_PROJECT.")

@@ -97,7 +97,11 @@ def test_settings_are_changed_with_either_spelling(run: Run, service: Service, m
     assert run("project", "set").exit_code == 2
 
 
-def test_two_different_projects_are_refused(run: Run, service: Service) -> None:
+@pytest.mark.parametrize("variable", ["", "Elsewhere"])
+def test_two_different_projects_are_refused(
+    run: Run, service: Service, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv("COPYDESK_PROJECT", variable)
     refused = run("project", "delete", service.project.id, "--project", "Elsewhere", "--yes")
     assert refused.exit_code == 2
     assert "Give only one" in refused.stderr

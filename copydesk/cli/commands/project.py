@@ -10,15 +10,14 @@ from copydesk.cli.output import (
     JsonOption,
     ProjectArgument,
     ProjectOption,
-    camelize_names,
     current_actor,
     make_printable,
     open_configured_desk,
-    print_facts,
     print_json,
     print_table,
 )
 from copydesk.cli.project_lookup import choose_project, find_project
+from copydesk.cli.project_output import print_project, project_to_json
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import InvalidRequest, ProjectNotFound
 from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
@@ -132,7 +131,7 @@ def create(
         except ProjectNameTaken as error:
             raise InvalidRequest(f"{error} Choose another name, or add --allow-same-name.") from None
         warnings = _find_warnings(desk, project, is_new=True) if check else []
-    _print_project(project, json, quiet)
+    print_project(project, json, quiet)
     _print_warnings(warnings)
 
 
@@ -143,7 +142,7 @@ def list_projects(json: JsonOption = False) -> None:
         projects = desk.projects.all()
         location = desk.settings.database_location
     if json:
-        print_json([_project_to_json(project) for project in projects])
+        print_json([project_to_json(project) for project in projects])
     else:
         rows = [(p.id, p.name, p.repository, p.ref) for p in projects]
         print_table(
@@ -155,16 +154,21 @@ def list_projects(json: JsonOption = False) -> None:
 
 @app.command()
 def show(
-    argument: ProjectArgument = "", project: ProjectOption = "", quiet: QuietOption = False, json: JsonOption = False
+    context: typer.Context,
+    argument: ProjectArgument = "",
+    project: ProjectOption = "",
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Shows one project."""
-    id_or_name = choose_project(argument, project)
+    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
-        _print_project(find_project(desk, id_or_name), json, quiet)
+        print_project(find_project(desk, id_or_name), json, quiet)
 
 
 @app.command("set")
 def set_options(
+    context: typer.Context,
     argument: ProjectArgument = "",
     values: Annotated[
         list[str] | None,
@@ -194,7 +198,7 @@ def set_options(
     if "=" in argument:  # the argument is left out, because --project or COPYDESK_PROJECT names the project
         values = [argument, *(values or [])]
         argument = ""
-    id_or_name = choose_project(argument, project)
+    id_or_name = choose_project(context, argument, project)
     if not values:
         raise typer.BadParameter("Give at least one NAME=VALUE.")
     assignments = _parse_assignments(values)
@@ -213,19 +217,21 @@ def set_options(
         same = desk.projects.find_same_name(changed) if "name" in assignments else None
     if same is not None:
         warnings.append(f"Another project is named '{same.name}' too: {same.id}. Use the IDs to tell them apart.")
-    _print_project(changed, json)
+    print_project(changed, json)
     _print_warnings(warnings)
 
 
 @app.command()
-def check(argument: ProjectArgument = "", project: ProjectOption = "", json: JsonOption = False) -> None:
+def check(
+    context: typer.Context, argument: ProjectArgument = "", project: ProjectOption = "", json: JsonOption = False
+) -> None:
     """Checks that jobs can use the project's repository, branch and documentation folder.
 
     The exit code is 1 if they cannot.
     """
     from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch, find_repository_warnings
 
-    id_or_name = choose_project(argument, project)
+    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
         loaded_project = find_project(desk, id_or_name)
         problems = find_repository_warnings(loaded_project, desk.secrets.all(loaded_project.id))
@@ -242,6 +248,7 @@ def check(argument: ProjectArgument = "", project: ProjectOption = "", json: Jso
 
 @app.command()
 def delete(
+    context: typer.Context,
     argument: ProjectArgument = "",
     project: ProjectOption = "",
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
@@ -251,7 +258,7 @@ def delete(
 
     Stops running jobs. Branches and pull requests in the repository stay.
     """
-    id_or_name = choose_project(argument, project)
+    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
         loaded_project = find_project(desk, id_or_name)
         if not yes:
@@ -272,13 +279,14 @@ def delete(
 
 @app.command("audit")
 def show_audit_log(
+    context: typer.Context,
     argument: ProjectArgument = "",
     project: ProjectOption = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The number of entries.")] = 100,
     json: JsonOption = False,
 ) -> None:
     """Shows who changed the project or its keys, and when. Newest first."""
-    id_or_name = choose_project(argument, project)
+    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
         entries = _list_audit_entries(desk, id_or_name, limit)
     for entry in entries:
@@ -351,44 +359,3 @@ def _warn_of_former_names(assignments: dict[str, str]) -> None:
     for current, former in (Policy.former_names | CollectionOptions.former_names).items():
         if former in assignments:
             typer.echo(f"The setting {former} is now called {current}.", err=True)
-
-
-def _print_project(project: "Project", json: bool, quiet: bool = False) -> None:
-    if quiet:
-        typer.echo(project.id)
-        return
-    if json:
-        print_json(_project_to_json(project))
-        return
-    facts = {
-        "project": project.id,
-        "site": project.site_id,
-        "name": project.name,
-        "repository": project.repository,
-        "ref": project.ref,
-        "root": project.root,
-        "forge": project.forge,
-        "model": project.model,
-        "token_env": project.token_env,
-        "private addresses": "allowed" if project.allow_private else "refused",
-        "created": format_iso(project.created_at),
-    }
-    print_facts(facts | project.policy.model_dump(mode="json") | project.collecting.model_dump(mode="json"))
-
-
-def _project_to_json(project: "Project") -> dict[str, Any]:
-    return {
-        "projectId": project.id,
-        "siteId": project.site_id,
-        "name": project.name,
-        "repository": project.repository,
-        "ref": project.ref,
-        "root": project.root,
-        "forge": project.forge,
-        "model": project.model,
-        "tokenEnv": project.token_env,
-        "allowPrivate": project.allow_private,
-        "policy": camelize_names(project.policy.model_dump(mode="json")),
-        "collecting": camelize_names(project.collecting.model_dump(mode="json")),
-        "createdAt": format_iso(project.created_at),
-    }
