@@ -32,6 +32,7 @@ from copydesk.jobs.storage.records import EventKind
 from copydesk.web.api import schemas as views
 from copydesk.web.app import create_app
 from tests.support.dashboard import list_dashboard_routes as dashboard
+from tests.support.documented_output import find_differences, matches_shortened, parse_shortened, stable_lines
 from tests.support.programs import add_curl
 from tests.support.repositories import make_repository
 
@@ -287,6 +288,7 @@ def wait_for(address: str, server: "subprocess.Popen[bytes]") -> None:
 def test_examples_run_and_print_the_documented_output(page: Path, served: dict[str, str], tmp_path: Path) -> None:
     shown = parse_examples(page.read_text("utf-8"))
     environment = dict(served)
+    delete_projects(served)
     if page not in GUIDES:
         files = {
             "docs/index.md": b"# Handbook\n\nPick a colour, then follow the [setup](setup.md).\n",
@@ -301,14 +303,21 @@ def test_examples_run_and_print_the_documented_output(page: Path, served: dict[s
         ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for example, printed in zip(shown, done.stdout.split(mark), strict=False):
-        if example.kind == "json":
-            assert find_missing(json.loads(example.expected), json.loads(printed)) == [], example.code
-        elif example.kind == "text":
-            actual = iter(stable_lines(printed))
-            assert [line for line in stable_lines(example.expected) if line != "…" and line not in actual] == [], (
-                printed
-            )
+    faults = [
+        (example.code, differences)
+        for example, printed in zip(shown, done.stdout.split(mark), strict=False)
+        if (differences := find_example_faults(example, printed))
+    ]
+    assert not faults, "\n".join(f"{code}: {differences}" for code, differences in faults)
+
+
+def find_example_faults(example: DocExample, printed: str) -> list[str]:
+    """Returns how the output differs from the documented one, which may be shortened by … only."""
+    if example.kind == "json":
+        return find_differences(parse_shortened(example.expected), json.loads(printed))
+    if example.kind == "text" and not matches_shortened(stable_lines(example.expected), stable_lines(printed)):
+        return [printed]
+    return []
 
 
 def create_project(served: dict[str, str], folder: Path) -> dict[str, str]:
@@ -323,30 +332,19 @@ def create_project(served: dict[str, str], folder: Path) -> dict[str, str]:
     return {"COPYDESK_PROJECT": project, "COPYDESK_API_KEY": run_command("key", "create", "--project", project)["key"]}
 
 
-def find_missing(expected: Any, actual: Any, at: str = "") -> list[str]:
-    """Returns the keys of the page's JSON that the real one lacks."""
-    if isinstance(expected, dict):
-        if not isinstance(actual, dict):
-            return [at]
-        return [
-            fault
-            for key, value in expected.items()
-            for fault in (find_missing(value, actual[key], f"{at}.{key}") if key in actual else [f"{at}.{key}"])
-        ]
-    if isinstance(expected, list) and expected:
-        return find_missing(expected[0], actual[0], f"{at}[0]") if actual else [at]
-    return []
+def delete_projects(served: dict[str, str]) -> None:
+    """Deletes the projects of other pages, which may have the same name."""
+    listed = subprocess.run(["copydesk", "project", "list", "--json"], env=served, capture_output=True, check=True)
+    for project in json.loads(listed.stdout):
+        subprocess.run(["copydesk", "project", "delete", project["projectId"], "--yes"], env=served, check=True)
 
 
-def stable_lines(text: str) -> list[str]:
-    """Returns lines without varying parts: addresses, times, ids, hashes, numbers of events."""
-    for pattern in (
-        r"http://\S+",
-        r"\b\d{4}-\d\d-\d\dT[\d:.]+Z",
-        r"\b\d\d:\d\d:\d\d\b",
-        r"\bjob_\w{26}",
-        r"\b[0-9a-f]{12,40}\b",
-        r"(?<=^id: )\d+",
-    ):
-        text = re.sub(pattern, "•", text, flags=re.M)
-    return [line for line in text.splitlines() if line.strip()]
+def test_shortened_examples_must_say_so() -> None:
+    assert find_differences(parse_shortened('{"a": 1, …}'), {"a": 1, "b": 2}) == []
+    assert find_differences(parse_shortened('{"a": 1}'), {"a": 1, "b": 2}) == [".b is left out"]
+    assert find_differences(parse_shortened('{"a": 1, "c": [{"d": 1}, …], …}'), {"a": 1, "c": [{"d": 1}] * 2}) == []
+    assert find_differences(parse_shortened('[{"a": 1}]'), [{"a": 1}, {"a": 2}]) == [" has 2 items"]
+    assert find_differences(parse_shortened('{"a": "key_…"}'), {"b": 1}) == [".b is left out", ".a"]
+    assert matches_shortened(["a", "…", "d"], ["a", "b", "c", "d"])
+    assert not matches_shortened(["a", "d"], ["a", "b", "d"])
+    assert not matches_shortened(["a", "…", "c"], ["a", "b", "c", "d"])

@@ -15,7 +15,7 @@ from benchmarks.agent.runner import ModelChoice, run_cases
 from benchmarks.agent.sources import CaseSources
 from copydesk import __version__
 from copydesk.core.errors import UserFacingError
-from copydesk.jobs.agent.mechanic.plan import pluralize
+from copydesk.core.text.plurals import pluralize
 
 DESCRIPTION = """\
 Measures how well a model does documentation jobs: each case is a change that a person made to a repository, the model

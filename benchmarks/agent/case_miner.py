@@ -10,7 +10,7 @@ import pygit2
 from pygit2.enums import SortMode
 
 from benchmarks.agent.request_drafts import draft_prompt
-from copydesk.jobs.agent.mechanic.plan import pluralize
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.pages.page_types import is_page
 from copydesk.jobs.publish.guard.publish_guard import refuse_protected
 from copydesk.jobs.workspace.path_rules import PathRefused

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.agent.results import Result, ResultTotals, Run
-from copydesk.jobs.agent.mechanic.plan import pluralize
+from copydesk.core.text.plurals import pluralize
 
 TABLE_HEAD = (
     "case", "outcome", "exact", "precision", "recall", "F1", "lines beyond", "lines missed", "checks", "bytes damaged",

@@ -10,6 +10,7 @@ from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.core.db.tables import projects
 from copydesk.core.projects.projects import Project
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.job import ACTIVE, ARCHIVED, Usage
 from copydesk.jobs.storage.tables import jobs
 
@@ -27,7 +28,7 @@ def find_spending_hold(tx: Connection, automation: Automation) -> Hold | None:
     runs_today = runs_today.where(automation_runs.c.ended_at_once.is_(False))
     if tx.execute(runs_today).scalar_one() >= definition.daily_limit:
         return NoticeCode.DAILY_LIMIT, (
-            f"The limit of {_count(definition.daily_limit, 'run')} per day is reached. The next run starts after "
+            f"The limit of {pluralize(definition.daily_limit, 'run')} per day is reached. The next run starts after "
             "midnight UTC, or when you raise the limit of runs per day."
         )
     limit_usd = definition.monthly_cost_usd
@@ -54,13 +55,9 @@ def find_attention_hold(database: Database, tx: Connection, project: Project) ->
     if tx.execute(query).scalar_one() < limit:
         return None
     return NoticeCode.OPEN_PULL_REQUESTS, (
-        f"The project has reached its limit of {_count(limit, 'open pull request')}. The next run starts when one is "
-        "merged or closed, or when an administrator raises the limit in the project's settings."
+        f"The project has reached its limit of {pluralize(limit, 'open pull request')}. The next run starts when one "
+        "is merged or closed, or when an administrator raises the limit in the project's settings."
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def measure_cost(tx: Connection, automation_id: str, since: int) -> float:

@@ -4,7 +4,7 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -20,9 +20,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ProjectOption = Annotated[
     str, typer.Option("--project", metavar="PROJECT", envvar="COPYDESK_PROJECT", help="The project's ID or name.")
 ]
-ProjectArgument = Annotated[
-    str, typer.Argument(metavar="PROJECT", envvar="COPYDESK_PROJECT", help="The project's ID or name.")
-]
+ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Short for --project PROJECT.")]
+"""An argument of the commands of `copydesk project`, which also have ProjectOption; see `choose_project`."""
 
 TERMINAL_OVERRIDES = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Environment variables that override whether the output counts as a terminal."""
@@ -42,15 +41,60 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def camelize_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values under names in camel case, as all JSON of commands and of the API has them."""
+    return {_to_camel_case(name): value for name, value in values.items()}
+
+
+def _to_camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)
+
+
 def make_printable(text: Any) -> str:
     """Replaces control characters, so that text from a model, a repository or a person cannot control the terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in str(text))
 
 
 def print_facts(facts: dict[str, Any]) -> None:
+    """Prints a line for each fact. Further lines of a value are indented below its first one."""
     width = max(map(len, facts))
     for name, value in facts.items():
-        typer.echo(f"{name:<{width}}  {'–' if value in (None, '', []) else make_printable(value)}")
+        typer.echo(f"{name:<{width}}  {indent_further_lines(make_printable(_format_fact(value)), width + 2)}")
+
+
+def indent_further_lines(text: str, width: int) -> str:
+    return "\n".join(line and f"{' ' * width}{line}" if n else line for n, line in enumerate(text.split("\n")))
+
+
+def _format_fact(value: Any) -> str:
+    match value:
+        case None | "" | [] | ():
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ", ".join(map(str, value))
+        case _:
+            return str(value)
+
+
+def print_once(
+    noun: str, secret: str, facts: dict[str, Any], *, quiet: bool = False, json: bool = False, note: str = ""
+) -> None:
+    """Prints what was created with a secret that is not shown again: only the secret, as JSON, or for people.
+
+    `note` is printed to standard error, except with JSON.
+    """
+    if quiet:
+        typer.echo(secret)
+        if note:
+            typer.echo(note, err=True)
+    elif json:
+        print_json(facts)
+    else:
+        print_facts(facts)
+        typer.echo(f"\nSave this {noun} now. It is not shown again. {note}".rstrip(), err=True)
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], empty_message: str) -> None:
@@ -123,9 +167,9 @@ def open_configured_desk(*, create: bool = False) -> Iterator["Desk"]:
         desk.close()
 
 
-def open_client() -> "Client":
-    """Returns an API client. Imports it here because the help of a command does not need it."""
-    from copydesk.cli.project_lookup import find_client_project
+def open_client(id_or_name: str) -> "Client":
+    """Returns an API client for a project. Imports it here because the help of a command does not need it."""
+    from copydesk.cli.project_lookup import find_project_id
     from copydesk.client import Client
 
-    return Client(project=find_client_project(open_configured_desk))
+    return Client(project=find_project_id(open_configured_desk, id_or_name))

@@ -1,10 +1,11 @@
-"""Finds the project that a command or COPYDESK_PROJECT names: by its ID, or by its name."""
+"""Finds the project that a command works on: by its ID, or by its name."""
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
+
+import typer
 
 from copydesk.core.errors import DataFolderMissing, InvalidRequest, ProjectNotFound
 from copydesk.core.ids import is_id
@@ -32,22 +33,35 @@ def find_project(desk: "Desk", id_or_name: str) -> "Project":
     return matches[0]
 
 
-def find_client_project(open_desk: "Callable[[], AbstractContextManager[Desk]]") -> str | None:
-    """Returns the ID of the project that COPYDESK_PROJECT names; None if the variable is an ID already, or not set.
+def find_project_id(open_desk: "Callable[[], AbstractContextManager[Desk]]", id_or_name: str) -> str:
+    """Returns the ID of a project for a command that calls the API, which knows projects by their IDs only.
 
-    The API knows projects by their IDs only, so a name is looked up in the data folder.
+    A name is looked up in the data folder.
     """
-    id_or_name = os.environ.get("COPYDESK_PROJECT", "")
-    if not id_or_name or is_id(id_or_name, "proj"):
-        return None
+    if is_id(id_or_name, "proj"):
+        return id_or_name
     try:
         with open_desk() as desk:
             return find_project(desk, id_or_name).id
     except DataFolderMissing as error:
         raise InvalidRequest(
-            f"COPYDESK_PROJECT is '{id_or_name[:80]}', which is not a project ID (proj_…), and it cannot be looked up "
-            f"by name: {error}"
+            f"The project '{id_or_name[:80]}' is not given by its ID (proj_…), and it cannot be looked up by name: "
+            f"{error}"
         ) from None
+
+
+def choose_project(context: typer.Context, argument: str, option: str) -> str:
+    """Returns the project of a command that accepts it as an argument and as --project, whose default is the variable.
+
+    Raises BadParameter if there is none, or if both are on the command line and differ.
+    """
+    source = context.get_parameter_source("project")
+    is_given = source is not None and source.name == "COMMANDLINE"
+    if argument and is_given and argument != option:
+        raise typer.BadParameter(f"PROJECT is '{argument[:80]}', but --project is '{option[:80]}'. Give only one.")
+    if not argument and not option:
+        raise typer.BadParameter("Give --project with the project's ID or name, or set COPYDESK_PROJECT.")
+    return argument or option
 
 
 def _describe_missing(desk: "Desk", id_or_name: str) -> ProjectNotFound:

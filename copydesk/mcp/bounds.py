@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from copydesk.core.text.plurals import pluralize
+
 MAX_RESULT_CHARS = 60_000
 LIMITS = ((8_000, 250), (2_000, 100), (500, 40), (200, 15), (100, 5))
 """The longest string and the longest list, tried in order until the result fits."""
@@ -52,4 +54,4 @@ def _bound(value: Any, max_string: int, max_list: int, place: str, notes: list[s
 
 def _shorten_notes(notes: list[str]) -> list[str]:
     most = 20
-    return notes if len(notes) <= most else [*notes[:most], f"and {len(notes) - most} more places"]
+    return notes if len(notes) <= most else [*notes[:most], f"and {pluralize(len(notes) - most, 'more place')}"]

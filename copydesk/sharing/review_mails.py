@@ -6,6 +6,7 @@ from copydesk.automations.triggers.leases import TaskLease
 from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.core.db.tables import projects
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.job import COMPLETED, FAILED
 from copydesk.jobs.storage.tables import jobs, review_waits
 from copydesk.mail.link_mail import LinkMail, write_link_mail
@@ -70,7 +71,7 @@ class ReviewMails:
             subject=f"{name}: a pull request waits for a review",
             heading="A pull request waits for a review",
             lines=(
-                f"“{title}” in {name} has waited for {days} day{'' if days == 1 else 's'}.",
+                f"“{title}” in {name} has waited for {pluralize(days, 'day')}.",
                 "Merge it, close it, or say in a comment what is missing.",
             ),
             button="Open the job",

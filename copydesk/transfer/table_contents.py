@@ -2,16 +2,18 @@
 
 from sqlalchemy import Connection, func, inspect, select, text
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.transfer.row_codec import TABLES
 
-CONTENT_LABELS = {
-    "projects": "projects",
-    "people": "people",
-    "jobs": "jobs",
-    "feedback": "feedback entries",
-    "searches": "searches",
-    "conversations": "questions",
+CONTENT_NOUNS = {
+    "projects": ("project", "projects"),
+    "people": ("person", "people"),
+    "jobs": ("job", "jobs"),
+    "feedback": ("feedback entry", "feedback entries"),
+    "searches": ("search", "searches"),
+    "conversations": ("question", "questions"),
 }
+"""What a row of each table is, and the plural of it."""
 
 
 def describe_contents(tx: Connection) -> str:
@@ -20,11 +22,11 @@ def describe_contents(tx: Connection) -> str:
     A database that was only started once has rows too, but none in these tables."""
     existing = set(inspect(tx).get_table_names())
     counts = {
-        label: tx.execute(select(func.count()).select_from(TABLES[name])).scalar_one()
-        for name, label in CONTENT_LABELS.items()
+        nouns: tx.execute(select(func.count()).select_from(TABLES[name])).scalar_one()
+        for name, nouns in CONTENT_NOUNS.items()
         if name in existing
     }
-    return ", ".join(f"{count:,} {words}" for words, count in counts.items() if count)
+    return ", ".join(pluralize(count, *nouns) for nouns, count in counts.items() if count)
 
 
 def drop_tables(tx: Connection) -> None:

@@ -2,59 +2,72 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
 
-from copydesk.cli import app
 from copydesk.core import clock
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
+from tests.support.command_line import Run, parse_output, run_command, set_client_variables
+from tests.support.documented_output import matches_shortened, stable_lines
 from tests.support.repositories import list_branches, make_repository, read_file
 from tests.support.service import Service
 
-Run = Callable[..., Result]
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs copydesk … on a new data folder."""
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
-    return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
+    return run_command
 
 
 @pytest.fixture
 def against(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs copydesk … against a served Copydesk."""
-    monkeypatch.setenv("COPYDESK_DATA", str(service.desk.settings.data))
-    monkeypatch.setenv("COPYDESK_URL", service.url)
-    monkeypatch.setenv("COPYDESK_API_KEY", service.key)
-    monkeypatch.setenv("COPYDESK_PROJECT", service.project.id)
-    return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
-
-
-def parse_output(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    set_client_variables(service, monkeypatch)
+    return run_command
 
 
 def test_privacy_is_chosen_when_a_project_is_created(run: Run, tmp_path: Path) -> None:
     create = ("project", "create", "Docs", "--repo", str(make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})))
     assert parse_output(run(*create, "--json"))["collecting"]["privacy"] == "lasting"
-    assert parse_output(run(*create, "--privacy", "daily", "--json"))["collecting"]["privacy"] == "daily"
+    assert (
+        parse_output(run(*create, "--allow-same-name", "--privacy", "daily", "--json"))["collecting"]["privacy"]
+        == "daily"
+    )
     refused = run(*create, "--privacy", "hourly")
     assert refused.exit_code == 1
     assert "privacy:" in str(refused.exception)
     shown = " ".join(run("project", "create", "--help").stdout.split())
     assert all(choice.consequence in shown for choice in PRIVACY_CHOICES)
     assert len(parse_output(run("project", "list", "--json"))) == 2
+
+
+def test_second_project_of_the_same_name_is_refused_unless_allowed(run: Run, tmp_path: Path) -> None:
+    repository = str(make_repository(tmp_path / "docs.git", {"a.md": b"a\n"}))
+    first = parse_output(run("project", "create", "Docs", "--repo", repository, "--json"))["projectId"]
+    for name in ("Docs", "docs", " DOCS "):
+        refused = run("project", "create", name, "--repo", repository)
+        assert refused.exit_code == 1
+        assert f"already a project named 'Docs': {first}." in str(refused.exception)
+        assert "--allow-same-name" in str(refused.exception)
+    assert len(parse_output(run("project", "list", "--json"))) == 1
+    second = run("project", "create", "Docs", "--repo", repository, "--allow-same-name", "--quiet").stdout.strip()
+    assert second.startswith("proj_")
+    assert first in str(run("project", "show", "Docs").exception)
+    assert second in str(run("project", "show", "Docs").exception)
+    renamed = run("project", "set", "--project", second, "name=Guide")
+    assert "Another project" not in renamed.stderr
+    renamed = run("project", "set", "--project", second, "name=DOCS")
+    assert f"Note: Another project is named 'Docs' too: {first}." in renamed.stderr
 
 
 def test_project_and_key_are_created_without_a_server(run: Run, tmp_path: Path) -> None:
@@ -198,17 +211,6 @@ def test_watching_prints_plain_lines_when_piped(against: Run) -> None:
     assert not any("\x1b" in line for line in lines)
 
 
-def test_project_of_the_api_can_be_given_by_its_name(
-    against: Run, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COPYDESK_PROJECT", service.project.name)
-    assert against("job", "list").exit_code == 0
-    monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "nowhere"))
-    refused = str(against("job", "list").exception)
-    assert f"COPYDESK_PROJECT is '{service.project.name}', which is not a project ID (proj_…)" in refused
-    assert str(tmp_path / "nowhere") in refused
-
-
 def test_a_prompt_that_is_not_understood_exits_with_1(against: Run, service: Service) -> None:
     made = against("job", "create", "Write a poem about the sea", "--watch", "--json")
     assert made.exit_code == 1
@@ -331,8 +333,12 @@ def test_the_demo_works(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert "+Color names are those of CSS." in result.stdout
+    for sentence in ("I understood: move the page", "I understood: replace", "I understood: fix broken"):
+        assert result.stdout.count(sentence) == 1
     assert "/pulls/1" in result.stdout
     assert result.stdout.endswith("\nRun scripts/demo --serve to open these pages.\n")
+    samples = re.findall(r"^```text\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+    assert matches_shortened(stable_lines("\n…\n".join(["", *samples, ""])), stable_lines(result.stdout))
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
 
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from copydesk.cli.command_table import COMMAND_GROUPS, COMMANDS
+from copydesk.cli.output import print_facts
 
 JOB = "job_01m7ejfz6cyqxtqf5z4w4e4hpe"
 LINK = "https://git.example.org/docs/handbook/pulls/1234"
@@ -52,3 +53,19 @@ def test_help_lists_every_command_once_with_its_whole_sentence() -> None:
 def test_help_of_a_group_is_not_cut() -> None:
     shown = run_in_terminal(80, "-m", "copydesk", "analytics", "--help")
     assert "..." not in shown.partition("Commands:")[2]
+
+
+def test_facts_are_words_and_further_lines_are_indented(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = {"name": "Docs", "draft": False, "enabled": True, "labels": ["a", "b"], "none": [], "count": 0}
+    print_facts({**facts, "summary": "First.\n\nSecond."})
+    assert capsys.readouterr().out.splitlines() == [
+        "name     Docs",
+        "draft    no",
+        "enabled  yes",
+        "labels   a, b",
+        "none     –",
+        "count    0",
+        "summary  First.",
+        "",
+        "         Second.",
+    ]

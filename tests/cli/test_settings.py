@@ -59,7 +59,8 @@ def test_project_is_found_by_id_by_name_and_by_the_variable(
         ]
         assert "project.changed" in run("project", "audit").stdout
         assert run("pull", "list").exit_code == 0
-    again = run("project", "create", "Docs", "--repo", str(tmp_path / "docs.git"), "--quiet").stdout.strip()
+    create = ("project", "create", "Docs", "--repo", str(tmp_path / "docs.git"), "--quiet")
+    again = run(*create, "--allow-same-name").stdout.strip()
     refused = run("project", "show", "Docs")
     assert str(refused.exception) == f"2 projects are named 'Docs': {project}, {again}. Use the ID."
     named = run("project", "create", "proj_docs", "--repo", str(tmp_path / "docs.git"), "--quiet").stdout
@@ -78,7 +79,7 @@ def test_missing_branch_or_folder_is_stored_with_a_note(run: Run, project: str, 
         assert note in done.stderr
     assert "Note:" not in run("project", "set", project, "ref=main", "root=docs").stderr
     assert "Note:" not in run("project", "set", project, "draft=false").stderr
-    made = run("project", "create", "Docs", "--repo", str(tmp_path / "docs.git"), "--root", "handbook", "--json")
+    made = run("project", "create", "Handbook", "--repo", str(tmp_path / "docs.git"), "--root", "handbook", "--json")
     assert json.loads(made.stdout)["root"] == "handbook"
     assert "There is no folder handbook on the branch main" in made.stderr
 
@@ -118,7 +119,16 @@ def test_project_on_a_forge_is_created_once_its_token_has_the_needed_permissions
 ) -> None:
     with FAKE_FORGES[forge](tmp_path / "forge", "acme/docs") as fake:
         fake.add_token(TOKEN)
-        wanted = ("project", "create", "Docs", "--repo", fake.repository_url("acme/docs"), "--forge", forge)
+        wanted = (
+            "project",
+            "create",
+            "Forge",
+            "--repo",
+            fake.repository_url("acme/docs"),
+            "--forge",
+            forge,
+            "--allow-same-name",
+        )
         assert run(*wanted).exit_code == 1, "it is private"
         made = run(*wanted, "--token-stdin", "--json", input=f"{TOKEN}\n")
         assert made.exit_code == 0, made.output

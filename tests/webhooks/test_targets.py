@@ -152,14 +152,14 @@ def test_doctor_warns_about_enabled_webhooks_whose_address_is_not_allowed(
         return next(line for line in lines if " webhooks: " in line)
 
     assert (
-        f"! webhooks: 1 have an address that is not allowed. {endpoint.id} to http://127.0.0.1:9/hook" in run_doctor()
+        f"! webhooks: The address of 1 webhook is not allowed. {endpoint.id} to http://127.0.0.1:9/hook" in run_doctor()
     )
     monkeypatch.setenv("COPYDESK_WEBHOOK_ALLOW_PRIVATE", "true")
     assert "✓ webhooks: 1 configured" in run_doctor()
     deliveries = Deliveries(strict_desk, strict_project)
     deliveries.record()
     deliveries.send_due()  # the service has other settings than the command
-    assert "! webhooks: 1 have an address that is not allowed." in run_doctor()
+    assert "! webhooks: The address of 1 webhook is not allowed." in run_doctor()
     lenient.change(strict_project, endpoint.id, enabled=False, actor="test")
     assert "✓ webhooks: 1 configured" in run_doctor()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pygit2
 from pygit2.enums import SortMode
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import to_single_line, truncate
 from copydesk.jobs.workspace.patches import decode_text, list_touched_paths
 
@@ -82,10 +83,10 @@ def describe_changes(all_changes: Sequence[RepositoryChanges]) -> str:
             f"- {commit.id[:12]} {commit.title} ({commit.author})" for commit in changes.commits[:MAX_COMMITS_SHOWN]
         ]
         if len(changes.commits) > MAX_COMMITS_SHOWN:
-            lines.append(f"- and {len(changes.commits) - MAX_COMMITS_SHOWN} more commits")
+            lines.append(f"- and {pluralize(len(changes.commits) - MAX_COMMITS_SHOWN, 'more commit')}")
         lines += [f"- touched: {_one_line(path)}" for path in changes.paths[:MAX_PATHS_SHOWN]]
         if len(changes.paths) > MAX_PATHS_SHOWN:
-            lines.append(f"- and {len(changes.paths) - MAX_PATHS_SHOWN} more paths")
+            lines.append(f"- and {pluralize(len(changes.paths) - MAX_PATHS_SHOWN, 'more path')}")
     return truncate("\n".join(lines), MAX_DETAILS_CHARS)
 
 

@@ -40,6 +40,7 @@ from copydesk.core.db.database import Database
 from copydesk.core.errors import ProjectNotFound, StoreUnavailable, UserFacingError
 from copydesk.core.projects.projects import Project
 from copydesk.core.text.path_patterns import matches_any
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.storage.tables import jobs
 
@@ -313,7 +314,7 @@ def _describe_event(
 ) -> TriggerEvent:
     count = sum(len(changes.commits) for changes in all_changes)
     places = [changes.name or "this repository" for changes in all_changes if changes.commits]
-    text = f"{count} new commit{'' if count == 1 else 's'} in {', '.join(places)}."
+    text = f"{pluralize(count, 'new commit')} in {', '.join(places)}."
     data = {
         "type": automation.definition.trigger.type,
         "before": {changes.name: dict.fromkeys(row.seen, changes.base)

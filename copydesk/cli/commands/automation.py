@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from copydesk.cli.output import JsonOption, make_printable, open_client, print_facts, print_json, print_table
+from copydesk.cli.output import (
+    JsonOption,
+    ProjectOption,
+    make_printable,
+    open_client,
+    print_facts,
+    print_json,
+    print_table,
+)
 from copydesk.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -16,7 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     rich_markup_mode=None,
-    help="Creates and manages automations over the API. Reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.",
+    help="Creates and manages automations over the API. Reads COPYDESK_URL and COPYDESK_API_KEY.",
     no_args_is_help=True,
 )
 
@@ -31,6 +39,11 @@ SettingsArgument = Annotated[
 ]
 LIST_FIELDS = ("context", "paths", "reviewers")
 TRIGGER_FIELDS = ("cron", "timezone", "repositories", "tags")
+KIND_NAMES = (
+    "custom, update_from_code, changelog, broken_links, feedback, missing_pages, unanswered_searches, stale_pages, "
+    "typos, style_guide or translate"
+)
+"""The kinds, repeated here so that the help of a command imports no other module."""
 OUTCOMES = {
     "running": "running",
     "review_needed": "review needed",
@@ -43,10 +56,13 @@ OUTCOMES = {
 
 @app.command()
 def create(
+    project: ProjectOption,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The name.")] = None,
-    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="custom, or a predefined kind.")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help=f"{KIND_NAMES}.")] = None,
     prompt: Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="What the agent should do.")] = None,
-    cron: Annotated[str | None, typer.Option("--cron", metavar="CRON", help="Run by a schedule.")] = None,
+    cron: Annotated[
+        str | None, typer.Option("--cron", metavar="CRON", help='Run by a schedule, such as "0 6 * * 1".')
+    ] = None,
     timezone: Annotated[str, typer.Option("--timezone", metavar="ZONE", help="The schedule's time zone.")] = "UTC",
     trigger: Annotated[
         str | None,
@@ -60,14 +76,14 @@ def create(
     """Creates an automation."""
     fields = {"name": name, "kind": kind, "prompt": prompt, "trigger": _build_trigger(trigger, cron, timezone)}
     given_fields = {field: value for field, value in fields.items() if value is not None}
-    with open_client() as client:
+    with open_client(project) as client:
         _print_automation(client.create_automation(**given_fields, **_parse_values(values or [])), json)
 
 
 @app.command("list")
-def list_automations(json: JsonOption = False) -> None:
+def list_automations(project: ProjectOption, json: JsonOption = False) -> None:
     """Lists the automations of the project."""
-    with open_client() as client:
+    with open_client(project) as client:
         automations = client.list_automations()
         files = _find_files(client)
     if json:
@@ -84,23 +100,25 @@ def list_automations(json: JsonOption = False) -> None:
 
 
 @app.command()
-def show(automation: AutomationArgument, json: JsonOption = False) -> None:
+def show(automation: AutomationArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Shows an automation."""
-    with open_client() as client:
+    with open_client(project) as client:
         _print_automation(client.get_automation(automation), json)
 
 
 @app.command("set")
-def set_fields(automation: AutomationArgument, values: SettingsArgument, json: JsonOption = False) -> None:
+def set_fields(
+    automation: AutomationArgument, values: SettingsArgument, project: ProjectOption, json: JsonOption = False
+) -> None:
     """Changes fields of an automation."""
-    with open_client() as client:
+    with open_client(project) as client:
         _print_automation(client.change_automation(automation, **_parse_values(values)), json)
 
 
 @app.command()
-def run(automation: AutomationArgument, json: JsonOption = False) -> None:
+def run(automation: AutomationArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Starts a run now."""
-    with open_client() as client:
+    with open_client(project) as client:
         started = client.run_automation(automation)
     if json:
         print_json(started)
@@ -111,6 +129,7 @@ def run(automation: AutomationArgument, json: JsonOption = False) -> None:
 @app.command()
 def runs(
     automation: AutomationArgument,
+    project: ProjectOption,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="The number of runs.")] = 20,
     cursor: Annotated[
         str | None, typer.Option("--cursor", metavar="CURSOR", help="The cursor of the next page.")
@@ -118,7 +137,7 @@ def runs(
     json: JsonOption = False,
 ) -> None:
     """Lists the runs of an automation, newest first, with their outcomes."""
-    with open_client() as client:
+    with open_client(project) as client:
         page = client.list_automation_runs(automation, limit=limit, cursor=cursor)
     if json:
         print_json(page)
@@ -133,9 +152,9 @@ def runs(
 
 
 @app.command()
-def delete(automation: AutomationArgument) -> None:
+def delete(automation: AutomationArgument, project: ProjectOption) -> None:
     """Deletes an automation. The jobs and pull requests of its runs stay."""
-    with open_client() as client:
+    with open_client(project) as client:
         client.delete_automation(automation)
     typer.echo(f"Deleted {automation}.")
 

@@ -1,6 +1,6 @@
 """The commands `copydesk project create|list|show|set|check|delete|audit`."""
 
-import os
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,14 +9,15 @@ import typer
 from copydesk.cli.output import (
     JsonOption,
     ProjectArgument,
+    ProjectOption,
     current_actor,
     make_printable,
     open_configured_desk,
-    print_facts,
     print_json,
     print_table,
 )
-from copydesk.cli.project_lookup import find_project
+from copydesk.cli.project_lookup import choose_project, find_project
+from copydesk.cli.project_output import print_project, project_to_json
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import InvalidRequest, ProjectNotFound
 from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
@@ -95,11 +96,14 @@ def create(
             "--set", metavar="NAME=VALUE", help="A project setting; can be repeated. See `copydesk project set --help`."
         ),
     ] = None,
+    allow_same_name: Annotated[
+        bool, typer.Option("--allow-same-name", help="Create the project even if another one has this name.")
+    ] = False,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Creates a project. First checks that Copydesk can use its repository."""
-    from copydesk.jobs.projects.project_setup import NewProject, create_project
+    from copydesk.jobs.projects.project_setup import NewProject, ProjectNameTaken, create_project
 
     if not check and ref is None:
         raise InvalidRequest("--no-check requires --ref.")
@@ -117,13 +121,17 @@ def create(
         token=sys.stdin.read().strip() if token_stdin else None,
         allow_private=not forbid_private,
         options=options,
+        allow_same_name=allow_same_name,
     )
     with open_configured_desk(create=True) as desk:
-        project = create_project(
-            desk.projects, desk.secrets, new_project, verify_repository=check, actor=current_actor()
-        )
+        try:
+            project = create_project(
+                desk.projects, desk.secrets, new_project, verify_repository=check, actor=current_actor()
+            )
+        except ProjectNameTaken as error:
+            raise InvalidRequest(f"{error} Choose another name, or add --allow-same-name.") from None
         warnings = _find_warnings(desk, project, is_new=True) if check else []
-    _print_project(project, json, quiet)
+    print_project(project, json, quiet)
     _print_warnings(warnings)
 
 
@@ -134,7 +142,7 @@ def list_projects(json: JsonOption = False) -> None:
         projects = desk.projects.all()
         location = desk.settings.database_location
     if json:
-        print_json([_project_to_dict(project) for project in projects])
+        print_json([project_to_json(project) for project in projects])
     else:
         rows = [(p.id, p.name, p.repository, p.ref) for p in projects]
         print_table(
@@ -145,19 +153,28 @@ def list_projects(json: JsonOption = False) -> None:
 
 
 @app.command()
-def show(project: ProjectArgument, quiet: QuietOption = False, json: JsonOption = False) -> None:
+def show(
+    context: typer.Context,
+    argument: ProjectArgument = "",
+    project: ProjectOption = "",
+    quiet: QuietOption = False,
+    json: JsonOption = False,
+) -> None:
     """Shows one project."""
+    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
-        _print_project(find_project(desk, project), json, quiet)
+        print_project(find_project(desk, id_or_name), json, quiet)
 
 
 @app.command("set")
 def set_options(
-    project: ProjectArgument,
+    context: typer.Context,
+    argument: ProjectArgument = "",
     values: Annotated[
         list[str] | None,
         typer.Argument(metavar="NAME=VALUE", help="Can be repeated. Separate the items of a list with commas."),
     ] = None,
+    project: ProjectOption = "",
     check: Annotated[
         bool,
         typer.Option("--check/--no-check", help="Check that a new branch or documentation folder exists, and warn."),
@@ -178,38 +195,45 @@ def set_options(
     from copydesk.core.projects.projects import FIELDS_IN_REPOSITORY
     from copydesk.jobs.projects.option_checks import validate_options
 
-    if "=" in project:  # the project is left out, because COPYDESK_PROJECT names it
-        values = [project, *(values or [])]
-        project = os.environ.get("COPYDESK_PROJECT", "")
-    if not project or not values:
-        raise typer.BadParameter("Name a project, or set COPYDESK_PROJECT, and at least one NAME=VALUE.")
+    if "=" in argument:  # the argument is left out, because --project or COPYDESK_PROJECT names the project
+        values = [argument, *(values or [])]
+        argument = ""
+    id_or_name = choose_project(context, argument, project)
+    if not values:
+        raise typer.BadParameter("Give at least one NAME=VALUE.")
     assignments = _parse_assignments(values)
     address: dict[str, str] = {name: assignments.pop(name) for name in ADDRESS_FIELDS if name in assignments}
     if (token_stdin or "forge" in address) and "repository" not in address:
         raise InvalidRequest("forge=… and --token-stdin need repository=….")
     validate_options(assignments)
     with open_configured_desk() as desk:
-        changed = find_project(desk, project)
+        changed = find_project(desk, id_or_name)
         if address:
             changed = _move_project(desk, changed, address, sys.stdin.read().strip() if token_stdin else None)
         if assignments:
             changed = desk.projects.change(changed.id, assignments, actor=current_actor())
         changes_place = bool(address or assignments.keys() & FIELDS_IN_REPOSITORY)
         warnings = _find_warnings(desk, changed) if check and changes_place else []
-    _print_project(changed, json)
+        same = desk.projects.find_same_name(changed) if "name" in assignments else None
+    if same is not None:
+        warnings.append(f"Another project is named '{same.name}' too: {same.id}. Use the IDs to tell them apart.")
+    print_project(changed, json)
     _print_warnings(warnings)
 
 
 @app.command()
-def check(project: ProjectArgument, json: JsonOption = False) -> None:
+def check(
+    context: typer.Context, argument: ProjectArgument = "", project: ProjectOption = "", json: JsonOption = False
+) -> None:
     """Checks that jobs can use the project's repository, branch and documentation folder.
 
     The exit code is 1 if they cannot.
     """
     from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch, find_repository_warnings
 
+    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
-        loaded_project = find_project(desk, project)
+        loaded_project = find_project(desk, id_or_name)
         problems = find_repository_warnings(loaded_project, desk.secrets.all(loaded_project.id))
     note = describe_checked_out_branch(loaded_project)
     if json:
@@ -224,7 +248,9 @@ def check(project: ProjectArgument, json: JsonOption = False) -> None:
 
 @app.command()
 def delete(
-    project: ProjectArgument,
+    context: typer.Context,
+    argument: ProjectArgument = "",
+    project: ProjectOption = "",
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -232,8 +258,9 @@ def delete(
 
     Stops running jobs. Branches and pull requests in the repository stay.
     """
+    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
-        loaded_project = find_project(desk, project)
+        loaded_project = find_project(desk, id_or_name)
         if not yes:
             typer.confirm(
                 f"Permanently delete {loaded_project.name} ({loaded_project.id}) with its jobs, keys, secrets, page "
@@ -252,13 +279,16 @@ def delete(
 
 @app.command("audit")
 def show_audit_log(
-    project: ProjectArgument,
+    context: typer.Context,
+    argument: ProjectArgument = "",
+    project: ProjectOption = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The number of entries.")] = 100,
     json: JsonOption = False,
 ) -> None:
     """Shows who changed the project or its keys, and when. Newest first."""
+    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
-        entries = _list_audit_entries(desk, project, limit)
+        entries = _list_audit_entries(desk, id_or_name, limit)
     for entry in entries:
         entry["at"] = format_iso(entry["at"])
     if json:
@@ -312,9 +342,14 @@ def _parse_assignments(values: list[str]) -> dict[str, str]:
         if "=" not in value:
             raise InvalidRequest(f"'{value[:80]}' is not in the form NAME=VALUE.")
     pairs = (value.split("=", 1) for value in values)
-    assignments = {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
+    assignments = {_normalize_setting_name(name): value.strip() for name, value in pairs}
     _warn_of_former_names(assignments)
     return assignments
+
+
+def _normalize_setting_name(name: str) -> str:
+    """Returns the name with underscores. Also accepts hyphens, and camel case as in JSON."""
+    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: f"_{match[0].lower()}", name.strip().replace("-", "_"))
 
 
 def _warn_of_former_names(assignments: dict[str, str]) -> None:
@@ -324,33 +359,3 @@ def _warn_of_former_names(assignments: dict[str, str]) -> None:
     for current, former in (Policy.former_names | CollectionOptions.former_names).items():
         if former in assignments:
             typer.echo(f"The setting {former} is now called {current}.", err=True)
-
-
-def _print_project(project: "Project", json: bool, quiet: bool = False) -> None:
-    if quiet:
-        typer.echo(project.id)
-        return
-    facts = _project_to_dict(project)
-    if json:
-        print_json(facts)
-        return
-    options = {**facts.pop("policy"), **facts.pop("collecting")}
-    print_facts({**facts, **{name: ", ".join(v) if isinstance(v, list) else v for name, v in options.items()}})
-
-
-def _project_to_dict(project: "Project") -> dict[str, Any]:
-    return {
-        "projectId": project.id,
-        "siteId": project.site_id,
-        "name": project.name,
-        "repository": project.repository,
-        "ref": project.ref,
-        "root": project.root,
-        "forge": project.forge,
-        "model": project.model,
-        "tokenEnv": project.token_env,
-        "allowPrivate": project.allow_private,
-        "policy": project.policy.model_dump(mode="json"),
-        "collecting": project.collecting.model_dump(mode="json"),
-        "createdAt": format_iso(project.created_at),
-    }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from copydesk.cli.output import fail
+from copydesk.cli.output import ProjectOption, fail
 
 if TYPE_CHECKING:
     from copydesk.core.settings import Settings
@@ -112,17 +112,17 @@ def work() -> None:
 
 
 @app.command()
-def mcp() -> None:
+def mcp(project: ProjectOption) -> None:
     """Serves MCP on standard input and output. An assistant starts this command and talks to it.
 
-    Calls the API. Reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.
+    Calls the API. Reads COPYDESK_URL and COPYDESK_API_KEY.
     """
     from copydesk.cli.output import open_client
     from copydesk.mcp.installation import INSTALL_HINT, is_sdk_installed
 
     if not is_sdk_installed():
         fail(f"The optional part for MCP is not installed. {INSTALL_HINT}")
-    with open_client() as client:
+    with open_client(project) as client:
         url, project_id = client.url, client.project
     from copydesk.mcp.stdio import run_stdio_server
 

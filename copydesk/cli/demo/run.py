@@ -69,7 +69,7 @@ def _run_scenario(desk: Desk, settings: Settings, folder: Path) -> bool:
     )
     with Client(settings.base_url, secret, project.id) as client:
         _print_step("Job", f"POST {settings.base_url}/v2/agent/{project.id}/job")
-        job = watch_job(client, client.create_job(PROMPT)["id"])
+        job = watch_job(client, client.create_job(PROMPT)["id"]).job
         _print_step("Changes", "")
         typer.echo(client.diff(job["id"]).decode())
         if job["prLink"] is None:
@@ -107,7 +107,7 @@ def _show_automation(client: Client, repository: Path) -> bool:
     commit_files(open_repository(repository), {BROKEN_PAGE: page.encode()}, "Mention the themes")
     automation = client.create_automation(kind="broken_links")
     _print_step("Automation", f"{automation['name']}, every Monday at 6:00 UTC, and now")
-    job = watch_job(client, client.run_automation(automation["id"])["jobId"])
+    job = watch_job(client, client.run_automation(automation["id"])["jobId"]).job
     [run] = client.list_automation_runs(automation["id"])["runs"]
     typer.echo("".join(f"  {line}\n" for line in client.diff(job["id"]).decode().splitlines() if line[:1] in "+-"))
     _print_step("Outcome of the run", f"{run['outcome'].replace('_', ' ')}: {job['prLink'] or job['message']}")

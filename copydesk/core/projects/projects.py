@@ -140,6 +140,11 @@ class Projects:
         with self.database.read() as tx:
             return [_project_from_row(row) for row in tx.execute(select(projects).order_by(projects.c.id))]
 
+    def find_same_name(self, project: Project) -> Project | None:
+        """Returns another project with this name. Compares as commands look names up: without regard to case."""
+        name = project.name.casefold()
+        return next((each for each in self.all() if each.name.casefold() == name and each.id != project.id), None)
+
     def get_by_site_id(self, site_id: str) -> Project:
         """Returns the project of a site. The site id is public: it is in the site's pages."""
         with self.database.read() as tx:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import truncate
 from copydesk.jobs.checks.finding_queries import finding_id
 from copydesk.jobs.checks.findings import RULES, CheckReport, Finding, Unjudged
@@ -37,7 +38,7 @@ def format_for_model(report: CheckReport) -> str:
         )
         lines.append(f"Not judged, so make sure yourself: {examples}")
     if report.old:
-        subject = "1 problem" if len(report.old) == 1 else f"{len(report.old)} problems"
+        subject = pluralize(len(report.old), "problem")
         lines.append(
             f"{subject} existed before your changes. Do not change anything that you were not asked to change."
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from copydesk.core.errors import ErrorDetail, InvalidRequest
 from copydesk.core.projects.collection_options import CollectionOptions
 from copydesk.core.projects.policy import Policy
 from copydesk.core.projects.projects import Project, Projects, build_project, split_options
@@ -10,6 +11,14 @@ from copydesk.core.projects.sealed_secrets import SealedSecrets
 from copydesk.jobs.projects.option_checks import validate_options
 from copydesk.jobs.publish.forges.registry import detect_forge
 from copydesk.jobs.publish.repository_access import ACCESS_TIMEOUT_SECONDS, find_usable_repository
+
+
+class ProjectNameTaken(InvalidRequest):
+    """Another project has this name, which commands could then not tell from the new one."""
+
+    def __init__(self, existing: Project) -> None:
+        message = f"There is already a project named '{existing.name[:80]}': {existing.id}."
+        super().__init__(message, details=[ErrorDetail("name", message)])
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,7 @@ class NewProject:
     token: str | None = field(default=None, repr=False)
     allow_private: bool = True
     options: Mapping[str, str] = field(default_factory=dict)
+    allow_same_name: bool = False
 
 
 def create_project(
@@ -52,6 +62,9 @@ def create_project(
         policy=Policy().with_values(policy_values),
         collecting=CollectionOptions().with_values(collection_values),
     )
+    existing = None if new.allow_same_name else projects.find_same_name(project)
+    if existing is not None:
+        raise ProjectNameTaken(existing)
     if verify_repository:
         project_secrets = {"forge_token": new.token} if new.token else {}
         project = find_usable_repository(project, project_secrets, new.ref, seconds)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from copydesk.core.clock import format_iso
+from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import truncate
 from copydesk.jobs.agent.evidence import Evidence
 from copydesk.jobs.job import Job, JobSecondLook, Usage
@@ -262,7 +263,7 @@ def _format_code(text: str) -> str:
 
 def _format_usage(usage: Usage) -> str:
     tokens = usage.input_tokens + usage.output_tokens
-    parts = [f"{usage.requests} request{'' if usage.requests == 1 else 's'}", f"{tokens:,} tokens" if tokens else ""]
+    parts = [pluralize(usage.requests, "request"), f"{tokens:,} tokens" if tokens else ""]
     parts.append(f"${usage.cost_usd:.2f}" if usage.cost_usd else "")
     return ", ".join(part for part in parts if part)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from copydesk.core.projects.projects import Project
+from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import truncate
 from copydesk.jobs.agent.tools import Check
 from copydesk.jobs.agent.tools.tool import ToolRefused
@@ -74,7 +75,7 @@ class ReviewResult(BaseModel):
         if note_count := sum(len(entry.get("notes", ())) for entry in self.checks):
             lines.append("1 note, which needs no change" if note_count == 1 else f"{note_count} notes")
         if old_count:
-            lines.append(f"{old_count} existing problem{'' if old_count == 1 else 's'} not touched by this change")
+            lines.append(f"{pluralize(old_count, 'existing problem')} not touched by this change")
         return lines
 
     @property

@@ -8,6 +8,7 @@ from typing import TypeVar
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import traces
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.evidence import Evidence
@@ -276,10 +277,8 @@ class RunWorkflow:
                 step.save(review, events=[NewEvent(EventKind.CHECKED, result)], job={"checks": review.checks})
         review = step.result
         if review.findings and self.project.policy.on_check_failure == "fail":
-            count = f"{len(review.findings)} problem{'' if len(review.findings) == 1 else 's'}"
-            raise JobFailed(
-                f"The checks found {count} in the change. The first one: {review.findings[0]}", Reason.CHECKS_FAILED
-            )
+            count, first = pluralize(len(review.findings), "problem"), review.findings[0]
+            raise JobFailed(f"The checks found {count} in the change. The first one: {first}", Reason.CHECKS_FAILED)
         return review
 
     def _refuse_missing_folder(self, workspace: Workspace) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import truncate
 from copydesk.jobs.agent.brief import Brief, Briefable
 from copydesk.jobs.agent.conversation import LookResult, Model, ModelFailed, Objection, Prompt, Reply
@@ -153,8 +154,9 @@ def read_objections(reply: Reply, workspace: Workspace) -> LookResult:
         if objection is not None and len(objections) < MAX_OBJECTIONS:
             objections.append(objection)
     omitted = len(entries) - len(objections)
-    plural = "" if omitted == 1 else "s"
-    note = f"{omitted} objection{plural} could not be read, or named no file of the repository." if omitted else ""
+    note = (
+        f"{pluralize(omitted, 'objection')} could not be read, or named no file of the repository." if omitted else ""
+    )
     return LookResult(objections=tuple(objections), note=note, usage=reply.usage)
 
 

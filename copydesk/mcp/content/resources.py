@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from copydesk.core.ids import id_pattern
+from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import to_single_line, truncate
 from copydesk.mcp.bounds import bound_result, cut_text, to_json
 from copydesk.mcp.tools import reports
@@ -125,7 +126,8 @@ async def _read_diff(call: ToolCall, job_id: str) -> ResourceText:
     diff = await call.api.get_text(f"{call.api.jobs_path}/job/{job_id}/diff")
     text, next_offset = cut_text(diff, 0, MAX_DIFF_CHARS)
     if next_offset is not None:
-        text += f"[Truncated: {len(diff) - next_offset} more characters. Use get_job_diff with offset {next_offset}.]\n"
+        omitted = pluralize(len(diff) - next_offset, "more character")
+        text += f"[Truncated: {omitted}. Use get_job_diff with offset {next_offset}.]\n"
     return ResourceText(DIFF_TYPE, text)
 
 

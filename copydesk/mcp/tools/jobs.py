@@ -26,7 +26,7 @@ IdempotencyKey = Annotated[str, Field(min_length=1, max_length=128, pattern="^[!
 
 class NewJobArguments(Arguments):
     prompt: Prompt
-    """What the agent should change in the documentation, in full sentences. Name pages, products and versions."""
+    """Tells the agent what to change in the documentation, in full sentences. Name pages, products and versions."""
     title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """The title of the pull request. By default, the agent writes it."""
     model: Annotated[str, Field(max_length=200)] | None = None
@@ -69,7 +69,7 @@ class ListJobsArguments(Arguments):
 
 class MessageArguments(JobArguments):
     prompt: Prompt
-    """What the agent should do next, or the answer to its question."""
+    """Tells the agent what to do next, or answers its question."""
 
 
 class DiffArguments(JobArguments):

@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from copydesk.analytics.date_ranges import format_day
 from copydesk.analytics.stores.base import DayRange
+from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import to_single_line, truncate
 from copydesk.sharing.summary.week_report import WeekReport
 
@@ -61,7 +62,7 @@ def write_summary(report: WeekReport, base_url: str, unsubscribe_url: str) -> Su
         "unsubscribe_url": unsubscribe_url,
     }
     return SummaryText(
-        subject=f"{name}: {_count(report.visitors.total, 'visitor')}, {change} ({span})",
+        subject=f"{name}: {pluralize(report.visitors.total, 'visitor')}, {change} ({span})",
         text=_write_text(**values),
         html=_templates.get_template("weekly-summary.html").render(**values),
     )
@@ -87,7 +88,7 @@ def build_sections(report: WeekReport) -> list[FactSection]:
         for row in report.risers
     ]
     missing = [
-        Fact(clean_line(row.path), f"{row.count.total:,}", _count(row.views, "request")) for row in report.missing
+        Fact(clean_line(row.path), f"{row.count.total:,}", pluralize(row.views, "request")) for row in report.missing
     ]
     counts = report.feedback
     feedback = [
@@ -142,10 +143,6 @@ def _check_link(link: str | None) -> str:
 
 def _compare(label: str, now: int, before: int) -> Fact:
     return Fact(label, f"{now:,}", f"{describe_change(now, before)} from {before:,}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _write_text(name: str, span: str, sections: list[FactSection], dashboard_url: str, unsubscribe_url: str) -> str:

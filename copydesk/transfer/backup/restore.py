@@ -21,6 +21,7 @@ from copydesk.core.db.tables import secrets
 from copydesk.core.errors import UserFacingError
 from copydesk.core.projects.sealed_secrets import CannotUnseal, SealedSecrets
 from copydesk.core.settings import Settings
+from copydesk.core.text.plurals import pluralize
 from copydesk.transfer.backup import analytics_copy
 from copydesk.transfer.backup.analytics_copy import COPY_FILES
 from copydesk.transfer.backup.create import KEY_FILE, RANGES_FILE
@@ -166,7 +167,7 @@ def _refuse_data_loss(settings: Settings, existing: str, source: Path, manifest:
         and not analytics_copy.is_already_restored(data, source / DUCKDB_FILE)
         and (views := analytics_copy.count_views(data))
     ):
-        losses.append(f"{views:,} views and visits")
+        losses.append(f"{pluralize(views, 'view or visit', 'views and visits')}")
     key = data / KEY_FILE
     if manifest.has_secret_key and key.exists() and key.read_bytes() != (source / KEY_FILE).read_bytes():
         losses.append(f"a different key in {KEY_FILE}")

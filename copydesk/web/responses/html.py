@@ -14,6 +14,7 @@ from markupsafe import Markup
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import RequestError
 from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
+from copydesk.core.text.plurals import pluralize
 from copydesk.web.responses.help_links import find_help_url
 
 PAGE_HEADERS = {
@@ -26,6 +27,7 @@ PAGE_HEADERS = {
     "Cache-Control": "private, no-store",
     "X-Robots-Tag": "noindex",
 }
+CLI_ACTOR_PREFIX = "cli:"
 STATIC_FOLDER = Path(__file__).parents[1] / "static"
 
 
@@ -41,6 +43,12 @@ def asset_url(name: str) -> str:
     return f"/static/{name}?v={sha256((STATIC_FOLDER / name).read_bytes()).hexdigest()[:12]}"
 
 
+def format_actor(actor: str) -> str:
+    """Returns who did something: an email address, or the user of the command line."""
+    name = actor.removeprefix(CLI_ACTOR_PREFIX)
+    return actor if name == actor else f"{name}, from the command line"
+
+
 _templates = Environment(
     loader=FileSystemLoader(Path(__file__).parents[1] / "templates"),
     autoescape=True,
@@ -49,8 +57,14 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.filters["time"] = format_time
+_templates.filters["actor"] = format_actor
 _templates.globals["asset"] = asset_url
+_templates.globals["pluralize"] = pluralize
 _templates.globals["privacy_choices"] = PRIVACY_CHOICES
+
+
+def _get_message(failure: RequestError | str | None) -> str:
+    return failure.message if isinstance(failure, RequestError) else failure or ""
 
 
 def render_page(
@@ -59,17 +73,19 @@ def render_page(
     headers: Mapping[str, str] | None = None,
     *,
     error: RequestError | str | None = None,
+    fault: RequestError | str | None = None,
     **values: Any,
 ) -> HTMLResponse:
     """Renders a template. `signed_in`, `project` and `tab` control the header and navigation.
 
-    `error` is shown above the page's content. A RequestError also sets the status and the headers.
+    `error` is shown above the page's content, and `fault` at the form that caused it. A RequestError also sets the
+    status and the headers, such as Retry-After.
     """
-    if isinstance(error, RequestError):
-        status = error.status
-        headers = error.headers
-        error = error.message
-    context = {"signed_in": None, "project": None, "tab": "", "error": error or "", **values}
+    for failure in (error, fault):
+        if isinstance(failure, RequestError):
+            status, headers = failure.status, failure.headers
+    shown = {"error": _get_message(error), "fault": _get_message(fault)}
+    context = {"signed_in": None, "project": None, "tab": "", **shown, **values}
     context["help_url"] = find_help_url(template)
     return HTMLResponse(
         _templates.get_template(template).render(**context),

@@ -11,6 +11,7 @@ from copydesk.analytics.stores.base import DayRange, Store
 from copydesk.core import clock
 from copydesk.core.runtime.bounded_cache import BoundedCache
 from copydesk.core.runtime.thread_pool import run_in_thread
+from copydesk.core.text.plurals import pluralize
 from copydesk.web.api.schemas import ApiModel
 from copydesk.web.responses.etags import etag_matches
 from copydesk.web.sharing.badge_svg import render_badge
@@ -119,7 +120,7 @@ def _describe(name: str, number: NumberResponse) -> str:
 
 
 def _format_days(days: int) -> str:
-    return "1 day" if days == 1 else f"{days} days"
+    return pluralize(days, "day")
 
 
 def _respond(request: Request, text: str, media_type: str, headers: dict[str, str]) -> Response:

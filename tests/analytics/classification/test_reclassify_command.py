@@ -54,6 +54,6 @@ def test_stored_views_get_the_class_of_the_current_table(project: str) -> None:
         }
     ]
     assert count_views(project).ai == 0
-    assert "2 views were classified again, with table 20" in run("--project", project)
+    assert "Classified 2 views again, with table 20" in run("--project", project)
     assert count_views(project) == Counts(human=0, ai=2, total=2)
     assert run("--project", project) == ""

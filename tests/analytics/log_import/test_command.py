@@ -108,8 +108,8 @@ def test_detected_format_is_printed(run: Run, log: Path, tmp_path: Path) -> None
     other = tmp_path / "b.log"
     other.write_text("".join(f"{LOGS[name]}\n" for name in ("caddy", "caddy", "caddy", "combined")))
     printed = run(log, other).stderr
-    assert "Format: combined (1 files)." in printed
-    assert "Format: caddy (1 files)." in printed
+    assert "Format: combined (1 file)." in printed
+    assert "Format: caddy (1 file)." in printed
     assert f"{other} also has lines in other formats: 1 combined." in printed
     facts = json.loads(run(other, "--json").stdout)
     assert facts["formats"] == [{"format": "caddy", "wrapper": None, "files": 1}]
@@ -122,7 +122,7 @@ def test_untrusted_log_is_refused_unless_forced(run: Run, log: Path, tmp_path: P
     assert refused.exit_code == 1
     assert "1 of 1 views have no user agent (format common)" in str(refused.exception)
     assert "2 views counted" in run(log).stdout
-    assert "1 views counted" in run(common, "--force").stdout
+    assert "1 view counted" in run(common, "--force").stdout
     assert run("-", input=common.read_bytes()).exit_code == 1
 
 
@@ -136,7 +136,7 @@ def test_replace_replaces_an_earlier_import_of_the_same_file(run: Run, tmp_path:
     assert (again["views"], again["duplicates"]) == (0, 3)
     replaced = json.loads(run(log, "--replace", "--json").stdout)
     assert (replaced["views"], replaced["duplicates"], replaced["replaced"]) == (3, 0, 3)
-    assert "3 views of an earlier import were replaced." in run(log, "--replace").stdout
+    assert "Replaced 3 views of an earlier import." in run(log, "--replace").stdout
     assert json.loads(run(log, "--json").stdout)["duplicates"] == 3
 
 

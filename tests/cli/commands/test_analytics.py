@@ -227,7 +227,7 @@ def test_feedback_is_deleted_for_a_range_of_days(site: Service, run: Run) -> Non
     some = ("--from", format_day(FIRST + 1), "--to", format_day(FIRST + 1))
     assert run("delete", *some, "--yes").exit_code == 1, "which days of what?"
     assert run("delete", "--feedback", "--from", "soon", "--yes").exit_code == 1
-    assert "Deleted 1 feedback entries" in run("delete", "--feedback", *some, "--yes").stdout
+    assert "Deleted 1 feedback entry." in run("delete", "--feedback", *some, "--yes").stdout
     assert [remark.path for remark in site.desk.feedback.list_entries(site.project.id)[0]] == ["/2", "/0"]
     assert "Deleted 2 feedback entries" in run("delete", "--feedback", "--yes").stdout
     assert len(output_lines(run("visitors"))) == 3

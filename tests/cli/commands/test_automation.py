@@ -9,6 +9,7 @@ import pygit2
 import pytest
 from typer.testing import CliRunner, Result
 
+from copydesk.automations.kinds import Kind
 from copydesk.cli import app
 from tests.support.repositories import commit
 from tests.support.service import Service
@@ -55,6 +56,11 @@ def test_automation_is_created_changed_run_and_deleted(run: Run, service: Servic
 
 def test_predefined_kind_needs_nothing_else(run: Run) -> None:
     assert create(run, "--kind", "broken_links")["name"] == "Broken links"
+
+
+def test_help_lists_every_kind(run: Run) -> None:
+    shown = run("create", "--help")
+    assert [kind for kind in Kind if kind not in shown] == []
 
 
 def test_trigger_can_be_json(run: Run) -> None:

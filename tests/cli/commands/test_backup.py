@@ -237,7 +237,7 @@ def test_restore_overwrites_existing_data_only_with_replace(run: Run, backup_pat
         file.execute("update projects set name = 'Changed'")
     file.close()
     sentence = error_message(run(new, "restore", str(backup_path)))
-    assert re.search(r"1 projects, 3 people, 4 jobs, 3 feedback entries", sentence)
+    assert re.search(r"1 project, 3 people, 4 jobs, 3 feedback entries", sentence)
     assert "--replace" in sentence
     assert run(new, "restore", str(backup_path), "--replace").exit_code == 0
     with sqlite3.connect(new / "copydesk.db") as file:
@@ -287,7 +287,7 @@ def test_existing_views_are_overwritten_only_with_replace(backup_path: Path, tmp
     with pytest.raises(KeyboardInterrupt):
         database_migration.move_database(f"sqlite:///{data / 'copydesk.db'}", half, InterruptedProgress())
     settings = Settings(data=data, database_url=half, secret_key=(KEY,))
-    with pytest.raises(DataWouldBeLost, match=r"1 views and visits\. Use --replace"):
+    with pytest.raises(DataWouldBeLost, match=r"1 view or visit\. Use --replace"):
         restore_backup(settings, backup_path, SilentProgress(), replace=False)
     restore_backup(settings, backup_path, SilentProgress(), replace=True)
 

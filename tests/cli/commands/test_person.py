@@ -119,7 +119,7 @@ def test_person_gets_a_role_in_one_project_and_loses_it(run: Run, desk: Desk) ->
     assert len(parse_output(run("list", "--project", docs.id, "--json"))) == 1
     assert parse_output(run("list", "--project", other.id, "--json")) == []
     desk.keys.create(docs.id, actor=eve.email)
-    assert "Revoked 1 keys" in run("access", eve.email, "none", "--project", docs.id).stdout
+    assert "Revoked 1 key." in run("access", eve.email, "none", "--project", docs.id).stdout
     assert parse_output(run("list", "--json"))[0]["projectRoles"] == {}
 
 

@@ -1,32 +1,16 @@
 """copydesk prompt …, and copydesk job create --template, against a served Copydesk."""
 
-import json
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
-from copydesk.cli import app
 from copydesk.client import ApiError
+from tests.support.command_line import Run, parse_output, run_command, set_client_variables
 from tests.support.service import Service
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture
 def run(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("COPYDESK_DATA", str(service.desk.settings.data))
-    monkeypatch.setenv("COPYDESK_URL", service.url)
-    monkeypatch.setenv("COPYDESK_API_KEY", service.key)
-    monkeypatch.setenv("COPYDESK_PROJECT", service.project.id)
-    return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)  # type: ignore[return-value]
-
-
-def parse_output(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    set_client_variables(service, monkeypatch)
+    return run_command
 
 
 def test_template_is_created_shown_and_deleted(run: Run) -> None:

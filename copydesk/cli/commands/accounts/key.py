@@ -10,8 +10,8 @@ from copydesk.cli.output import (
     ProjectOption,
     current_actor,
     open_configured_desk,
-    print_facts,
     print_json,
+    print_once,
     print_table,
 )
 from copydesk.cli.project_lookup import find_project
@@ -67,14 +67,7 @@ def create(
             actor=current_actor(),
         )
     facts = {"id": key.id, "key": secret, **_key_to_dict(key)}
-    if quiet:
-        typer.echo(secret)
-        typer.echo(_describe_expiry(key), err=True)
-    elif json:
-        print_json(facts)
-    else:
-        print_facts(facts)
-        typer.echo(f"\nSave this key now. It is not shown again. {_describe_expiry(key)}", err=True)
+    print_once("key", secret, facts, quiet=quiet, json=json, note=_describe_expiry(key))
 
 
 @app.command("import")
@@ -125,10 +118,17 @@ def list_keys(project: ProjectOption, json: JsonOption = False) -> None:
 
 @app.command()
 def revoke(
-    key: Annotated[str, typer.Argument(help="The key ID (key_…), not the key itself.")], json: JsonOption = False
+    key: Annotated[str, typer.Argument(help="The key ID (key_…), not the key itself.")],
+    project: Annotated[
+        str,
+        typer.Option("--project", metavar="PROJECT", help="Only if the key belongs to this project: its ID or name."),
+    ] = "",
+    json: JsonOption = False,
 ) -> None:
     """Revokes a key, immediately and permanently."""
     with open_configured_desk() as desk:
+        if project:
+            desk.keys.get(find_project(desk, project).id, key)
         revoked = desk.keys.revoke(key, actor=current_actor())
     if json:
         print_json(_key_to_dict(revoked))

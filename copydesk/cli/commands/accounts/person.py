@@ -12,12 +12,13 @@ from copydesk.cli.output import (
     fail,
     make_printable,
     open_configured_desk,
-    print_facts,
     print_json,
+    print_once,
     print_table,
 )
 from copydesk.cli.project_lookup import find_project
 from copydesk.core.clock import format_iso, now
+from copydesk.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from copydesk.core.accounts.person import Person
@@ -104,7 +105,7 @@ def change_role(
     if json:
         print_json({"email": person.email, "role": role, "keysRevoked": revoked})
     else:
-        typer.echo(f"Changed the role of {person.email} to {role}. Revoked {revoked} keys.")
+        typer.echo(f"Changed the role of {person.email} to {role}. Revoked {pluralize(revoked, 'key')}.")
 
 
 @app.command("access")
@@ -130,7 +131,7 @@ def set_project_role(
     if json:
         print_json({"email": person.email, "projectId": project_id, "role": role, "keysRevoked": revoked})
     else:
-        typer.echo(f"Set the role of {person.email} in {project_id} to {role}. Revoked {revoked} keys.")
+        typer.echo(f"Set the role of {person.email} in {project_id} to {role}. Revoked {pluralize(revoked, 'key')}.")
         if person.role not in ("none", "admin"):
             typer.echo(f"{person.email} also has the role {person.role} in all projects.", err=True)
 
@@ -146,13 +147,13 @@ def remove(
         person = desk.people.get_by_email(email)
         if not yes:
             keys = _print_created_keys(desk, person)
-            question = f"Remove {person.email} and revoke the {keys} valid keys that they created?"
+            question = f"Remove {person.email} and revoke {pluralize(keys, 'valid key')} that they created?"
             typer.confirm(question, abort=True, err=True)
         revoked = desk.people.remove(person.id, actor=current_actor())
     if json:
         print_json({"email": person.email, "keysRevoked": revoked})
     else:
-        typer.echo(f"Removed {person.email}. Revoked {revoked} keys.")
+        typer.echo(f"Removed {person.email}. Revoked {pluralize(revoked, 'key')}.")
 
 
 @app.command()
@@ -180,11 +181,7 @@ def _print_link(desk: "Desk", secret: str, facts: dict[str, Any], json: bool) ->
 
     link = f"{desk.settings.base_url}/join/{secret}"
     facts = {"link": link, **facts, "expiresAt": format_iso(now() + INVITATION_LIFETIME_MS)}
-    if json:
-        print_json(facts)
-    else:
-        print_facts(facts)
-        typer.echo("\nSave this link now. It is not shown again.", err=True)
+    print_once("link", link, facts, json=json)
 
 
 def _print_created_keys(desk: "Desk", person: "Person") -> int:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from copydesk.cli.day_range import parse_day_bounds
-from copydesk.cli.output import JsonOption, ProjectOption, open_configured_desk, print_json
+from copydesk.cli.output import JsonOption, ProjectOption, camelize_names, open_configured_desk, print_json
 from copydesk.cli.progress_bar import show_progress
 from copydesk.cli.project_lookup import find_project
 from copydesk.core.errors import InvalidRequest
+from copydesk.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from copydesk.analytics.stores.export_format import ExportFormat
@@ -61,7 +62,9 @@ def export(
         request = ExportRequest(find_project(desk, project).id, datasets, chosen_format, days)
         result = export_project(desk.store, request, output.absolute(), progress)
     if json:
-        print_json({"project": request.project_id, "folder": str(output.absolute()), **asdict(result)})
+        facts = asdict(result)
+        facts["written"] = [camelize_names(entry) for entry in facts["written"]]
+        print_json({"project": request.project_id, "folder": str(output.absolute()), **facts})
     else:
         _print_result(result, output)
 
@@ -90,7 +93,8 @@ def _parse_format(name: str) -> "ExportFormat":
 def _print_result(result: "ExportResult", folder: Path) -> None:
     row_count = sum(entry.rows for entry in result.written)
     typer.echo(
-        f"Wrote {len(result.written):,} files with {row_count:,} rows to {folder}; {result.unchanged:,} are up to date."
+        f"Wrote {pluralize(len(result.written), 'file')} with {pluralize(row_count, 'row')} to {folder}; "
+        f"{result.unchanged:,} {'is' if result.unchanged == 1 else 'are'} up to date."
     )
     if result.kept:
         typer.echo(

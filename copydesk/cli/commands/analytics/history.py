@@ -9,6 +9,7 @@ from copydesk.cli.day_range import parse_day_bounds
 from copydesk.cli.output import JsonOption, ProjectOption, current_actor, open_configured_desk, print_json
 from copydesk.cli.project_lookup import find_project
 from copydesk.core.errors import InvalidRequest
+from copydesk.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from copydesk.analytics.history import HistorySource
@@ -42,12 +43,13 @@ def import_history(
                 source=history.source, days=len(history.days),
             )  # fmt: skip
     days = sorted({*history.days, *(day for day, _ in history.pages)})
+    page_views = sum(counts.pageviews for counts in history.days.values())
     facts = {
         "source": history.source,
         "from": format_day(days[0]),
         "to": format_day(days[-1]),
         "days": len(history.days),
-        "pageviews": sum(counts.pageviews for counts in history.days.values()),
+        "pageviews": page_views,
         "pageRows": len(history.pages),
         "skipped": reader.skipped,
     }
@@ -55,8 +57,8 @@ def import_history(
         print_json(facts)
         return
     typer.echo(
-        f"Imported {facts['days']:,} days of {history.source}, from {facts['from']} to {facts['to']}, with "
-        f"{facts['pageviews']:,} page views and {facts['pageRows']:,} rows of pages."
+        f"Imported {pluralize(len(history.days), 'day')} of {history.source}, from {facts['from']} to {facts['to']}, "
+        f"with {pluralize(page_views, 'page view')} and {pluralize(len(history.pages), 'row')} of pages."
     )
     if reader.skipped:
         typer.echo(f"Not needed: {', '.join(reader.skipped)}.", err=True)
@@ -94,7 +96,7 @@ def remove_history(
     if json:
         print_json({"days": removed})
     else:
-        typer.echo(f"Removed {removed:,} days.")
+        typer.echo(f"Removed {pluralize(removed, 'day')}.")
 
 
 def _parse_source(name: str) -> "HistorySource":

@@ -11,6 +11,7 @@ import typer
 from copydesk.cli.output import JsonOption, ProjectOption, find_terminal, open_configured_desk, print_json, print_table
 from copydesk.cli.project_lookup import find_project
 from copydesk.core.errors import InvalidRequest, UserFacingError
+from copydesk.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from copydesk.analytics.log_import.file_check import FileFacts
@@ -155,7 +156,7 @@ def import_logs(
             raise
         except UserFacingError as error:
             raise UserFacingError(
-                f"{error} {tally.views:,} views were counted before the error. {RESUME_HINT}"
+                f"{error} Counted {pluralize(tally.views, 'view')} before the error. {RESUME_HINT}"
             ) from error
         finally:
             memory.unfreeze()
@@ -170,7 +171,8 @@ def import_logs(
         _print_summary(facts)
     if replace and tally.duplicates:
         typer.echo(
-            f"{tally.duplicates:,} lines were not replaced: raw views were deleted, or another file has them too.",
+            f"Did not replace {pluralize(tally.duplicates, 'line')}: raw views were deleted, or another file has them "
+            "too.",
             err=True,
         )
     if interrupted:
@@ -190,7 +192,7 @@ def _print_formats(file_facts: "list[FileFacts]") -> None:
     """Prints the format of the files, and the other formats of files that are a mixture, to standard error."""
     for row in _summarize_formats(file_facts):
         wrapper = f" in lines of {row['wrapper']}" if row["wrapper"] else ""
-        files = "" if len(file_facts) == 1 else f" ({row['files']:,} files)"
+        files = "" if len(file_facts) == 1 else f" ({pluralize(row['files'], 'file')})"
         typer.echo(f"Format: {row['format']}{wrapper}{files}.", err=True)
     for facts in file_facts:
         others = [f"{count:,} {name}" for name, count in facts.line_counts.items() if name != facts.format]
@@ -226,12 +228,12 @@ def _print_summary(facts: dict[str, Any]) -> None:
     dropped = sum(reason["lines"] for reason in facts["dropped"])
     outcome = "would be counted" if facts["dryRun"] else "counted"
     typer.echo(
-        f"{facts['lines']:,} lines: {facts['views']:,} views {outcome}, "
-        + (f"{facts['missing']:,} requests for missing pages, " if facts["missing"] else "")
-        + f"{facts['duplicates']:,} duplicates, {dropped:,} dropped."
+        f"{pluralize(facts['lines'], 'line')}: {pluralize(facts['views'], 'view')} {outcome}, "
+        + (f"{pluralize(facts['missing'], 'request')} for missing pages, " if facts["missing"] else "")
+        + f"{pluralize(facts['duplicates'], 'duplicate')}, {dropped:,} dropped."
     )
     if facts["replaced"]:
-        typer.echo(f"{facts['replaced']:,} views of an earlier import were replaced.")
+        typer.echo(f"Replaced {pluralize(facts['replaced'], 'view')} of an earlier import.")
     if dropped:
         rows = [(r["reason"], f"{r['lines']:,}", r["first"], r["message"]) for r in facts["dropped"]]
         print_table(("reason", "lines", "first", "meaning"), rows, "")
@@ -260,7 +262,7 @@ def _show_progress(tally: "ImportTotals", size: int | None) -> Iterator[Callable
 
         def update() -> None:
             rate = tally.lines / max(time.monotonic() - began, 0.001)
-            description = f"{tally.lines:,} lines, {tally.views:,} views, {rate:,.0f} lines/s"
+            description = f"{pluralize(tally.lines, 'line')}, {pluralize(tally.views, 'view')}, {rate:,.0f} lines/s"
             bar.update(task, completed=tally.bytes_read, description=description)
 
         yield update
@@ -274,6 +276,6 @@ def _print_progress_periodically(tally: "ImportTotals", size: int | None) -> Cal
         if time.monotonic() - last >= PROGRESS_INTERVAL_SECONDS:
             last = time.monotonic()
             percentage = f" ({100 * tally.bytes_read // size}%)" if size else ""
-            typer.echo(f"{tally.lines:,} lines, {tally.views:,} views{percentage}", err=True)
+            typer.echo(f"{pluralize(tally.lines, 'line')}, {pluralize(tally.views, 'view')}{percentage}", err=True)
 
     return update

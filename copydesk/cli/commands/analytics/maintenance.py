@@ -15,6 +15,7 @@ from copydesk.cli.day_range import DayBounds, parse_day_bounds
 from copydesk.cli.output import JsonOption, ProjectOption, current_actor, open_configured_desk, print_json, print_table
 from copydesk.cli.project_lookup import find_project
 from copydesk.core.errors import InvalidRequest
+from copydesk.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from copydesk.analytics.classification.ip_ranges import RangeList
@@ -103,7 +104,7 @@ def _forget_feedback(desk: "Desk", project: "Project", days: DayBounds) -> None:
     deleted = desk.feedback.delete_entries(project.id, times)
     with desk.database.write() as tx:
         audit_log.record(tx, project.id, current_actor(), "analytics.feedback_forgotten", project.id, entries=deleted)
-    typer.echo(f"Deleted {deleted} feedback entries.")
+    typer.echo(f"Deleted {pluralize(deleted, 'feedback entry', 'feedback entries')}.")
 
 
 def _find_visitor_hashes(desk: "Desk", project: "Project", visitor_id: str) -> set[int]:

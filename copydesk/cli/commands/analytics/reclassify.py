@@ -6,6 +6,7 @@ import typer
 
 from copydesk.cli.output import JsonOption, ProjectOption, current_actor, open_configured_desk, print_json, print_table
 from copydesk.cli.project_lookup import find_project
+from copydesk.core.text.plurals import pluralize
 
 MAX_RULES = 100_000
 
@@ -59,6 +60,6 @@ def reclassify(
     columns = ("rule", "agent", "class", "newAgent", "newClass", "views")
     print_table(columns, [[row[column] for column in columns] for row in rows], "No stored view changes its class.")
     if rows and not dry_run:
-        typer.echo(f"{correction.views:,} views were classified again, with table {classifier.version}.")
+        typer.echo(f"Classified {pluralize(correction.views, 'view')} again, with table {classifier.version}.")
     if skipped:
-        typer.echo(f"{skipped:,} days stay as they are, because some of their raw views were deleted.", err=True)
+        typer.echo(f"Left {pluralize(skipped, 'day')} as before, because some of the raw views were deleted.", err=True)

@@ -14,7 +14,8 @@ import typer
 
 from copydesk.cli.commands.analytics import export, history, import_logs, maintenance, reclassify
 from copydesk.cli.day_range import parse_day_bounds
-from copydesk.cli.output import JsonOption, open_client, print_json, print_table
+from copydesk.cli.output import JsonOption, ProjectOption, open_client, print_json, print_table
+from copydesk.core.text.plurals import pluralize
 
 MAX_ROWS = 250
 EMPTY_MESSAGE = "No data for this period."
@@ -25,8 +26,8 @@ OTHER_CLIENTS_HINT = (
 
 app = typer.Typer(
     rich_markup_mode=None,
-    help="Shows who reads your docs, and imports access logs. Reports come from the API and need COPYDESK_URL, "
-    "COPYDESK_API_KEY and COPYDESK_PROJECT.",
+    help="Shows who reads your docs, and imports access logs. Reports come from the API and need COPYDESK_URL "
+    "and COPYDESK_API_KEY.",
     no_args_is_help=True,
 )
 
@@ -49,6 +50,7 @@ class Interval(StrEnum):
 
 def _create_report_command(name: str) -> Callable[..., None]:
     def show(
+        project: ProjectOption,
         date_from: FromOption = None,
         date_to: ToOption = None,
         limit: Annotated[
@@ -60,7 +62,7 @@ def _create_report_command(name: str) -> Callable[..., None]:
         csv: CsvOption = False,
     ) -> None:
         days = parse_day_bounds(date_from, date_to)
-        with open_client() as client:
+        with open_client(project) as client:
             fetch = partial(getattr(client, name), days.date_from, days.date_to)
             report = _fetch_rows(name, fetch, limit, offset, all)
             is_empty = name == "visitors" and not report[name] and not offset and not json and not csv
@@ -99,6 +101,7 @@ for report_name, report_help in {
 
 @app.command()
 def sections(
+    project: ProjectOption,
     date_from: FromOption = None,
     date_to: ToOption = None,
     prefix: Annotated[
@@ -116,7 +119,7 @@ def sections(
 ) -> None:
     """Prints unique visitors by the beginning of the path, highest first. Prints the totals to standard error."""
     days = parse_day_bounds(date_from, date_to)
-    with open_client() as client:
+    with open_client(project) as client:
         fetch = partial(client.sections, days.date_from, days.date_to, prefix=prefix, depth=depth)
         report = _fetch_rows("sections", fetch, limit, offset, all)
     _print_report("sections", report, json, csv)
@@ -125,6 +128,7 @@ def sections(
 
 @app.command()
 def stale(
+    project: ProjectOption,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MAX_ROWS, help="The number of rows.")] = 50,
     offset: Annotated[int, typer.Option("--offset", metavar="N", min=0, help="The number of rows to skip.")] = 0,
     all: AllOption = False,
@@ -135,7 +139,7 @@ def stale(
     csv: CsvOption = False,
 ) -> None:
     """Prints popular pages whose sources changed after the page was last edited, most readers first."""
-    with open_client() as client:
+    with open_client(project) as client:
         if refresh:
             client.refresh_stale()
         report = _fetch_rows("stale", client.stale, limit, offset, all)
@@ -155,13 +159,14 @@ def stale(
 @app.command()
 def page(
     path: Annotated[str, typer.Argument(help="The path of the page, such as /guide/start.")],
+    project: ProjectOption,
     date_from: FromOption = None,
     date_to: ToOption = None,
     json: JsonOption = False,
 ) -> None:
     """Prints the agents and referrers of one page. Prints its totals to standard error."""
     days = parse_day_bounds(date_from, date_to)
-    with open_client() as client:
+    with open_client(project) as client:
         report: dict[str, Any] = client.page(path, days.date_from, days.date_to)  # type: ignore[assignment]
     if json:
         print_json(report)
@@ -174,6 +179,7 @@ def page(
 
 @app.command()
 def timeseries(
+    project: ProjectOption,
     date_from: FromOption = None,
     date_to: ToOption = None,
     interval: Annotated[
@@ -184,13 +190,14 @@ def timeseries(
 ) -> None:
     """Prints unique visitors and views of the whole site by hour, day, week or month."""
     days = parse_day_bounds(date_from, date_to)
-    with open_client() as client:
+    with open_client(project) as client:
         report = client.timeseries(days.date_from, days.date_to, interval=interval.value)
     _print_report("timeseries", {**report}, json, csv)
 
 
 @app.command()
 def feedback(
+    project: ProjectOption,
     date_from: FromOption = None,
     date_to: ToOption = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The number of rows.")] = 50,
@@ -200,7 +207,7 @@ def feedback(
 ) -> None:
     """Prints feedback from readers, newest first."""
     days = parse_day_bounds(date_from, date_to)
-    with open_client() as client:
+    with open_client(project) as client:
         rows = client.rows("feedback/by-page" if by_page else "feedback", days.date_from, days.date_to)
         entries = list(islice(rows, None if all else limit))
     if json:
@@ -225,6 +232,7 @@ def feedback(
 
 @app.command()
 def searches(
+    project: ProjectOption,
     date_from: FromOption = None,
     date_to: ToOption = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The number of rows.")] = 50,
@@ -233,7 +241,7 @@ def searches(
 ) -> None:
     """Prints what readers searched for, most frequent first."""
     days = parse_day_bounds(date_from, date_to)
-    with open_client() as client:
+    with open_client(project) as client:
         rows = list(islice(client.rows("searches", days.date_from, days.date_to), None if all else limit))
     if json:
         print_json(rows)
@@ -262,7 +270,7 @@ def _print_report(name: str, report: dict[str, Any], json: bool, csv: bool) -> N
     else:
         print_table(columns, [[_to_table_cell(cell) for cell in row] for row in rows], EMPTY_MESSAGE)
         if other := report.get("other"):
-            typer.echo(f"Other missing paths, counted together: {other['requests']:,} requests", err=True)
+            typer.echo(f"Other missing paths, counted together: {pluralize(other['requests'], 'request')}", err=True)
         if totals := report.get("totals"):
             counts = ", ".join(f"{label} {number:,}" for label, number in totals.items())
             typer.echo(f"Whole site: {counts}", err=True)

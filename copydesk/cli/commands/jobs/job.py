@@ -7,7 +7,7 @@ import typer
 
 from copydesk.cli.commands.jobs.assignments import parse_assignments
 from copydesk.cli.commands.jobs.error_hints import explain_archived_job, explain_template_errors
-from copydesk.cli.output import JsonOption, open_client, print_facts, print_json, print_table
+from copydesk.cli.output import JsonOption, ProjectOption, open_client, print_facts, print_json, print_table
 from copydesk.core.text.truncation import truncate
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     rich_markup_mode=None,
-    help="Creates, watches and manages jobs over the API. Reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.",
+    help="Creates, watches and manages jobs over the API. Reads COPYDESK_URL and COPYDESK_API_KEY.",
     no_args_is_help=True,
 )
 
@@ -23,9 +23,12 @@ JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job ID.")]
 PromptArgument = Annotated[str, typer.Argument(help="What the agent should do; - reads standard input.")]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Show the progress until the job ends.")]
 
+MESSAGE_SENT = "Message sent. This is what happens from now on. To see the whole job, run: copydesk job watch {job}"
+
 
 @app.command()
 def create(
+    project: ProjectOption,
     prompt: Annotated[
         str, typer.Argument(help="What the agent should do; - reads standard input. Leave out with --template.")
     ] = "",
@@ -52,7 +55,7 @@ def create(
         raise typer.BadParameter("Give a prompt or --template, not both.")
     options = {"model": model, "ref": ref, "title": title}
     given_options = {name: value for name, value in options.items() if value is not None}
-    with open_client() as client:
+    with open_client(project) as client:
         if template is None:
             job = client.create_job(_read_prompt(prompt), draft=draft, **given_options)
         else:
@@ -63,21 +66,22 @@ def create(
 
 
 @app.command()
-def watch(job: JobArgument, json: JsonOption = False) -> None:
+def watch(job: JobArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Shows a job's progress until it ends. The exit code is 1 if it fails or the prompt was not understood."""
-    with open_client() as client:
+    with open_client(project) as client:
         _watch_and_print(client, client.get_job(job), True, json)
 
 
 @app.command()
-def get(job: JobArgument, json: JsonOption = False) -> None:
+def get(job: JobArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Shows the current state of a job."""
-    with open_client() as client:
+    with open_client(project) as client:
         _print_job(client.get_job(job), json)
 
 
 @app.command("list")
 def list_jobs(
+    project: ProjectOption,
     status: Annotated[
         str | None, typer.Option("--status", metavar="STATUS", help="active, completed, archived or failed.")
     ] = None,
@@ -88,7 +92,7 @@ def list_jobs(
     json: JsonOption = False,
 ) -> None:
     """Lists jobs, newest first."""
-    with open_client() as client:
+    with open_client(project) as client:
         page = client.list_jobs(status=status, limit=limit, cursor=cursor)
     if json:
         print_json(page)
@@ -103,74 +107,95 @@ def list_jobs(
 
 
 @app.command()
-def message(job: JobArgument, prompt: PromptArgument, watch: WatchOption = False, json: JsonOption = False) -> None:
-    """Sends a follow-up to a job."""
-    with open_client() as client:
+def message(
+    job: JobArgument,
+    prompt: PromptArgument,
+    project: ProjectOption,
+    watch: WatchOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Sends a follow-up to a job. With --watch, shows what happens from then on."""
+    text = _read_prompt(prompt)
+    with open_client(project) as client:
         with explain_archived_job(job):
-            answer = client.message_job(job, _read_prompt(prompt))
-        _watch_and_print(client, answer, watch, json)
+            answer = client.message_job(job, text)
+        after = 0
+        if watch:
+            from copydesk.cli.job_watcher import find_event_before_message
+
+            after = find_event_before_message(client, job, text)
+            if not json:
+                typer.echo(MESSAGE_SENT.format(job=job), err=True)
+        _watch_and_print(client, answer, watch, json, after=after)
 
 
 @app.command()
-def cancel(job: JobArgument, json: JsonOption = False) -> None:
+def cancel(job: JobArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Stops an active job."""
-    with open_client() as client:
+    with open_client(project) as client:
         _print_job(client.cancel_job(job), json)
 
 
 @app.command()
-def archive(job: JobArgument, json: JsonOption = False) -> None:
+def archive(job: JobArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Archives a job. If the job is active, this also cancels it."""
-    with open_client() as client:
+    with open_client(project) as client:
         _print_job(client.archive_job(job), json)
 
 
 @app.command()
-def unarchive(job: JobArgument, json: JsonOption = False) -> None:
+def unarchive(job: JobArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Restores the previous status of an archived job."""
-    with open_client() as client:
+    with open_client(project) as client:
         _print_job(client.unarchive_job(job), json)
 
 
 @app.command()
-def retry(job: JobArgument, watch: WatchOption = False, json: JsonOption = False) -> None:
+def retry(job: JobArgument, project: ProjectOption, watch: WatchOption = False, json: JsonOption = False) -> None:
     """Creates a new job with the prompt and options of one that has ended."""
-    with open_client() as client:
+    with open_client(project) as client:
         _watch_and_print(client, client.retry_job(job), watch, json)
 
 
 @app.command()
-def diff(job: JobArgument) -> None:
+def diff(job: JobArgument, project: ProjectOption) -> None:
     """Prints the job's changes so far as a unified diff."""
-    with open_client() as client:
+    with open_client(project) as client:
         sys.stdout.buffer.write(client.diff(job))
 
 
-def _watch_and_print(client: "Client", job: "Job", watch: bool, json: bool) -> None:
-    if watch:
-        from copydesk.cli.job_watcher import watch_job
+def _watch_and_print(client: "Client", job: "Job", watch: bool, json: bool, *, after: int = 0) -> None:
+    """Prints a job; with `watch`, first its events that follow `after`, the number of an event."""
+    if not watch:
+        _print_job(job, json)
+        return
+    from copydesk.cli.job_watcher import watch_job
 
-        job = watch_job(client, job["id"], quiet=json)
-    _print_job(job, json, is_watched=watch)
-    if watch and (job["status"] == "failed" or job["reason"] in ("not_understood", "question")):
+    job, new_summary = watch_job(client, job["id"], after=after, quiet=json)
+    _print_job(job, json, summary=new_summary)
+    if job["status"] == "failed" or job["reason"] in ("not_understood", "question"):
         raise typer.Exit(1)
 
 
-def _print_job(job: "Job", json: bool, *, is_watched: bool = False) -> None:
-    """Prints a job. Leaves out the summary of a job that was watched if its last event showed the same text."""
+def _print_job(job: "Job", json: bool, *, summary: str | None = None) -> None:
+    """Prints a job. `summary` is what the events of a watched job did not show of its summary.
+
+    The message is left out then, because the last event showed it.
+    """
     if json:
         print_json(job)
         return
     question = job.get("question")
-    is_repeated = is_watched and job["summary"] == job["message"]
+    is_watched = summary is not None
+    has_own_message = job["message"] != job["summary"] and not question and not is_watched
     facts = {
         "job": job["id"],
         "status": job["status"] + (f" ({job['reason']})" if job["reason"] else ""),
         "title": job["title"],
         "started by": _describe_creator(job),
         "pull request": job["prLink"],
-        "summary": None if is_repeated else job["summary"],
-        "message": job["message"] if job["message"] != job["summary"] and not question else None,
+        "summary": summary if is_watched else job["summary"],
+        "message": job["message"] if has_own_message else None,
         "question": question["text"] if question else None,
         "choices": " · ".join(question["choices"]) if question else None,
         "answer": f"copydesk job message {job['id']} …" if question else None,

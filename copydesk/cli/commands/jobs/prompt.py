@@ -7,14 +7,22 @@ import typer
 
 from copydesk.cli.commands.jobs.assignments import parse_assignments
 from copydesk.cli.commands.jobs.error_hints import explain_template_errors
-from copydesk.cli.output import JsonOption, make_printable, open_client, print_facts, print_json, print_table
+from copydesk.cli.output import (
+    JsonOption,
+    ProjectOption,
+    make_printable,
+    open_client,
+    print_facts,
+    print_json,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from copydesk.client import Template, TemplateField
 
 app = typer.Typer(
     rich_markup_mode=None,
-    help="Shows and manages prompt templates over the API. Reads COPYDESK_URL, COPYDESK_API_KEY and COPYDESK_PROJECT.",
+    help="Shows and manages prompt templates over the API. Reads COPYDESK_URL and COPYDESK_API_KEY.",
     no_args_is_help=True,
 )
 
@@ -24,9 +32,9 @@ FIELD_DEFAULTS: dict[str, Any] = {"required": True, "default": "", "choices": []
 
 
 @app.command("list")
-def list_templates(json: JsonOption = False) -> None:
+def list_templates(project: ProjectOption, json: JsonOption = False) -> None:
     """Lists the project's templates, and then the built-in ones."""
-    with open_client() as client:
+    with open_client(project) as client:
         templates = client.list_templates()
     if json:
         print_json(templates)
@@ -40,9 +48,9 @@ def list_templates(json: JsonOption = False) -> None:
 
 
 @app.command()
-def show(name: NameArgument, json: JsonOption = False) -> None:
+def show(name: NameArgument, project: ProjectOption, json: JsonOption = False) -> None:
     """Shows a template: its fields and its text."""
-    with open_client() as client, explain_template_errors(client, name):
+    with open_client(project) as client, explain_template_errors(client, name):
         template = client.get_template(name)
     if json:
         print_json(template)
@@ -57,19 +65,21 @@ def show(name: NameArgument, json: JsonOption = False) -> None:
 @app.command()
 def preview(
     name: NameArgument,
+    project: ProjectOption,
     field: Annotated[
         list[str] | None,
         typer.Option("--field", metavar="NAME=VALUE", help="A value for a field; can be repeated."),
     ] = None,
 ) -> None:
     """Prints the prompt that a job with these values gets."""
-    with open_client() as client, explain_template_errors(client, name):
+    with open_client(project) as client, explain_template_errors(client, name):
         typer.echo(client.preview_template(name, parse_assignments("--field", field or ())))
 
 
 @app.command()
 def create(
     name: NameArgument,
+    project: ProjectOption,
     prompt: Annotated[
         str,
         typer.Argument(help="The text, with placeholders in double braces; - reads it from standard input."),
@@ -109,7 +119,7 @@ def create(
     """Creates a template. Each placeholder of the text is a field; by default, it is required."""
     if not prompt and copy is None:
         raise typer.BadParameter("Give the text of the template, or --copy.")
-    with open_client() as client:
+    with open_client(project) as client:
         with explain_template_errors(client, copy or name):
             source = client.get_template(copy) if copy else None
         text = sys.stdin.read() if prompt == "-" else prompt or (source["prompt"] if source else "")
@@ -137,9 +147,9 @@ def create(
 
 
 @app.command()
-def delete(name: NameArgument) -> None:
+def delete(name: NameArgument, project: ProjectOption) -> None:
     """Deletes a template of the project. Its jobs stay."""
-    with open_client() as client, explain_template_errors(client, name):
+    with open_client(project) as client, explain_template_errors(client, name):
         client.delete_template(name)
     typer.echo(f"Deleted {name}.")
 

@@ -13,6 +13,7 @@ import typer
 
 from copydesk.cli.output import JsonOption, print_json
 from copydesk.core.errors import UserFacingError
+from copydesk.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from copydesk.core.projects.projects import Project
@@ -81,8 +82,8 @@ app = typer.Typer(rich_markup_mode=None)
 def doctor(json: JsonOption = False) -> None:
     """Checks the settings, stores, model and repositories.
 
-    Also checks Python, git, the data folder, file permissions, the mail server, webhooks and the sandbox for check
-    commands.
+    Also checks Python, git, the data folder, file permissions, the proxy, the mail server, webhooks and the sandbox
+    for check commands.
     """
     results = _run_checks()
     if json:
@@ -277,15 +278,30 @@ def _check_webhooks(checkup: Checkup) -> str:
     endpoints = checkup.open_desk.webhooks.endpoints
     if refused := endpoints.list_refused():
         problems = (f"{each.endpoint.id} to {each.endpoint.shown_url}: {each.reason}" for each in refused[:5])
-        raise CheckWarning(f"{len(refused)} have an address that is not allowed. {' '.join(problems)}")
+        raise CheckWarning(f"The address of {pluralize(len(refused), 'webhook')} is not allowed. {' '.join(problems)}")
     unhealthy = endpoints.list_unhealthy()
     if unhealthy:
         problems = (f"{each.id} to {each.shown_url}: {each.last_error or 'answered 410'}" for each in unhealthy[:5])
         raise CheckWarning(
-            f"{len(unhealthy)} do not accept deliveries. {' '.join(problems)} "
+            f"Deliveries to {pluralize(len(unhealthy), 'webhook')} fail. {' '.join(problems)} "
             "See 'copydesk webhook deliveries', then fix, disable or remove them."
         )
-    return f"{endpoints.count()} configured, {checkup.open_desk.webhooks.read_stats().waiting} deliveries waiting"
+    waiting = checkup.open_desk.webhooks.read_stats().waiting
+    return f"{endpoints.count()} configured, {pluralize(waiting, 'delivery', 'deliveries')} waiting"
+
+
+def _check_proxy(checkup: Checkup) -> str:
+    """Checks that the proxy is trusted. There must be one if the base URL has https, which Copydesk does not speak."""
+    settings = checkup.settings
+    if settings.trusted_proxies:
+        return f"{', '.join(settings.trusted_proxies)} trusted"
+    if settings.base_url.startswith("https://"):
+        raise CheckWarning(
+            f"COPYDESK_BASE_URL is {settings.base_url}, so a proxy with TLS is in front of the service, but "
+            "COPYDESK_TRUSTED_PROXIES is not set. All callers seem to have the proxy's address: they share its rate "
+            "limits, and readers with the same browser count as one visitor. Set it to the proxy's address."
+        )
+    return "none (COPYDESK_TRUSTED_PROXIES)"
 
 
 CHECKS = (
@@ -295,6 +311,7 @@ CHECKS = (
     Check("private files", _check_private_files, needs=("data folder",)),
     Check("database", _check_database, needs=("data folder",)),
     Check("variables", _check_variables),
+    Check("proxy", _check_proxy),
     Check("views", _check_analytics_store, needs=("database",)),
     Check("model", _check_model),
     Check("secrets", _check_secrets, needs=("database",)),

@@ -9,8 +9,8 @@ from copydesk.cli.output import (
     ProjectOption,
     current_actor,
     open_configured_desk,
-    print_facts,
     print_json,
+    print_once,
     print_table,
 )
 from copydesk.cli.project_lookup import find_project
@@ -60,14 +60,7 @@ def create(
             actor=current_actor(),
         )
         url = desk.settings.base_url + created.link.path(created.token)
-    facts = {"url": url, **_link_to_dict(created.link)}
-    if quiet:
-        typer.echo(url)
-    elif json:
-        print_json(facts)
-    else:
-        print_facts(facts)
-        typer.echo("\nSave this URL now. It is not shown again.", err=True)
+    print_once("URL", url, {"url": url, **_link_to_dict(created.link)}, quiet=quiet, json=json)
 
 
 @app.command("list")

@@ -11,6 +11,7 @@ from copydesk.cli.output import (
     open_configured_desk,
     print_facts,
     print_json,
+    print_once,
     print_table,
 )
 from copydesk.cli.project_lookup import find_project
@@ -99,7 +100,7 @@ def change(
     if json:
         print_json(_endpoint_to_dict(endpoint))
     else:
-        _print_endpoint(_endpoint_to_dict(endpoint))
+        print_facts(_simplify_facts(_endpoint_to_dict(endpoint)))
 
 
 @app.command("test")
@@ -186,19 +187,12 @@ def redeliver(
 
 def _print_secret(created: "CreatedEndpoint", *, quiet: bool, json: bool) -> None:
     facts = {"secret": created.secret, **_endpoint_to_dict(created.endpoint)}
-    if quiet:
-        typer.echo(created.secret)
-    elif json:
-        print_json(facts)
-    else:
-        _print_endpoint(facts)
-        typer.echo("\nSave this secret now. It is not shown again.", err=True)
+    print_once("secret", created.secret, facts if json else _simplify_facts(facts), quiet=quiet, json=json)
 
 
-def _print_endpoint(facts: dict[str, Any]) -> None:
-    """Prints the facts for people. The state says whether the webhook is enabled."""
-    shown = {name: value for name, value in facts.items() if name != "enabled"}
-    print_facts({**shown, "events": ", ".join(facts["events"])})
+def _simplify_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """Returns the facts for people. The state says whether the webhook is enabled."""
+    return {name: value for name, value in facts.items() if name != "enabled"}
 
 
 def _print_attempts(details: "DeliveryDetails") -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from copydesk.cli.output import JsonOption, fail, print_json
+from copydesk.cli.output import JsonOption, camelize_names, fail, print_json
 from copydesk.cli.progress_bar import show_progress
+from copydesk.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from copydesk.core.settings import Settings
@@ -46,7 +47,7 @@ def backup(
             else _create_backup(settings, target, progress_bar, with_secret_key)
         )
     if json:
-        print_json(manifest.model_dump())
+        print_json(camelize_names(manifest.model_dump()))
         return
     typer.echo(f"{'Backup is valid' if check else 'Backup created'}: {target}, {_describe_manifest(manifest)}.")
     if not check and with_secret_key:
@@ -79,12 +80,12 @@ def restore(
         manifest = restore_backup(settings, source.absolute(), progress_bar, replace=replace)
     sealed = count_sealed_projects(settings)
     if json:
-        print_json({**manifest.model_dump(), "sealed": sealed})
+        print_json({**camelize_names(manifest.model_dump()), "sealed": sealed})
         return
     typer.echo(f"Restored the backup of {manifest.began}: {_describe_manifest(manifest)}.")
     if sealed:
         typer.echo(
-            f"The secrets of {sealed:,} projects cannot be decrypted. Before you start the service, set"
+            f"The secrets of {pluralize(sealed, 'project')} cannot be decrypted. Before you start the service, set"
             " COPYDESK_SECRET_KEY to the key that encrypted them, or restore the file secret.key.",
             err=True,
         )
@@ -114,7 +115,8 @@ def _describe_manifest(manifest: "Manifest") -> str:
     """Returns the numbers of rows, views and bytes. A ClickHouse backup does not say how many views it has."""
     rows, size = sum(table.rows for table in manifest.tables.values()), sum(f.bytes for f in manifest.files.values())
     views = manifest.analytics_rows.get("views")
-    return f"{rows:,} rows, {'' if views is None else f'{views:,} views, '}{size:,} bytes"
+    counts = [(rows, "row"), (views, "view"), (size, "byte")]
+    return ", ".join(pluralize(count, noun) for count, noun in counts if count is not None)
 
 
 @contextmanager

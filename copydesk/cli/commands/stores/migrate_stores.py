@@ -6,6 +6,7 @@ import typer
 
 from copydesk.cli.output import JsonOption, print_json
 from copydesk.cli.progress_bar import show_progress
+from copydesk.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from copydesk.core.settings import Settings
@@ -73,7 +74,7 @@ def migrate_stores(
     if json:
         print_json({"moved": not check, "rows": rows})
         return
-    summary = f"{sum(rows.values()):,} rows in {len(rows)} tables"
+    summary = f"{pluralize(sum(rows.values()), 'row')} in {pluralize(len(rows), 'table')}"
     if check:
         typer.echo(f"The migration would work: {summary}. Nothing was written.")
         return

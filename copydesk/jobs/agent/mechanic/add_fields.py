@@ -3,8 +3,9 @@
 import posixpath
 import re
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.mechanic.instructions import AddField
-from copydesk.jobs.agent.mechanic.plan import EditPlan, find_pages, pluralize
+from copydesk.jobs.agent.mechanic.plan import EditPlan, find_pages
 from copydesk.jobs.pages.lines import split_lines
 from copydesk.jobs.pages.page_types import INDEX_NAMES, MARKDOWN_EXTENSIONS, extension, is_site_page, stem
 from copydesk.jobs.pages.parsing import front_matter

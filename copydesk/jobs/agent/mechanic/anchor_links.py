@@ -5,7 +5,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from copydesk.jobs.agent.mechanic.plan import MAX_FILES, EditPlan, Edits, pluralize
+from copydesk.core.text.plurals import pluralize
+from copydesk.jobs.agent.mechanic.plan import MAX_FILES, EditPlan, Edits
 from copydesk.jobs.pages.lines import apply_edits
 from copydesk.jobs.pages.move_page import list_translations
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.mechanic.instructions import FixHeadings, InstructionScope, TrimSpace
-from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, pluralize, select_lines
+from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, select_lines
 from copydesk.jobs.pages.lines import split_lines
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
 from copydesk.jobs.pages.parsing.headings import Heading, find_headings

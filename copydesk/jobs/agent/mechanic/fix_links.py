@@ -9,8 +9,9 @@ from collections import Counter
 from functools import cached_property
 from urllib.parse import unquote
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.mechanic.instructions import FixLinks
-from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, join_limited, pluralize, select_lines
+from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, join_limited, select_lines
 from copydesk.jobs.checks.findings import Unjudged
 from copydesk.jobs.checks.rules.links import judge_reference
 from copydesk.jobs.pages.lines import line_at, split_lines

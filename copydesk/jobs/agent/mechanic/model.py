@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import truncate
 from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply, ToolCall, ToolResult, ToolResults
 from copydesk.jobs.agent.mechanic import (
@@ -27,7 +28,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
     TrimSpace,
 )
 from copydesk.jobs.agent.mechanic.parsing.prompt_parser import parse_prompt
-from copydesk.jobs.agent.mechanic.plan import EditPlan, join_limited, pluralize
+from copydesk.jobs.agent.mechanic.plan import EditPlan, join_limited
 from copydesk.jobs.agent.mechanic.structure import add_to_navigation, delete_page, move_page, redirect_missing
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -131,10 +132,9 @@ def _last_instruction_number(replies: list[Reply]) -> int:
 
 
 def _build_finish(prompt_number: int, number: int, title: str, summary: str) -> Reply:
+    """Builds the last reply. It has no text, because the summary repeats what the replies before it said."""
     arguments = {"title": title, "summary": summary[:MAX_SUMMARY_CHARS]}
-    return Reply(
-        text=summary, calls=(ToolCall(id=f"call-{prompt_number}-{number}-1", name="finish", arguments=arguments),)
-    )
+    return Reply(calls=(ToolCall(id=f"call-{prompt_number}-{number}-1", name="finish", arguments=arguments),))
 
 
 def _build_title(instructions: list[Instruction], replies: list[Reply], results: dict[str, ToolResult]) -> str:

@@ -164,7 +164,3 @@ def find_page_candidates(paths: list[str], name: str) -> list[str]:
 def join_limited(names: list[str], limit: int = 20) -> str:
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
-
-
-def pluralize(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

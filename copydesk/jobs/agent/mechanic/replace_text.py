@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from itertools import zip_longest
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.mechanic.anchor_links import find_name_edits, update_anchor_links
 from copydesk.jobs.agent.mechanic.instructions import Replace
 from copydesk.jobs.agent.mechanic.phrase_matcher import PhraseMatcher
@@ -13,7 +14,6 @@ from copydesk.jobs.agent.mechanic.plan import (
     Edits,
     find_pages,
     join_limited,
-    pluralize,
     select_lines,
 )
 from copydesk.jobs.pages.directives import find_directive_spans, find_underline_edits

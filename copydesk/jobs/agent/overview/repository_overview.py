@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.overview.instruction_files import find_instruction_files
 from copydesk.jobs.pages.languages import Translations, find_translations
 from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, is_page, strip_extension
@@ -87,7 +88,7 @@ def _describe_sites(origin: Tree, files: dict[str, TreeEntry], root: str) -> str
         for path in sorted(configs, key=lambda each: (each.count("/"), each))[:MAX_NAV_FILES]
         if (parse := find_config_parser(path)) and (site := parse(path, _read_text(origin, files[path])))
     ]
-    count = f"It has {len(files)} file{'' if len(files) == 1 else 's'}{location}."
+    count = f"It has {pluralize(len(files), 'file')}{location}."
     return f"{count} Site generator:\n{_quote_lines(sites)}" if sites else count
 
 

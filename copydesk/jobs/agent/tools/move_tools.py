@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolOutput, ToolRefused, read_existing
 from copydesk.jobs.pages.move_page import find_translations, move_page
 from copydesk.jobs.pages.redirects import PageAddress, add_redirect, find_address, find_stale_redirects
@@ -89,7 +90,7 @@ def _redirect(workspace: Workspace, old: PageAddress, new_page: str, changed_fil
 def _list_hashes(workspace: Workspace, paths: Sequence[str]) -> str:
     """Returns the new hashes of changed files, which the next edit of each asks for."""
     hashes = [f"{path} {short_hash(workspace.read(path))}" for path in paths[:MAX_FILES_LISTED]]
-    more = f", and {len(paths) - MAX_FILES_LISTED} more files" if len(paths) > MAX_FILES_LISTED else ""
+    more = f", and {pluralize(len(paths) - MAX_FILES_LISTED, 'more file')}" if len(paths) > MAX_FILES_LISTED else ""
     return f"New hashes: {', '.join(hashes)}{more}."
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import regex
 from pydantic import Field
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.tools.path_filter import PathArguments, PathFilter
-from copydesk.jobs.agent.tools.tool import MAX_OUTPUT_CHARS, Tool, ToolRefused, pluralize
+from copydesk.jobs.agent.tools.tool import MAX_OUTPUT_CHARS, Tool, ToolRefused
 from copydesk.jobs.agent.tools.write_tools import MAX_REASON_CHARS, refuse_reformatting
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text, reject_new_control_characters
 from copydesk.jobs.workspace.workspace import Workspace, short_hash

@@ -8,13 +8,13 @@ from math import prod
 import regex
 from pydantic import Field
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.tools.path_filter import MAX_PATTERN_CHARS, PathArguments, PathFilter
 from copydesk.jobs.agent.tools.tool import (
     MAX_OUTPUT_CHARS,
     RepositoryArguments,
     Tool,
     ToolRefused,
-    pluralize,
     select_files,
 )
 from copydesk.jobs.workspace.context_tree import ReadableFiles

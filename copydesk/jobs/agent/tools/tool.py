@@ -74,10 +74,6 @@ def _strip_titles(schema: dict[str, Any]) -> dict[str, Any]:
     return stripped
 
 
-def pluralize(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def truncate_output(text: str, hint: str) -> str:
     if len(text) <= MAX_OUTPUT_CHARS:
         return text

@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.job import COMPLETED, FAILED
 from copydesk.jobs.publish.errors import ForgeRefused
 from copydesk.jobs.publish.forges.forge import Forge, PullRequest
@@ -120,7 +121,7 @@ class ReviewReminder:
 
 def render_mention(days: int) -> str:
     return (
-        f"This pull request has waited for a review for {days} day{'' if days == 1 else 's'}. Please merge it, close "
+        f"This pull request has waited for a review for {pluralize(days, 'day')}. Please merge it, close "
         "it, or say in a comment what is missing. Copydesk mentions this only once."
     )
 

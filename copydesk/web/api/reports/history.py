@@ -64,10 +64,8 @@ async def history(
         )
         for row in days
     ]
-    next_offset = str(offset + limit) if has_more else None
-    return report_request.render_list(
-        "history", HistoryResponse(history=rows, has_more=has_more), rows, {"offset": next_offset}
-    )
+    response = HistoryResponse(history=rows, has_more=has_more)
+    return report_request.render_rows("history", response, rows, offset + limit if has_more else None)
 
 
 @router.get(
@@ -93,7 +91,5 @@ async def history_pages(
         )
         for row in pages
     ]
-    next_offset = str(offset + limit) if has_more else None
-    return report_request.render_list(
-        "history-pages", HistoryPagesResponse(pages=rows, has_more=has_more), rows, {"offset": next_offset}
-    )
+    response = HistoryPagesResponse(pages=rows, has_more=has_more)
+    return report_request.render_rows("history-pages", response, rows, offset + limit if has_more else None)

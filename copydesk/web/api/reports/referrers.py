@@ -67,5 +67,5 @@ async def referrers(
     host are not included."""
     report = await report_request.query_store(lambda store: store.list_referrers(project_id, date_range, limit, offset))
     response = ReferrersResponse.from_report(report)
-    next_offset = str(offset + limit) if report.has_more else None
-    return report_request.render_list("referrers", response, response.referrers, {"offset": next_offset})
+    next_offset = offset + limit if report.has_more else None
+    return report_request.render_rows("referrers", response, response.referrers, next_offset)

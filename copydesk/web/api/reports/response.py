@@ -64,6 +64,10 @@ class ReportRequest:
             return self.render_json(report)
         return self._render_csv(name, render_list_csv(name, rows))
 
+    def render_rows(self, name: str, report: ApiModel, rows: Sequence[ApiModel], next_offset: int | None) -> Response:
+        """Returns a list of rows as JSON or CSV, whose next page begins at an offset; None means that there is none."""
+        return self.render_list(name, report, rows, {"offset": None if next_offset is None else str(next_offset)})
+
     def _add_next_link(self, next_page: Mapping[str, str]) -> None:
         """Adds the link to the next page, for which CSV has no other place."""
         params = {name: self.request.query_params.get(name) for name in NEXT_PAGE_PARAMS}

@@ -104,5 +104,5 @@ async def sections(
         lambda store: store.list_sections(project_id, date_range, limit, offset, query)
     )
     response = SectionsResponse.from_report(report)
-    next_offset = str(offset + limit) if report.has_more else None
-    return report_request.render_list("sections", response, response.sections, {"offset": next_offset})
+    next_offset = offset + limit if report.has_more else None
+    return report_request.render_rows("sections", response, response.sections, next_offset)

@@ -57,8 +57,6 @@ async def _render_account_page(
     people = signed_in.desk.people
     return render_page(
         "account.html",
-        error.status if error else 200,
-        error.headers if error else None,
         signed_in=signed_in,
         tab="account",
         title="Account",
@@ -71,5 +69,5 @@ async def _render_account_page(
         ],
         min_password_chars=MIN_PASSWORD_CHARS,
         done=DONE_MESSAGES.get(done, ""),
-        error=error.message if error else "",
+        error=error,
     )

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any
 
+from copydesk.core.text.plurals import pluralize
+from copydesk.web.responses.html import format_actor
+
 ACTION_SENTENCES = {
     "project.created": "created the project {name}",
     "project.moved": "moved the project from {before} to {after}",
@@ -40,11 +43,11 @@ ACTION_SENTENCES = {
     "pull.closed": "closed pull request #{subject}",
     "pull.reopened": "reopened pull request #{subject}",
     "analytics.forgotten": "deleted all page views, counts, feedback, searches and questions",
-    "analytics.feedback_forgotten": "deleted {entries} feedback entries",
-    "analytics.history_imported": "imported {days} days of history from {source}",
-    "analytics.history_removed": "removed {days} days of imported history",
+    "analytics.feedback_forgotten": "deleted {entries}",
+    "analytics.history_imported": "imported {days} of history from {source}",
+    "analytics.history_removed": "removed {days} of imported history",
     "analytics.visitor_forgotten": "deleted the data of a visitor",
-    "analytics.reclassified": "applied agent table {version} to {views} stored page views",
+    "analytics.reclassified": "applied agent table {version} to {views}",
     "person.invited": "invited {email} as {role}",
     "person.invitation_withdrawn": "withdrew the link for {email}",
     "person.reset": "created a password link for {email}",
@@ -62,14 +65,24 @@ ACTION_SENTENCES = {
     "access.changed": "changed the role of {email} in the project from {before} to {role}",
     "access.removed": "ended the access of {email} to the project",
 }
-CLI_ACTOR_PREFIX = "cli:"
+COUNTED_NOUNS = {
+    "days": ("day", "days"),
+    "entries": ("feedback entry", "feedback entries"),
+    "views": ("stored page view", "stored page views"),
+}
+"""The nouns of details that are numbers, by the name of the detail."""
 
 
 def describe_action(entry: Mapping[str, Any], key_names: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """Returns a sentence without its subject, and the details that the sentence leaves out."""
     details = {name: _format_detail(value) for name, value in entry["details"].items()}
     subject = entry["subject"]
-    values = {"subject": subject, "name": key_names.get(subject, subject), **details}
+    counts = {
+        name: pluralize(value, *COUNTED_NOUNS[name])
+        for name, value in entry["details"].items()
+        if name in COUNTED_NOUNS and isinstance(value, int)
+    }
+    values = {"subject": subject, "name": key_names.get(subject, subject), **details, **counts}
     template = ACTION_SENTENCES.get(entry["action"])
     if template is None:
         return " ".join(part for part in (entry["action"], subject) if part), details
@@ -81,9 +94,7 @@ def describe_action(entry: Mapping[str, Any], key_names: Mapping[str, str]) -> t
 
 def describe_actor(actor: str, person_names: Mapping[str, str]) -> str:
     """Returns the name of the actor's account, or the actor itself if there is no such account."""
-    if actor.startswith(CLI_ACTOR_PREFIX):
-        return f"{actor.removeprefix(CLI_ACTOR_PREFIX)}, from the command line"
-    return person_names.get(actor, actor)
+    return person_names.get(actor) or format_actor(actor)
 
 
 def _format_detail(value: Any) -> str:

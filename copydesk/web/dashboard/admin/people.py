@@ -117,7 +117,6 @@ async def _render_people_page(
     invitations = await run_in_thread(people.list_invitations)
     return render_page(
         "people.html",
-        error.status if error else 200,
         signed_in=signed_in,
         tab="people",
         title="People",
@@ -136,7 +135,7 @@ async def _render_people_page(
         is_reset=is_reset,
         is_mailed=is_mailed,
         sends_mail=signed_in.desk.sharing.account_mails.is_enabled,
-        error=error.message if error else "",
+        error=error,
     )
 
 
@@ -165,7 +164,6 @@ async def _render_removal_page(
     admins = [other for other in await run_in_thread(people.all) if other.role == "admin"]
     return render_page(
         "remove-person.html",
-        error.status if error else 200,
         signed_in=signed_in,
         tab="people",
         title=f"Remove {person.name}",
@@ -175,5 +173,5 @@ async def _render_removal_page(
         is_last_admin=[person] == admins,
         returns_as=role_for_new_person(person.email, signed_in.desk.settings),
         provider=provider_name(signed_in.desk.settings),
-        error=error.message if error else "",
+        error=error,
     )

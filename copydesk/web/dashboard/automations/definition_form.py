@@ -142,6 +142,7 @@ async def _render_form(
     return render_page(
         "automation-form.html",
         error.status if error else 200,
+        error.headers if error else None,
         error="" if error is None else error.message if not faults else "Not saved. Correct the marked fields.",
         signed_in=signed_in,
         project=project,

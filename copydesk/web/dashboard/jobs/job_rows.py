@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from copydesk.core import clock
 from copydesk.core.projects.projects import Project
+from copydesk.core.text.plurals import pluralize
 from copydesk.desk import Desk
 from copydesk.jobs.job import CreatorKind, Job, Reason, ReviewState, Status
 from copydesk.jobs.publish.forges.markers import parse_pull_number
@@ -178,7 +179,7 @@ def safe_pull_url(project: Project, pr_link: str | None) -> str | None:
 def summarize_checks(checks: Sequence[Mapping[str, Any]]) -> ChecksSummary:
     problems = sum(check.get("introduced", 0) for check in checks if check["status"] == "failed")
     if any(check["status"] == "failed" for check in checks):
-        return ChecksSummary(f"checks failed: {problems} problem{'' if problems == 1 else 's'}", "bad")
+        return ChecksSummary(f"checks failed: {pluralize(problems, 'problem')}", "bad")
     if any(check.get("reason") for check in checks):
         return ChecksSummary("checks passed, some not judged", "warn")
     return ChecksSummary("checks passed", "good")
@@ -189,7 +190,7 @@ def format_age(milliseconds: int) -> str:
     for unit, size in (("day", clock.DAY), ("hour", clock.HOUR), ("minute", 60 * clock.SECOND)):
         count = milliseconds // size
         if count:
-            return f"{count:,} {unit}{'' if count == 1 else 's'}"
+            return pluralize(count, unit)
     return "under 1 minute"
 
 

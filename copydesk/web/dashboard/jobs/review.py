@@ -73,13 +73,18 @@ def _close_pull(signed_in: SignedInRequest, _project: Project, pull: LocalPull) 
 async def _finish_pull(
     post: SignedInPost, project_id: str, number: int, finish: Callable[[SignedInRequest, Project, LocalPull], None]
 ) -> Response:
-    """Merges or closes a pull request and redirects to its page, which shows an error if there was one."""
+    """Merges or closes a pull request and redirects to its page, which shows an error if there was one.
+
+    An error that says when to try again is the response itself, because a redirect would lose that header.
+    """
     project = await post.get_project(project_id)
     pull = await run_in_thread(post.desk.pulls.get_pull, project.id, number)
     page_path = f"/projects/{project.id}/pulls/{number}"
     try:
         await run_in_thread(finish, post, project, pull)
     except RequestError as error:
+        if "Retry-After" in error.headers:
+            return await _render_pull_page(post, project, number, "unified", error)
         return redirect_with_message(post.desk.settings, page_path, error.message)
     return redirect(page_path)
 
@@ -104,7 +109,7 @@ async def _render_pull_page(
     project: Project,
     number: int,
     layout: DiffLayout,
-    error: str,
+    error: RequestError | str,
 ) -> Response:
     pull = await run_in_thread(signed_in.desk.pulls.get_pull, project.id, number)
     if layout == "raw":

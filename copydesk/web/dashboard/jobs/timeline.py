@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.job import Creator, CreatorKind, Job, Phase, Reason, Status
 from copydesk.jobs.storage.records import JobEvent
 
@@ -138,7 +139,7 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
             return TimelineStep("All checks passed", "good")
         case "checked":
             count = len(data["faults"])
-            return TimelineStep(f"Checks found {count} problem{'' if count == 1 else 's'}", "bad", list(data["faults"]))
+            return TimelineStep(f"Checks found {pluralize(count, 'problem')}", "bad", list(data["faults"]))
         case "waiting":
             return TimelineStep(f"Waiting {data['seconds']} s: {data['why']}", "quiet")
         case "pushed":

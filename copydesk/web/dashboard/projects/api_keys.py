@@ -11,6 +11,7 @@ from copydesk.core.errors import InvalidRequest, RequestError
 from copydesk.core.ids import new_id
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
+from copydesk.core.text.plurals import pluralize
 from copydesk.web.dashboard.auth.access import AdminPost, AdminRequest, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.projects.snippets import build_snippets
 from copydesk.web.responses.html import render_page
@@ -109,7 +110,7 @@ def describe_key_state(key: ApiKey, now: int) -> tuple[str, str]:
     if key.expires_at <= now:
         return "bad", "expired"
     days = -(-(key.expires_at - now) // clock.DAY)
-    return "warn", f"expires in {days} day{'' if days == 1 else 's'}"
+    return "warn", f"expires in {pluralize(days, 'day')}"
 
 
 def _parse_lifetime(choice: str) -> int | None:

@@ -67,7 +67,6 @@ async def _render_context_page(
     contexts = await run_in_thread(signed_in.desk.contexts.list, project.id)
     return render_page(
         "context.html",
-        error.status if error else 200,
         signed_in=signed_in,
         project=project,
         tab="settings",
@@ -75,7 +74,7 @@ async def _render_context_page(
         contexts=contexts,
         max_contexts=MAX_CONTEXT_REPOSITORIES,
         typed=typed,
-        fault=error.message if error else "",
+        fault=error,
         message=message,
         forges=FORGES,
     )

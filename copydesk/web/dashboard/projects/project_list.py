@@ -17,7 +17,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import JobFailed
-from copydesk.jobs.projects.project_setup import NewProject, create_project
+from copydesk.jobs.projects.project_setup import NewProject, ProjectNameTaken, create_project
 from copydesk.jobs.projects.repository_warnings import find_folder_warnings
 from copydesk.jobs.storage.stats import ProjectJobCounts, count_jobs_by_project
 from copydesk.web.dashboard.auth.access import AccountRequest, AdminPost, AdminRequest, SignedInRequest
@@ -30,7 +30,7 @@ router = APIRouter()
 REPOSITORY_TIMEOUT_SECONDS = 20.0
 """How long a page waits for the repository's host."""
 PROJECTS_PER_PAGE = 60
-FORM_FIELDS = ("name", "repository", "forge", "ref", "root", "model", "forbid_private", "privacy")
+FORM_FIELDS = ("name", "repository", "forge", "ref", "root", "model", "forbid_private", "privacy", "allow_same_name")
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ async def submit_new_project(post: AdminPost) -> Response:
         token=post.form.get("secret").strip() or None,
         allow_private="forbid_private" not in post.form,
         options={"privacy": typed["privacy"] or DEFAULT_PRIVACY},
+        allow_same_name="allow_same_name" in post.form,
     )
     try:
         # The host may be slow, so this does not use the small thread pool that the other pages share.
@@ -117,9 +118,11 @@ async def submit_new_project(post: AdminPost) -> Response:
             seconds=REPOSITORY_TIMEOUT_SECONDS,
             actor=post.person.email,
         )
+    except ProjectNameTaken as error:
+        return _render_form(post, typed, error.status, {"name": error.message}, is_name_taken=True)
     except RequestError as error:
         faults = {detail.field: detail.message for detail in error.details}
-        return _render_form(post, typed, error.status, faults, "" if faults else error.message)
+        return _render_form(post, typed, error.status, faults, "" if faults else error)
     except JobFailed as failure:
         return _render_form(post, typed, 422, {"repository": str(failure)})
     # A missing folder does not prevent the project: a job can create the folder.
@@ -133,7 +136,9 @@ def _render_form(
     typed: Mapping[str, str],
     status: int = 200,
     faults: Mapping[str, str] | None = None,
-    error: str = "",
+    error: RequestError | str = "",
+    *,
+    is_name_taken: bool = False,
 ) -> Response:
     return render_page(
         "project-new.html",
@@ -143,6 +148,7 @@ def _render_form(
         title="New project",
         typed={**dict.fromkeys(FORM_FIELDS, ""), "privacy": DEFAULT_PRIVACY, **typed},
         faults=faults or {},
+        offers_same_name=is_name_taken or bool(typed.get("allow_same_name")),
         error=error or ("The project wasn’t created. Fix the problems below." if faults else ""),
         forges=FORGES,
         models=check_models(signed_in.desk),

@@ -33,7 +33,7 @@ async def change_repository(project_id: str, post: GlobalAdminPost) -> Response:
             move_repository, desk.projects, desk.secrets, project, new, actor=post.person.email
         )
     except RequestError as error:
-        return _render_repository_page(post, project, address, error.message, error.status)
+        return _render_repository_page(post, project, address, error)
     except JobFailed as failure:
         return _render_repository_page(post, project, address, str(failure), 422)
     return redirect_with_message(
@@ -42,7 +42,7 @@ async def change_repository(project_id: str, post: GlobalAdminPost) -> Response:
 
 
 def _render_repository_page(
-    signed_in: SignedInRequest, project: Project, address: str = "", fault: str = "", status: int = 200
+    signed_in: SignedInRequest, project: Project, address: str = "", fault: RequestError | str = "", status: int = 200
 ) -> Response:
     return render_page(
         "project-repository.html",

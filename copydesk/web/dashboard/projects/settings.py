@@ -56,7 +56,7 @@ async def change_settings(project_id: str, post: AdminPost) -> Response:
             project = await run_in_thread(post.desk.projects.change, project.id, changes, actor=post.person.email)
     except RequestError as request_error:
         faults = {detail.field: detail.message for detail in request_error.details}
-        error = "Not saved. Fix the errors below." if faults else request_error.message
+        error = "Not saved. Fix the errors below." if faults else request_error
         return await _render_settings_page(post, project, request_error.status, typed=typed, faults=faults, error=error)
     warning = await _find_warning(post.desk, project) if changes.keys() & FIELDS_IN_REPOSITORY else ""
     return _redirect_to_section(post.desk, project, group.id, warning)
@@ -79,7 +79,7 @@ async def set_secret(project_id: str, post: AdminPost) -> Response:
     try:
         await run_in_thread(post.desk.secrets.set, project.id, name, value, actor=post.person.email)
     except RequestError as error:
-        return await _render_settings_page(post, project, error.status, error=error.message)
+        return await _render_settings_page(post, project, error=error)
     return _redirect_to_section(post.desk, project, "secrets")
 
 
@@ -89,7 +89,7 @@ async def remove_secret(project_id: str, post: AdminPost) -> Response:
     try:
         await run_in_thread(post.desk.secrets.remove, project.id, post.form.get("name"), actor=post.person.email)
     except RequestError as error:
-        return await _render_settings_page(post, project, error.status, error=error.message)
+        return await _render_settings_page(post, project, error=error)
     return _redirect_to_section(post.desk, project, "secrets")
 
 
@@ -115,7 +115,7 @@ async def _render_settings_page(
     typed: Mapping[str, str] | None = None,
     faults: Mapping[str, str] | None = None,
     saved: str = "",
-    error: str = "",
+    error: RequestError | str = "",
     notice: str = "",
     warning: str = "",
 ) -> Response:

@@ -129,7 +129,6 @@ async def _render_sharing_page(
     links = await run_in_thread(signed_in.desk.sharing.links.list_for_project, project.id)
     return render_page(
         "sharing.html",
-        error.status if error else 200,
         signed_in=signed_in,
         project=project,
         tab="readership",
@@ -137,7 +136,7 @@ async def _render_sharing_page(
         links=[(link, describe_parts(link)) for link in links if link.is_active],
         ended=[(link, describe_parts(link)) for link in links if not link.is_active],
         typed=typed,
-        fault=error.message if error else "",
+        fault=error,
         message=message,
         parts={part: PART_LABELS[part] for part in PARTS},
         expiries=EXPIRY_LABELS,

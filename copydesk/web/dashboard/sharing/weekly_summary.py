@@ -115,7 +115,6 @@ async def _render_summary_page(
 
     return render_page(
         "summary.html",
-        error.status if error else 200,
         signed_in=signed_in,
         project=project,
         tab="readership",
@@ -123,7 +122,7 @@ async def _render_summary_page(
         has_mail=signed_in.desk.sharing.mail_server is not None,
         timezones=sorted(available_timezones()) if signed_in.may("admin") else [],
         max_addresses=MAX_ADDRESSES,
-        fault=error.message if error else "",
+        fault=error,
         message=message,
         typed=typed,
         **await run_in_thread(load),

@@ -1,19 +1,21 @@
 """The pages of a project's webhooks: the list, a form to add one, and a page for each with its settings and log."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 
-from copydesk.core.errors import RequestError
+from copydesk.core.errors import NotFound, RequestError
 from copydesk.core.ids import new_id
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_pool, run_in_thread
-from copydesk.web.dashboard.auth.access import AdminPost, SignedInRequest, ViewerRequest
+from copydesk.web.dashboard.auth.access import AdminPost, SignedInPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.responses.html import render_page
 from copydesk.webhooks.delivery_log import DeliveryDetails
 from copydesk.webhooks.endpoints import EVENT_TYPES, FORMATS, CreatedEndpoint, validate_events
+
+T = TypeVar("T")
 
 router = APIRouter()
 EVENT_LABELS = {
@@ -93,23 +95,18 @@ async def change_webhook(project_id: str, webhook_id: str, post: AdminPost) -> R
     """Saves the events, whether the webhook is enabled, and a new URL if one was entered."""
     project = await post.get_project(project_id)
     form = post.form
-    try:
-        await run_in_pool(
-            "webhooks",
-            post.desk.webhooks.endpoints.change,
-            project.id,
-            webhook_id,
-            url=form.get("url").strip() or None,
-            payload_format=form.get("format"),
-            events=form.get_all("event"),
-            enabled="enabled" in form,
-            actor=post.person.email,
-        )
-    except RequestError as error:
-        if error.status == 404:
-            raise
-        return await _render_webhook(post, project, webhook_id, None, error)
-    return redirect_with_message(post.desk.settings, f"/projects/{project.id}/webhooks/{webhook_id}", "Saved.")
+    change = run_in_pool(
+        "webhooks",
+        post.desk.webhooks.endpoints.change,
+        project.id,
+        webhook_id,
+        url=form.get("url").strip() or None,
+        payload_format=form.get("format"),
+        events=form.get_all("event"),
+        enabled="enabled" in form,
+        actor=post.person.email,
+    )
+    return await _finish_action(post, project, webhook_id, change, lambda _: "Saved.")
 
 
 @router.post("/projects/{project_id}/webhooks/{webhook_id}/rotate")
@@ -123,16 +120,8 @@ async def rotate_secret(project_id: str, webhook_id: str, post: AdminPost) -> Re
 @router.post("/projects/{project_id}/webhooks/{webhook_id}/test")
 async def test_webhook(project_id: str, webhook_id: str, post: AdminPost) -> Response:
     project = await post.get_project(project_id)
-    try:
-        details = await run_in_pool(
-            "webhooks", post.desk.webhooks.test_now, project.id, webhook_id, actor=post.person.email
-        )
-    except RequestError as error:
-        if error.status == 404:
-            raise
-        return await _render_webhook(post, project, webhook_id, None, error)
-    message = describe_test(details)
-    return redirect_with_message(post.desk.settings, f"/projects/{project.id}/webhooks/{webhook_id}", message)
+    test = run_in_pool("webhooks", post.desk.webhooks.test_now, project.id, webhook_id, actor=post.person.email)
+    return await _finish_action(post, project, webhook_id, test, describe_test)
 
 
 @router.post("/projects/{project_id}/webhooks/{webhook_id}/remove")
@@ -166,16 +155,11 @@ async def delivery_page(project_id: str, webhook_id: str, delivery_id: str, sign
 @router.post("/projects/{project_id}/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver")
 async def redeliver(project_id: str, webhook_id: str, delivery_id: str, post: AdminPost) -> Response:
     project = await post.get_project(project_id)
-    try:
-        await run_in_thread(
-            post.desk.webhooks.log.redeliver, project.id, webhook_id, delivery_id, actor=post.person.email
-        )
-    except RequestError as error:
-        if error.status == 404:
-            raise
-        return await _render_webhook(post, project, webhook_id, None, error)
+    redelivery = run_in_thread(
+        post.desk.webhooks.log.redeliver, project.id, webhook_id, delivery_id, actor=post.person.email
+    )
     message = "Queued again, with the same ID. Reload the page to see the result."
-    return redirect_with_message(post.desk.settings, f"/projects/{project.id}/webhooks/{webhook_id}", message)
+    return await _finish_action(post, project, webhook_id, redelivery, lambda _: message)
 
 
 def describe_test(details: DeliveryDetails) -> str:
@@ -188,6 +172,20 @@ def describe_test(details: DeliveryDetails) -> str:
     return f"The test was not delivered. {attempt.error}"
 
 
+async def _finish_action(
+    post: SignedInPost, project: Project, webhook_id: str, action: Awaitable[T], describe: Callable[[T], str]
+) -> Response:
+    """Waits for an action on a webhook. Redirects to its page with a message, or shows the error on that page."""
+    try:
+        result = await action
+    except NotFound:
+        raise
+    except RequestError as error:
+        return await _render_webhook(post, project, webhook_id, None, error)
+    path = f"/projects/{project.id}/webhooks/{webhook_id}"
+    return redirect_with_message(post.desk.settings, path, describe(result))
+
+
 async def _render_list(
     signed_in: SignedInRequest,
     project: Project,
@@ -198,14 +196,13 @@ async def _render_list(
     endpoints = await run_in_thread(signed_in.desk.webhooks.endpoints.list_for_project, project.id)
     return render_page(
         "webhooks.html",
-        error.status if error else 200,
         signed_in=signed_in,
         project=project,
         tab="settings",
         title="Webhooks",
         endpoints=endpoints,
         typed=typed,
-        fault=error.message if error else "",
+        fault=error,
         message=message,
         **FORM_LABELS,
         next_id=new_id("hook"),
@@ -225,7 +222,6 @@ async def _render_webhook(
     deliveries, next_cursor = await run_in_thread(webhooks.log.list_page, project.id, webhook_id, 25, cursor)
     return render_page(
         "webhook-endpoint.html",
-        error.status if error else 200,
         signed_in=signed_in,
         project=project,
         tab="settings",
@@ -233,7 +229,7 @@ async def _render_webhook(
         endpoint=endpoint,
         deliveries=deliveries,
         next_cursor=next_cursor,
-        fault=error.message if error else "",
+        fault=error,
         message=message,
         event_labels=EVENT_LABELS,
         **FORM_LABELS,

@@ -172,7 +172,9 @@ def test_privacy_is_chosen_with_its_consequences_when_a_project_is_created(
     assert 'name="privacy" value="lasting" required checked' in shown
     fields = {"name": "Private", "repository": str(service.repository)}
     assert get_created_project(service, post_form(admin, "/projects/new", **fields)).collecting.privacy == "lasting"
-    chosen = get_created_project(service, post_form(admin, "/projects/new", **fields, privacy="daily"))
+    chosen = get_created_project(
+        service, post_form(admin, "/projects/new", **{**fields, "name": "Daily"}, privacy="daily")
+    )
     assert chosen.collecting.privacy == "daily"
     settings_page = html.unescape(admin.get(f"/projects/{chosen.id}/settings").text)
     assert 'name="privacy" value="daily" required checked' in settings_page
@@ -182,6 +184,20 @@ def test_privacy_is_chosen_with_its_consequences_when_a_project_is_created(
     assert 'id="privacy-fault"' in refused.text
     kept = post_form(admin, "/projects/new", name="", repository="/nowhere", privacy="monthly")
     assert 'name="privacy" value="monthly" required checked' in kept.text
+
+
+def test_second_project_of_the_same_name_needs_a_confirmation(service: Service, admin: httpx.Client) -> None:
+    fields = {"name": "Twice", "repository": str(service.repository), "ref": "main"}
+    assert "allow_same_name" not in admin.get("/projects/new").text
+    first = get_created_project(service, post_form(admin, "/projects/new", **fields))
+    refused = post_form(admin, "/projects/new", **{**fields, "name": "twice"})
+    assert refused.status_code == 400
+    shown = html.unescape(refused.text)
+    assert f"There is already a project named 'Twice': {first.id}." in shown
+    assert 'value="twice"' in shown
+    assert 'name="allow_same_name"' in shown
+    second = get_created_project(service, post_form(admin, "/projects/new", **fields, allow_same_name="true"))
+    assert second.name == first.name
 
 
 def test_form_errors_are_shown_by_field_and_values_are_kept(admin: httpx.Client) -> None:
@@ -257,12 +273,12 @@ def test_a_token_that_may_not_push_is_refused_and_a_good_one_is_sealed(
 def test_a_wrong_token_is_not_repeated_in_the_refusal(service: Service, admin: httpx.Client, tmp_path: Path) -> None:
     make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
     with GitHttpServer(tmp_path, token="right") as git:
-        response = post_form(admin, "/projects/new", name="A", repository=git.url("docs.git"), secret=TOKEN)
+        response = post_form(admin, "/projects/new", name="Sealed", repository=git.url("docs.git"), secret=TOKEN)
         assert response.status_code == 422
         assert "refused the token" in response.text
         assert TOKEN not in response.text
         project = get_created_project(
-            service, post_form(admin, "/projects/new", name="A", repository=git.url("docs.git"), secret="right")
+            service, post_form(admin, "/projects/new", name="Sealed", repository=git.url("docs.git"), secret="right")
         )
         path = f"/projects/{project.id}"
         assert "Access works." in post_form(admin, f"{path}/check", f"{path}/settings").text
@@ -306,13 +322,13 @@ def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, 
 
 
 def test_missing_folder_is_reported_once_after_the_project_was_created(service: Service, admin: httpx.Client) -> None:
-    response = post_form(admin, "/projects/new", name="New", repository=str(service.repository), root="handbook")
+    response = post_form(admin, "/projects/new", name="No folder", repository=str(service.repository), root="handbook")
     project = get_created_project(service, response)
     assert project.root == "handbook"
     start = f"/projects/{project.id}/start"
     assert "There is no folder handbook on the branch main" in admin.get(start).text
     assert "There is no folder handbook" not in admin.get(start).text
-    good = post_form(admin, "/projects/new", name="New", repository=str(service.repository), root="docs")
+    good = post_form(admin, "/projects/new", name="Folder", repository=str(service.repository), root="docs")
     assert "There is no folder" not in admin.get(good.headers["location"]).text
 
 

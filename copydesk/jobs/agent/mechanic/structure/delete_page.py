@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.mechanic.instructions import DeletePage
-from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_page_candidates, join_limited, pluralize
+from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_page_candidates, join_limited
 from copydesk.jobs.agent.mechanic.structure.definition_edits import remove_definition
 from copydesk.jobs.agent.mechanic.structure.list_edits import (
     Edit,

@@ -5,8 +5,9 @@ from collections import defaultdict
 from functools import cached_property
 from typing import NamedTuple
 
+from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.mechanic.instructions import AddRedirects
-from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, pluralize
+from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits
 from copydesk.jobs.pages.missing_addresses import is_safe_address
 from copydesk.jobs.pages.moved_files import find_moved_files
 from copydesk.jobs.pages.page_types import INDEX_NAMES, is_page, strip_extension

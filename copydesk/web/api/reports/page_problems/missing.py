@@ -88,5 +88,4 @@ async def missing(
         lambda store: store.list_missing_pages(project_id, date_range, limit, offset)
     )
     report = MissingResponse.from_report(page)
-    next_offset = str(offset + limit) if page.has_more else None
-    return report_request.render_list("missing", report, report.missing, {"offset": next_offset})
+    return report_request.render_rows("missing", report, report.missing, offset + limit if page.has_more else None)

@@ -139,8 +139,7 @@ async def stale(
     """
     state = await report_request.run_query(lambda: load_stale_pages(report_request.desk, report_request.project))
     report = StaleResponse.build(state, limit, offset)
-    next_offset = str(offset + limit) if report.has_more else None
-    return report_request.render_list("stale", report, report.stale, {"offset": next_offset})
+    return report_request.render_rows("stale", report, report.stale, offset + limit if report.has_more else None)
 
 
 @router.post("/stale/refresh", status_code=202, responses=error_responses(413), operation_id="refreshStale")

@@ -8,6 +8,7 @@ from copydesk.automations.triggers.stale_pages.reports import StalePageEntry
 from copydesk.core import clock
 from copydesk.core.errors import InvalidRequest
 from copydesk.core.projects.projects import Project
+from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.reader_data import quote_reader_data
 from copydesk.core.text.truncation import to_single_line, truncate
 from copydesk.desk import Desk
@@ -64,7 +65,9 @@ def build_improvement_prompt(
     if stale_page is not None:
         prompt = f"{prompt} {STALE_INSTRUCTIONS}"
     lines = [f"comment of a reader who found the page not helpful: {_shorten(each.comment or '')}" for each in comments]
-    lines += [f"search that led to the page ({each.hits} times): {_shorten(each.query)}" for each in searches]
+    lines += [
+        f"search that led to the page ({pluralize(each.hits, 'time')}): {_shorten(each.query)}" for each in searches
+    ]
     lines += _describe_changes(stale_page) if stale_page is not None else []
     return f"{prompt}\n\n{quote_reader_data(lines)}" if lines else prompt
 
