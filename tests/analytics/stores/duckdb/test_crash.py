@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.stores.base import ALL_DAYS
+from copydesk.analytics.stores.base import ALL_DAYS, TOP_SECTIONS
 from copydesk.analytics.stores.duckdb import DuckStore
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, make_batch
@@ -57,8 +57,10 @@ def kill_repeatedly(path: Path, rounds: int, seed: int) -> None:
         store.count_visitors_by_page("docs", ALL_DAYS, 50, 0),
         model.count_visitors_by_page("docs", ALL_DAYS, 50, 0),
     )
+    sections, wanted_sections = (each.list_sections("docs", ALL_DAYS, 50, 0, TOP_SECTIONS) for each in (store, model))
     store.close()
     assert (found.totals, list(found.rows)) == (wanted.totals, list(wanted.rows))
+    assert (sections.totals, list(sections.rows)) == (wanted_sections.totals, list(wanted_sections.rows))
     assert acknowledged >= rounds * 2 // 3, "the writers hardly got to write"
 
 
