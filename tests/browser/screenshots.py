@@ -18,6 +18,8 @@ PAGES = {
     "jobs": "/projects/{project}/jobs",
     "job": "/projects/{project}/jobs/{job}",
     "keys": "/projects/{project}/keys",
+    "queue": "/queue",
+    "page": "/projects/{project}/readership/page?path=/",
     "agents": "/projects/{project}/readership/agents",
 }
 
