@@ -27,7 +27,7 @@ def test_map_of_a_large_repository_is_truncated_with_a_note(workspace: MakeWorks
     files = {f"docs/{n:04}/page.md": b"" for n in range(1000)} | {f"img/{n:04}/x.png": b"" for n in range(100)}
     text = render_files_overview(workspace, files)
     assert len(text) < 4_000
-    assert "It has 1100 files" in text
+    assert "It has 1,100 files" in text
     assert "more folders; list shows them" in text
     assert "more folders\n" in text
 
