@@ -34,6 +34,7 @@ def test_store_without_missing_pages_is_upgraded(tmp_path: Path) -> None:
         connection.execute("alter table views drop column source")
         drop_sections(connection)
         connection.execute("drop table missing_referrers")
+        connection.execute("drop table visit_runs")
         connection.execute("delete from marks where name = 'missing_referrers'")
         connection.execute("update marks set value = 3 where name = 'schema'")
     store = DuckStore(path)

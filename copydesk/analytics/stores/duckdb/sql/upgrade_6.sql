@@ -17,6 +17,7 @@ join scopes as sections
     on sections.sort = 32 and sections.project = page_sections.project and sections.path = page_sections.section
 where page_sections.page = scopes.id;
 drop table page_sections;
+create table if not exists visit_runs (id integer not null, rows bigint not null);
 insert into marks
 select 'sections_done', 0
 where (exists (from visits) or exists (from visit_runs)) and 'sections_done' not in (select name from marks);
