@@ -112,7 +112,7 @@ def _fold_all_views(path: Path) -> tuple[float, float]:
     store = DuckStore(path)
     took = measure_cpu(partial(_fold_and_merge, store))
     store.close()
-    return took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    return took, measure_peak_memory()
 
 
 def _measure_add(path: Path) -> AddMeasurement:
@@ -232,6 +232,16 @@ def measure_median(times: int, act: Callable[[], T]) -> tuple[float, T]:
         answer = act()
         took.append(time.process_time() - began)
     return statistics.median(took), answer
+
+
+def measure_peak_memory() -> float:
+    """Returns the peak resident megabytes of this process. `ru_maxrss` would include those of the process that started
+    it, and is used only where there is nothing better."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        [peak] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+        return int(peak.split()[1]) / 1e3
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
 def measure_cpu(act: Callable[[], object]) -> float:

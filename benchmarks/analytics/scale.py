@@ -2,7 +2,6 @@
 
 import argparse
 import http.client
-import resource
 import statistics
 import sys
 import threading
@@ -17,7 +16,13 @@ from urllib.parse import quote
 from benchmarks.analytics.collecting import measure_loop_seconds, serve_collector
 from benchmarks.analytics.exporting import ExportMeasurement, measure_repeated
 from benchmarks.analytics.generator import GeneratorOrder, build_requests
-from benchmarks.analytics.measure import measure_cpu, measure_disk, measure_small_folds, run_in_process
+from benchmarks.analytics.measure import (
+    measure_cpu,
+    measure_disk,
+    measure_peak_memory,
+    measure_small_folds,
+    run_in_process,
+)
 from benchmarks.analytics.pages import request_page
 from benchmarks.analytics.scale_data import MILLION, ScaleData, load_scale_data, make_unfolded
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY
@@ -111,7 +116,7 @@ def _fold_all(path: Path) -> tuple[float, float]:
     store = DuckStore(path)
     took = measure_cpu(store.fold)
     store.close()
-    return took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    return took, measure_peak_memory()
 
 
 def measure_scale(data: ScaleData) -> ScaleMeasurement:
