@@ -73,16 +73,20 @@ def test_command_says_how_to_install_the_sdk() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_command_says_which_variables_are_missing() -> None:
+@pytest.mark.parametrize(
+    ("given", "missing", "exit_code"),
+    [({}, "COPYDESK_PROJECT", 2), ({"COPYDESK_PROJECT": f"proj_{'0' * 26}"}, "COPYDESK_API_KEY", 1)],
+)
+def test_command_says_which_variable_is_missing(given: dict[str, str], missing: str, exit_code: int) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "copydesk", "mcp"],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **given},
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert done.returncode == 1
-    assert "COPYDESK_API_KEY" in done.stderr
+    assert done.returncode == exit_code
+    assert missing in done.stderr
     assert done.stdout == ""
 
 
