@@ -13,7 +13,7 @@ CONTENT_NOUNS = {
     "searches": ("search", "searches"),
     "conversations": ("question", "questions"),
 }
-"""What a row of each table is, and the plural of it."""
+"""The noun for a row of each table, and its plural."""
 
 
 def describe_contents(tx: Connection) -> str:

@@ -1,1 +1,1 @@
-"""What clients show to people: resources, prompts, and completions of their arguments."""
+"""Serves what clients show to people: resources, prompts, and completions of their arguments."""

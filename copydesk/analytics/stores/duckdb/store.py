@@ -25,7 +25,7 @@ from copydesk.analytics.stores.duckdb import corrections, export, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.section_backfill import backfill_sections, is_section_backfill_needed
-from copydesk.analytics.stores.duckdb.folding.source_backfill import backfill_sources, is_backfill_needed
+from copydesk.analytics.stores.duckdb.folding.source_backfill import backfill_sources, is_source_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, count_unfolded_views
 from copydesk.analytics.stores.duckdb.reports import page_report, section_reports, site_reports
@@ -220,7 +220,7 @@ class DuckStore:
         if not self._may_be_upgrading:
             return False
         with self._database.read() as connection:
-            self._may_be_upgrading = is_backfill_needed(connection) or is_section_backfill_needed(connection)
+            self._may_be_upgrading = is_source_backfill_needed(connection) or is_section_backfill_needed(connection)
         return self._may_be_upgrading
 
     def _continue_upgrade(self) -> None:
@@ -229,7 +229,7 @@ class DuckStore:
         deadline = time.monotonic() + MAX_UPGRADE_SECONDS_PER_FOLD
         while self._is_upgrading():
             with self._index.change(), self._view_log.correction() as (connection, id_tables):
-                if is_backfill_needed(connection):
+                if is_source_backfill_needed(connection):
                     backfill_sources(self._index, connection, id_tables)
                 else:
                     backfill_sections(self._index, connection)

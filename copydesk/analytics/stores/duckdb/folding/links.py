@@ -84,7 +84,7 @@ def _find_own_days(scopes: ScopeTable, visits: VisitChanges) -> VisitChanges:
     is_agent = scopes.is_agent[visits.scope]
     human_bit = np.where(is_agent, 0, HUMAN_BIT).astype(np.uint8)
     ai_bits = np.where(is_agent, ALL_CLASS_BITS, scopes.ai[visits.scope]).astype(np.uint8)
-    was, now = (_find_kinds(bits, human_bit, ai_bits) for bits in (visits.was, visits.now))
+    was, now = (find_kinds(bits, human_bit, ai_bits) for bits in (visits.was, visits.now))
     return VisitChanges(visits.key, visits.scope, visits.day, was, now)
 
 
@@ -93,13 +93,14 @@ def _find_parent_days(scopes: ScopeTable, visits: VisitChanges) -> VisitChanges:
     site, a visit from a host for the kind of the host."""
     parts = visits.take(scopes.parent[visits.scope] > 0)
     human_bit = np.full(len(parts), HUMAN_BIT, np.uint8)
-    was, now = (_find_kinds(bits, human_bit, scopes.ai[parts.scope]) for bits in (parts.was, parts.now))
+    was, now = (find_kinds(bits, human_bit, scopes.ai[parts.scope]) for bits in (parts.was, parts.now))
     counted = (was | now) != 0
     parent = scopes.parent[parts.scope]
     return _group_changes(parts.key[counted], parent[counted], parts.day[counted], was[counted], now[counted])
 
 
-def _find_kinds(bits: Bits, human_bit: Bits, ai_bits: Bits) -> Bits:
+def find_kinds(bits: Bits, human_bit: Bits | int, ai_bits: Bits | int) -> Bits:
+    """Returns the kinds (human, AI, either) of visits with these class bits."""
     human = (bits & human_bit) != 0
     ai = (bits & ai_bits) != 0
     kinds: Bits = human * np.uint8(HUMAN) | ai * np.uint8(AI) | (human | ai) * np.uint8(EITHER)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.base import DayRange
 from copydesk.analytics.stores.duckdb.database import DuckConnection
+from copydesk.analytics.stores.duckdb.folding.links import AI, HUMAN, find_kinds
 from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, get_run_path
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT
 from copydesk.analytics.stores.duckdb.folding.visit_rows import NO_VISITS, Keys, VisitRows, find_sorted, sort_distinct
@@ -24,7 +25,6 @@ MAX_VISITS_IN_MEMORY = 2_000_000
 """Visits that are sorted at once. More are split by visitor into temporary files, which bounds the memory."""
 MAX_TEMPORARY_FILES = 200
 VISIT_TYPE = np.dtype([("visitor", np.int64), ("section", np.int32), ("kind", np.uint8)])
-HUMAN, AI = 1, 2
 Numbers = NDArray[np.int64]
 
 
@@ -65,7 +65,7 @@ def count_section_visitors(
     Raises StoreDamaged if a run was deleted since the transaction began; the caller tries again.
     """
     parts = (
-        _find_kinds(part, pages, ai_mask)
+        _select_counted(part, pages, ai_mask)
         for source in _open_sources(connection, path)
         for part in _select_visits(source, pages, days)
     )
@@ -94,9 +94,9 @@ def _select_visits(source: VisitRows | RunFile, pages: SectionPages, days: DayRa
         source.release_memory()
 
 
-def _find_kinds(visits: VisitRows, pages: SectionPages, ai_mask: int) -> CountedVisits:
+def _select_counted(visits: VisitRows, pages: SectionPages, ai_mask: int) -> CountedVisits:
     """Returns the visits by people and AI."""
-    kind = ((visits.bits & HUMAN_BIT) != 0) * np.uint8(HUMAN) | ((visits.bits & ai_mask) != 0) * np.uint8(AI)
+    kind = find_kinds(visits.bits, HUMAN_BIT, ai_mask)
     counted = np.flatnonzero(kind)
     scope = visits.scope[counted]
     return CountedVisits(visits.key[counted] ^ pages.salt[scope], pages.section[scope], kind[counted])

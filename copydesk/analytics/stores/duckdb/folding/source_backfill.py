@@ -27,7 +27,7 @@ SET_SOURCES = """
 """
 
 
-def is_backfill_needed(connection: DuckConnection) -> bool:
+def is_source_backfill_needed(connection: DuckConnection) -> bool:
     return bool(connection.execute(SELECT_MARKS).fetchall())
 
 

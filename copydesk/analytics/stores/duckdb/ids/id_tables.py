@@ -9,19 +9,18 @@ from copydesk.analytics.stores.duckdb.ids.scopes import (
     AGENT_SCOPE,
     MISSING_AGENT_SCOPE,
     MISSING_SCOPE,
+    NO_SECTION,
     PAGE_SCOPE,
     SCOPE_COLUMNS,
     SITE_SCOPE,
     append_rows,
     compute_salt,
+    find_scope_ids,
 )
-from copydesk.analytics.stores.duckdb.ids.section_ids import NO_SECTION, add_section_ids
+from copydesk.analytics.stores.duckdb.ids.section_ids import add_section_ids
 from copydesk.analytics.stores.duckdb.ids.source_ids import SourceIds
 from copydesk.analytics.stores.names.missing_paths import MissingPathLimit
 
-SELECT_PATHS = """
-    select path, id from scopes where sort = $sort and project = $project and path in (select unnest($paths))
-"""
 SELECT_MISSING_PATHS = "select path from scopes where sort = 3 and project = $project"
 MAX_CACHED_PAGES = 100_000
 """The cache of pages is cleared when it exceeds this size."""
@@ -148,9 +147,9 @@ class IdTables:
             self._pages[sort] = known_pages
         for project in {project for project, _ in uncached}:
             paths = [path for owner, path in uncached if owner == project]
-            result = connection.execute(SELECT_PATHS, {"sort": sort, "project": project, "paths": paths})
-            known_pages.update(((project, path), scope) for path, scope in result.fetchall())
-            new = sorted(path for path in paths if (project, path) not in known_pages)
+            stored = find_scope_ids(connection, sort, project, paths)
+            known_pages.update(((project, path), scope) for path, scope in stored.items())
+            new = sorted(set(paths) - stored.keys())
             if new:
                 self._add_new_pages(connection, project, project_by_page[project, new[0]], new, sort)
 

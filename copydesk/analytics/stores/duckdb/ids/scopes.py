@@ -1,6 +1,6 @@
 """Scopes: the things that visitors are counted for. Their sorts, the salts of their visits, and appending rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection
@@ -8,7 +8,20 @@ from copydesk.analytics.stores.duckdb.database import DuckConnection
 PAGE_SCOPE, SITE_SCOPE, AGENT_SCOPE, MISSING_SCOPE, MISSING_AGENT_SCOPE, SOURCE_KIND_SCOPE = 0, 1, 2, 3, 4, 5
 """The sort of a referring host is SOURCE_KIND_SCOPE plus the number of its kind."""
 SECTION_SCOPE = 32
+NO_SECTION = 0
+"""The section of a scope that has none."""
 SCOPE_COLUMNS = ["id", "project", "sort", "path", "agent", "operator", "kind", "salt", "section"]
+SELECT_IDS = """
+    select path, id from scopes where sort = $sort and project = $project and path in (select unnest($paths::varchar[]))
+"""
+AddScopes = Callable[[DuckConnection, Sequence[tuple[object, ...]]], Iterable[int]]
+"""Stores new scopes, given by their columns without the id, and returns their ids."""
+
+
+def find_scope_ids(connection: DuckConnection, sort: int, project: int, paths: Iterable[str]) -> dict[str, int]:
+    """Returns the ids of scopes by their paths, without those that are not stored."""
+    params = {"sort": sort, "project": project, "paths": list(paths)}
+    return dict(connection.execute(SELECT_IDS, params).fetchall())
 
 
 def compute_salt(project: str, path: str | None = None, sort: int = PAGE_SCOPE) -> int:

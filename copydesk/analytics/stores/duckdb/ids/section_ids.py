@@ -1,16 +1,16 @@
 """Numeric ids of the sections of the first level. A section is the beginning of a path: `/ja` is the page `/ja` and all
 pages below it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection
-from copydesk.analytics.stores.duckdb.ids.scopes import SECTION_SCOPE, compute_salt
-
-NO_SECTION = 0
-SELECT_SECTIONS = """
-    select path, id from scopes where sort = $sort and project = $project and path in (select unnest($paths::varchar[]))
-"""
-AddScopes = Callable[[DuckConnection, Sequence[tuple[object, ...]]], Iterable[int]]
+from copydesk.analytics.stores.duckdb.ids.scopes import (
+    NO_SECTION,
+    SECTION_SCOPE,
+    AddScopes,
+    compute_salt,
+    find_scope_ids,
+)
 
 
 def find_section(path: str) -> str:
@@ -19,18 +19,12 @@ def find_section(path: str) -> str:
     return f"/{parts[0]}" if parts else ""
 
 
-def find_section_ids(connection: DuckConnection, project_id: int, sections: Iterable[str]) -> dict[str, int]:
-    """Returns the ids of sections, without those that are not stored."""
-    params = {"sort": SECTION_SCOPE, "project": project_id, "paths": sorted(sections)}
-    return dict(connection.execute(SELECT_SECTIONS, params).fetchall())
-
-
 def add_section_ids(
     connection: DuckConnection, add_scopes: AddScopes, project_id: int, project: str, paths: Sequence[str]
 ) -> list[int]:
     """Returns the id of the section of each page, and stores sections that are new."""
     sections = [find_section(path) for path in paths]
-    known = find_section_ids(connection, project_id, set(sections))
+    known = find_scope_ids(connection, SECTION_SCOPE, project_id, set(sections))
     new = sorted(set(sections) - known.keys() - {""})
     rows = [(project_id, SECTION_SCOPE, section, "", "", 0, compute_salt(project), NO_SECTION) for section in new]
     known.update(zip(new, add_scopes(connection, rows), strict=True))

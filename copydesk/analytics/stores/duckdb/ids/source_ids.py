@@ -1,11 +1,10 @@
 """Numeric ids of the sources of views: the hosts that visitors came from, and `direct`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.duckdb.database import DuckConnection
-from copydesk.analytics.stores.duckdb.ids.scopes import SOURCE_KIND_SCOPE, compute_salt
-from copydesk.analytics.stores.duckdb.ids.section_ids import NO_SECTION
+from copydesk.analytics.stores.duckdb.ids.scopes import NO_SECTION, SOURCE_KIND_SCOPE, AddScopes, compute_salt
 from copydesk.analytics.stores.names.referrer_hosts import OTHER_HOSTS, ReferrerHostLimit
 from copydesk.analytics.stores.names.referrer_sources import Source, SourceKind
 
@@ -19,7 +18,6 @@ NO_SOURCE = 0
 ReferrerKey = tuple[int, str, str]
 """A project, the host of the page, and the referrer as it was logged."""
 SourceKey = tuple[int, Source]
-AddScopes = Callable[[DuckConnection, Sequence[tuple[object, ...]]], Iterable[int]]
 
 
 class SourceIds:

@@ -13,7 +13,7 @@ from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.section_backfill import is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.section_visitors import SectionPages, count_section_visitors
-from copydesk.analytics.stores.duckdb.ids.section_ids import find_section_ids
+from copydesk.analytics.stores.duckdb.ids.scopes import SECTION_SCOPE, find_scope_ids
 from copydesk.analytics.stores.duckdb.reports.site_reports import SELECT_SITE, find_project
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.errors import StoreDamaged
@@ -87,7 +87,7 @@ def _count_visitors(
     days: DayRange,
     prefix: str,
 ) -> tuple[Counts, dict[str, Counts]]:
-    """Returns the visitors of all pages, and of each section."""
+    """Returns the visitors of all pages, and of each section: from the index where it has them, or else from visits."""
     [(site, ai_mask)] = connection.execute(SELECT_SITE, {"project": project}).fetchall()
     pages_by_section: dict[str, list[SectionPage]] = {}
     for page in pages:
@@ -95,21 +95,22 @@ def _count_visitors(
     scopes = {section: group[0].scope for section, group in pages_by_section.items() if len(group) == 1}
     total_scope = site if not prefix else pages[0].scope if len(pages) == 1 else None
     if not is_section_backfill_needed(connection):
-        known = find_section_ids(connection, project, {*pages_by_section, prefix})
+        known = find_scope_ids(connection, SECTION_SCOPE, project, {*pages_by_section, prefix})
         scopes |= known
         total_scope = known.get(prefix, total_scope)
-    indexed = _count_indexed_visitors(connection, project, {*scopes.values(), total_scope or site}, days)
+    indexed = _count_indexed_visitors(connection, project, {*scopes.values(), *filter(None, [total_scope])}, days)
     visitors = {section: indexed.get(scope, Counts()) for section, scope in scopes.items()}
-    unknown = sorted(pages_by_section.keys() - scopes.keys() - {""})
-    if unknown or total_scope is None:
-        read_pages = pages if total_scope is None else [page for page in pages if page.section in set(unknown)]
-        names = sorted({page.section for page in read_pages})
-        arrays = _build_arrays(read_pages, {name: number for number, name in enumerate(names)})
-        *counted, totals = count_section_visitors(
-            connection, database.path, arrays, days, ai_mask, len(names), with_union=total_scope is None
-        ).tolist()
-        visitors |= {section: Counts(*count) for section, count in zip(names, counted, strict=True)}
-    return Counts(*totals) if total_scope is None else indexed.get(total_scope, Counts()), visitors
+    unknown = pages_by_section.keys() - scopes.keys() - {""}
+    if total_scope is not None and not unknown:
+        return indexed.get(total_scope, Counts()), visitors
+    read_pages = pages if total_scope is None else [page for page in pages if page.section in unknown]
+    names = sorted({page.section for page in read_pages})
+    arrays = _build_arrays(read_pages, {name: number for number, name in enumerate(names)})
+    *counted, union = count_section_visitors(
+        connection, database.path, arrays, days, ai_mask, len(names), with_union=total_scope is None
+    ).tolist()
+    visitors |= {section: Counts(*count) for section, count in zip(names, counted, strict=True)}
+    return Counts(*union) if total_scope is None else indexed.get(total_scope, Counts()), visitors
 
 
 def _count_indexed_visitors(

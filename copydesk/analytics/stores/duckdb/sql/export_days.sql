@@ -1,5 +1,6 @@
 -- The days that have raw views or counts, with a fingerprint of each day's raw views and of its reports, and whether
--- all raw views are there. The fingerprint of a day's raw views is part of that of its sections. Rows are added up first, so that merging rows of a table changes no fingerprint.
+-- all raw views are there. Rows are added up first, so that merging rows of a table changes no fingerprint. Sections are
+-- left out: their fingerprint has that of the raw views.
 with raw as (
     select
         time // 86400000 as day, count(*) as views,
