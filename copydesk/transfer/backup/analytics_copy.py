@@ -5,6 +5,7 @@ import zipfile
 from pathlib import Path
 from typing import Literal
 
+from copydesk.analytics.stores.duckdb.metadata_blocks import get_copy_path
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.transfer.backup.manifest import BackupDamaged, checksum_file
 
@@ -76,5 +77,7 @@ def is_already_restored(folder: Path, copy: Path) -> bool:
 
 
 def delete_write_ahead_log(path: Path) -> None:
-    """Deletes the write-ahead log of an old file, which DuckDB would apply to the new one."""
+    """Deletes the write-ahead log of an old file, which DuckDB would apply to the new one, and the copy of its
+    metadata."""
     path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
+    get_copy_path(path).unlink(missing_ok=True)

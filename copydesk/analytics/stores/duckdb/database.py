@@ -1,5 +1,7 @@
 """A DuckDB file: its connections, transactions, checkpoints, recovery and schema upgrades."""
 
+import errno
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,9 +10,12 @@ from pathlib import Path
 
 import duckdb
 
+from copydesk.analytics.stores.duckdb.metadata_blocks import MetadataBlocks, restore_metadata_blocks
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.errors import StoreDamaged, StoreFull, StoreInUse, StoreSchemaNewer
 from copydesk.core.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 DuckConnection = duckdb.DuckDBPyConnection
 MEMORY_LIMIT = "160MB"
@@ -21,6 +26,7 @@ DUCKDB_SCHEMA_VERSION = 6
 """The version of the tables. Each version after the first has a file sql/upgrade_….sql that upgrades from the previous
 one."""
 
+SELECT_METADATA_BLOCKS = "select block_id from pragma_metadata_info()"
 CHECKPOINT_ATTEMPTS = 100
 """Attempts in about half a second; after that, the next fold tries again."""
 
@@ -47,6 +53,7 @@ class DuckDatabase:
         self._lock = threading.Lock()
         self._root_connection: DuckConnection | None = None
         self._idle_connections: list[DuckConnection] = []
+        self._metadata_blocks: MetadataBlocks | None = None
         with self.write() as connection:
             _upgrade_schema(connection)
 
@@ -71,12 +78,14 @@ class DuckDatabase:
         if not wal_path.exists() or (wal_path.stat().st_size < self._min_checkpoint_bytes and not force):
             return
         with self._borrow_connection() as connection:
+            self._save_metadata(connection)
             for _ in range(CHECKPOINT_ATTEMPTS):
                 try:
                     connection.execute("checkpoint")
                 except duckdb.TransactionException:
                     time.sleep(0.005)
                 else:
+                    self._delete_saved_metadata()
                     return
 
     def copy_to(self, target: Path, complete: Callable[[DuckConnection, str], None]) -> None:
@@ -139,10 +148,28 @@ class DuckDatabase:
         return connection
 
     def _connect(self) -> DuckConnection:
+        if restore_metadata_blocks(self.path):
+            log.warning("a checkpoint of %s was interrupted; it is undone, and nothing is lost", self.path)
         try:
-            return duckdb.connect(str(self.path), config=self._config)
+            connection = duckdb.connect(str(self.path), config=self._config)
         except duckdb.Error as error:
             raise _translate_error(error) from error
+        self._metadata_blocks = MetadataBlocks(self.path)
+        self._metadata_blocks.delete_copy()
+        return connection
+
+    def _save_metadata(self, connection: DuckConnection) -> None:
+        """Copies what a checkpoint will overwrite."""
+        blocks = [block for (block,) in connection.execute(SELECT_METADATA_BLOCKS).fetchall()]
+        try:
+            if self._metadata_blocks is not None:
+                self._metadata_blocks.save(blocks)
+        except OSError as error:
+            raise StoreFull if error.errno == errno.ENOSPC else StoreUnavailable from error
+
+    def _delete_saved_metadata(self) -> None:
+        if self._metadata_blocks is not None:
+            self._metadata_blocks.delete_copy()
 
     def _close_connections(self) -> None:
         """Closes all connections. DuckDB releases a file when its last connection is closed."""
@@ -150,8 +177,23 @@ class DuckDatabase:
             connection.close()
         self._idle_connections.clear()
         if self._root_connection is not None:
-            self._root_connection.close()
+            self._close_root_connection(self._root_connection)
             self._root_connection = None
+        if self._metadata_blocks is not None:
+            self._metadata_blocks.close()
+            self._metadata_blocks = None
+
+    def _close_root_connection(self, connection: DuckConnection) -> None:
+        """Closes the last connection, which makes a checkpoint."""
+        try:
+            self._save_metadata(connection)
+        except (duckdb.Error, StoreUnavailable):  # the write-ahead log stays, and the next start applies it
+            with suppress(duckdb.Error):
+                connection.execute("pragma disable_checkpoint_on_shutdown")
+            connection.close()
+        else:
+            connection.close()
+            self._delete_saved_metadata()
 
 
 def read_schema_version(connection: DuckConnection) -> int | None:

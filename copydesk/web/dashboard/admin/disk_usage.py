@@ -1,12 +1,15 @@
 """Measures how much disk space the data folder uses."""
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+SIDE_FILE_PATTERN = re.compile(r"(?:-wal|-shm|\.wal|\.visits|\.blocks)$")
+"""The end of the names of files that belong to a database."""
 SCAN_BUDGET_SECONDS = 0.05
 """Mirrors may contain very many files. A scan that takes longer stops, and `is_whole` is then false."""
 
@@ -29,7 +32,7 @@ def measure_disk_usage(folder: Path) -> DiskUsage:
     usage = shutil.disk_usage(folder)
     sizes: dict[str, int] = {}
     for name, size in _iterate_sizes(folder):
-        part = name.removesuffix("-wal").removesuffix("-shm").removesuffix(".wal").removesuffix(".visits")
+        part = SIDE_FILE_PATTERN.sub("", name)
         sizes[part] = sizes.get(part, 0) + size
         if time.monotonic() > deadline:
             return DiskUsage(usage.total, usage.free, _sort_by_size(sizes), is_whole=False)
