@@ -277,12 +277,28 @@ class PageJob(TypedDict):
     title: str
 
 
+PageAgent = TypedDict(
+    "PageAgent", {"agent": str | None, "operator": str | None, "class": str, "visitors": int | None, "views": int}
+)
+"""An agent that read one page. `visitors` is None if the page has too many views to count them."""
+
+
+class PageReferrer(TypedDict):
+    """`visitors` is None if the page has too many views to count them."""
+
+    referrer: str | None
+    """The host; None for `direct`."""
+    kind: Literal["ai", "search", "social", "site", "direct"]
+    visitors: int | None
+    views: int
+
+
 class PageDetail(TypedDict):
     path: str
     totals: SectionTotals
     timeseries: "list[Moment]"
-    agents: list[Agent]
-    referrers: list[Referrer]
+    agents: list[PageAgent]
+    referrers: list[PageReferrer]
     feedback: PageRatings
     searches: list[LeadingSearch]
     lastChanged: PageCommit | None

@@ -66,6 +66,19 @@ class SectionQuery:
 
 
 @dataclass(frozen=True)
+class RawViewLimits:
+    """Up to how many views in a range a report counts visitors from raw views. Beyond them, it reports views only."""
+
+    of_page: int = 1_000_000
+    """Views of the page, each of which is counted."""
+    of_site: int = 200_000_000
+    """Views of the whole site, which are searched for those of the page."""
+
+
+DEFAULT_RAW_VIEW_LIMITS = RawViewLimits()
+
+
+@dataclass(frozen=True)
 class DayRange:
     """Days from `first` (inclusive) to `end` (exclusive)."""
 
@@ -190,11 +203,17 @@ class Store(Protocol):
         so the cost grows with them.
         """
 
-    def load_page(self, project_id: str, path: str, days: DayRange = ALL_DAYS) -> PageDetail | None:
+    def load_page(
+        self,
+        project_id: str,
+        path: str,
+        days: DayRange = ALL_DAYS,
+        limits: RawViewLimits = DEFAULT_RAW_VIEW_LIMITS,
+    ) -> PageDetail | None:
         """Returns the numbers of one page, or None if no view of it was counted on any day.
 
-        Reads the raw views of the page in the range for its agents and referrers, so deleted raw views are missing
-        there; the other numbers are from the index.
+        Agents and referrers are counted from raw views, so deleted raw views are missing there; the other numbers are
+        from the index. If there are more views than the limits, agents and referrers have views but no visitors.
         """
 
     def list_rules(

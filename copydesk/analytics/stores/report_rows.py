@@ -137,15 +137,37 @@ class TimeseriesPoint:
 
 
 @dataclass(frozen=True)
+class PageAgentRow:
+    """An agent that read one page. `visitors` is None if there are too many views to count them."""
+
+    agent: str | None
+    operator: str | None
+    kind: str
+    visitors: int | None
+    views: int
+
+
+@dataclass(frozen=True)
+class PageReferrerRow:
+    """People who came to one page from one place, like ReferrerRow. `visitors` is None if there are too many views to
+    count them."""
+
+    referrer: str | None
+    kind: str
+    visitors: int | None
+    views: int
+
+
+@dataclass(frozen=True)
 class PageDetail:
     """One page. `views` are those by people and AI; agents and referrers are counted from raw views."""
 
     totals: Counts
     views: int
     timeseries: Sequence[TimeseriesPoint]
-    agents: Sequence[AgentRow]
+    agents: Sequence[PageAgentRow]
     """The agents of all classes, at most MAX_PAGE_DETAIL_ROWS."""
-    referrers: Sequence[ReferrerRow]
+    referrers: Sequence[PageReferrerRow]
     """Where people came from, at most MAX_PAGE_DETAIL_ROWS."""
 
 

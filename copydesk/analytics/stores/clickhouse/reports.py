@@ -6,7 +6,15 @@ Only `list_sections` reads visits; only `list_rules`, `load_page` and `load_hour
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from copydesk.analytics.stores.base import CLASS_BITS, MAX_PAGE_DETAIL_ROWS, DayRange, Interval, PageQuery, SectionQuery
+from copydesk.analytics.stores.base import (
+    CLASS_BITS,
+    MAX_PAGE_DETAIL_ROWS,
+    DayRange,
+    Interval,
+    PageQuery,
+    RawViewLimits,
+    SectionQuery,
+)
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
 from copydesk.analytics.stores.clickhouse.connection.node import MAX_PROJECTS_PER_STATEMENT, Rows
 from copydesk.analytics.stores.clickhouse.folding.batches import DEFAULT_AI_MASK, ViewBatches
@@ -16,14 +24,16 @@ from copydesk.analytics.stores.names.missing_paths import (
     build_missing_report,
     split_missing_results,
 )
-from copydesk.analytics.stores.names.referrer_hosts import build_referrer_row, build_referrer_totals
+from copydesk.analytics.stores.names.referrer_hosts import build_referrer_row, build_referrer_totals, name_referrer
 from copydesk.analytics.stores.report_rows import (
     AgentRow,
     Counts,
     HourlyReport,
     MissingReport,
+    PageAgentRow,
     PageCounts,
     PageDetail,
+    PageReferrerRow,
     ReferrerReport,
     ReportPage,
     RuleRow,
@@ -87,21 +97,32 @@ class Reports:
         rows = [SectionRow(section, Counts(*count), view_count) for section, *count, view_count in others]
         return SectionReport(Counts(*totals), views, rows[offset : offset + limit], len(rows) > offset + limit)
 
-    def load_page(self, project: str, path: str, days: DayRange) -> PageDetail | None:
+    def load_page(self, project: str, path: str, days: DayRange, limits: RawViewLimits) -> PageDetail | None:
         ai_mask = self._batches.read_ai_mask(project)
         [(scope,)] = self._cluster.reader.query(SELECT_PAGE_SCOPE, {"project": project, "path": path})
         totals = self._query("page_totals", project, days, scope=scope, ai=ai_mask)
         if not totals:
             return None
-        [(visitors, views)] = totals
-        params = {"path": path, "limit": MAX_PAGE_DETAIL_ROWS}
+        [(visitors, views, page_views, site_views)] = totals
+        with_visitors = page_views <= limits.of_page and site_views <= limits.of_site
+        params = {"path": path, "with_visitors": with_visitors, "limit": MAX_PAGE_DETAIL_ROWS}
         time_range = DayRange(days.first * DAY, days.end * DAY)
         return PageDetail(
             Counts(*visitors),
             views,
             self._load_scope_timeseries(project, PAGE_SORT, scope, "day", days),
-            [_build_agent_row(*row) for row in self._query("page_agents", project, time_range, **params)],
-            [build_referrer_row(*row) for row in self._query("page_referrers", project, time_range, **params)],
+            [
+                PageAgentRow(
+                    agent or None, operator or None, KIND_BY_BIT[kind], count if with_visitors else None, view_count
+                )
+                for agent, operator, kind, count, view_count in self._query(
+                    "page_agents", project, time_range, **params
+                )
+            ],
+            [
+                PageReferrerRow(*name_referrer(kind, host), count if with_visitors else None, view_count)
+                for kind, host, count, view_count in self._query("page_referrers", project, time_range, **params)
+            ],
         )
 
     def list_rules(self, project: str, days: DayRange, limit: int, with_missing: bool) -> Sequence[RuleRow]:

@@ -8,12 +8,14 @@ from copydesk.analytics.stores.base import (
     ALL_DAYS,
     CLASS_BITS,
     DEFAULT_PAGE_QUERY,
+    DEFAULT_RAW_VIEW_LIMITS,
     TOP_SECTIONS,
     Correction,
     DayRange,
     Interval,
     LogResult,
     PageQuery,
+    RawViewLimits,
     Reclassification,
     SectionQuery,
     shorten_event_hash,
@@ -129,9 +131,15 @@ class ClickHouseStore:
         self._ensure_schema()
         return self._reports.list_sections(project_id, days, limit, offset, query)
 
-    def load_page(self, project_id: str, path: str, days: DayRange = ALL_DAYS) -> PageDetail | None:
+    def load_page(
+        self,
+        project_id: str,
+        path: str,
+        days: DayRange = ALL_DAYS,
+        limits: RawViewLimits = DEFAULT_RAW_VIEW_LIMITS,
+    ) -> PageDetail | None:
         self._ensure_schema()
-        return self._reports.load_page(project_id, path, days)
+        return self._reports.load_page(project_id, path, days, limits)
 
     def list_rules(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False

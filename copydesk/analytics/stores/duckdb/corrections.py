@@ -8,6 +8,7 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex,
 from copydesk.analytics.stores.duckdb.ids.id_tables import IdTables
 from copydesk.analytics.stores.duckdb.ids.scopes import AGENT_SCOPE, MISSING_AGENT_SCOPE, append_rows
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.analytics.stores.duckdb.view_summaries import correct_summaries
 from copydesk.analytics.stores.errors import RawViewsDeleted
 
 SELECT_WITHDRAWN = """
@@ -139,6 +140,7 @@ def _correct(index: VisitorIndex, connection: DuckConnection, project: int, chan
     connection.execute(DELETE_AFFECTED_COUNTS, {"project": project})
     connection.execute(DELETE_AFFECTED_REFERRERS, {"project": project})
     index.count_views(connection, VIEWS_OF_AFFECTED_DAYS, params)
+    correct_summaries(connection, project)
     [(view_count,)] = connection.execute("select count(*) from affected_views").fetchall()
     for table in TEMPORARY_TABLES:
         connection.execute(f"drop table {table}")

@@ -1,6 +1,7 @@
 """Maintenance: compacting tables, rebuilding the index, deleting raw views, projects and visitors."""
 
 from collections.abc import Collection
+from typing import Any
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
@@ -12,9 +13,11 @@ SELECT_TABLE_LENGTHS = """
     select name, value, case name
         when 'firsts' then (select count(*) from firsts)
         when 'counts' then (select count(*) from counts)
+        when 'page_counts' then (select count(*) from page_counts)
+        when 'rule_counts' then (select count(*) from rule_counts)
         else (select count(*) from missing_referrers)
     end
-    from marks where name in ('firsts', 'counts', 'missing_referrers')
+    from marks where name in ('firsts', 'counts', 'page_counts', 'rule_counts', 'missing_referrers')
 """
 SELECT_REPEATED_REFERRERS = """
     select 1 from missing_referrers group by project, scope, day, kind, referrer having count(*) > 1 limit 1
@@ -69,11 +72,13 @@ def delete_raw_views(database: DuckDatabase, before_day: int, project_ids: Colle
         "" if project_ids is None else " and project in (select id from projects where list_contains($names, name))"
     )
     with database.write() as connection:
-        params = {"time": before_day * DAY, "folded": read_last_folded(connection)}
-        [(deleted,)] = connection.execute(
-            f"delete from views where time < $time and seq <= $folded{project_condition}",  # noqa: S608 - ours
-            params if project_ids is None else {**params, "names": list(project_ids)},
-        ).fetchall()
+        params: dict[str, Any] = {} if project_ids is None else {"names": list(project_ids)}
+        for table in ("page_counts", "rule_counts"):
+            condition = f"day < $day{project_condition}"
+            connection.execute(f"delete from {table} where {condition}", {**params, "day": before_day})  # noqa: S608
+        condition = f"time < $time and seq <= $folded{project_condition}"
+        params |= {"time": before_day * DAY, "folded": read_last_folded(connection)}
+        [(deleted,)] = connection.execute(f"delete from views where {condition}", params).fetchall()  # noqa: S608
         return int(deleted)
 
 
@@ -85,6 +90,8 @@ def forget_project(index: VisitorIndex, connection: DuckConnection, project: int
     connection.execute("delete from firsts where project = $project", params)
     connection.execute("delete from counts where project = $project", params)
     connection.execute("delete from missing_referrers where project = $project", params)
+    connection.execute("delete from page_counts where project = $project", params)
+    connection.execute("delete from rule_counts where project = $project", params)
     connection.execute("delete from scopes where project = $project", params)
     connection.execute("delete from projects where id = $project", params)
 

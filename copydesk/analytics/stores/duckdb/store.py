@@ -11,12 +11,14 @@ from copydesk.analytics.stores.base import (
     ALL_DAYS,
     CLASS_BITS,
     DEFAULT_PAGE_QUERY,
+    DEFAULT_RAW_VIEW_LIMITS,
     TOP_SECTIONS,
     Correction,
     DayRange,
     Interval,
     LogResult,
     PageQuery,
+    RawViewLimits,
     Reclassification,
     SectionQuery,
     shorten_event_hash,
@@ -27,9 +29,14 @@ from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.section_backfill import backfill_sections, is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.source_backfill import backfill_sources, is_source_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
-from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, count_unfolded_views
+from copydesk.analytics.stores.duckdb.folding.visitor_index import (
+    VisitorIndex,
+    count_unfolded_views,
+    read_last_folded,
+)
 from copydesk.analytics.stores.duckdb.reports import page_report, section_reports, site_reports
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
+from copydesk.analytics.stores.duckdb.view_summaries import MIN_VIEWS, ViewSummaries
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 from copydesk.analytics.stores.report_rows import (
     AgentRow,
@@ -56,12 +63,14 @@ class DuckStore:
         threads: int = 1,
         min_checkpoint_bytes: int = MIN_CHECKPOINT_BYTES,
         run_sizes: RunSizes = DEFAULT_RUN_SIZES,
+        min_summed_views: int = MIN_VIEWS,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
         self._view_log = ViewLog(self._database)
         self._index = VisitorIndex(self._database, run_sizes)
         self._fold_lock = threading.Lock()
         self._backup_lock = threading.Lock()
+        self._summaries = ViewSummaries(self._database, min_summed_views)
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
         self._may_be_upgrading = True
 
@@ -82,6 +91,7 @@ class DuckStore:
             folded_views = 0
             for view_count in self._index.fold_views(self._view_log.last_number):
                 folded_views += view_count
+                self._sum_up_views()
                 compacted = self._index.has_many_new_rows() and maintenance.compact_tables(self._database)
                 self._database.checkpoint(force=compacted)
                 self._run_merges.catch_up()
@@ -129,8 +139,14 @@ class DuckStore:
     ) -> SectionReport:
         return section_reports.list_sections(self._database, project_id, days, limit, offset, query)
 
-    def load_page(self, project_id: str, path: str, days: DayRange = ALL_DAYS) -> PageDetail | None:
-        return page_report.load_page(self._database, project_id, path, days)
+    def load_page(
+        self,
+        project_id: str,
+        path: str,
+        days: DayRange = ALL_DAYS,
+        limits: RawViewLimits = DEFAULT_RAW_VIEW_LIMITS,
+    ) -> PageDetail | None:
+        return page_report.load_page(self._database, project_id, path, days, limits)
 
     def list_rules(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False
@@ -220,22 +236,32 @@ class DuckStore:
         if not self._may_be_upgrading:
             return False
         with self._database.read() as connection:
-            self._may_be_upgrading = is_source_backfill_needed(connection) or is_section_backfill_needed(connection)
+            is_backfill_needed = is_source_backfill_needed(connection) or is_section_backfill_needed(connection)
+            last_folded = read_last_folded(connection)
+        self._may_be_upgrading = is_backfill_needed or self._summaries.are_behind(last_folded)
         return self._may_be_upgrading
 
     def _continue_upgrade(self) -> None:
-        """Counts where stored views came from, and the sections of stored visits: at least one part and for a limited
-        time; the next folds do the rest."""
+        """Counts where stored views came from, then the sections of stored visits, and then sums up stored views: at
+        least one part and for a limited time; the next folds do the rest."""
         deadline = time.monotonic() + MAX_UPGRADE_SECONDS_PER_FOLD
         while self._is_upgrading():
             with self._index.change(), self._view_log.correction() as (connection, id_tables):
                 if is_source_backfill_needed(connection):
                     backfill_sources(self._index, connection, id_tables)
-                else:
+                elif is_section_backfill_needed(connection):
                     backfill_sections(self._index, connection)
+                else:
+                    self._summaries.add_views(connection, read_last_folded(connection))
             self._database.checkpoint()
             if time.monotonic() >= deadline:
                 return
+
+    def _sum_up_views(self) -> None:
+        """Sums up folded views if there are enough of them. During an upgrade their sources may not be known yet."""
+        if not self._may_be_upgrading and self._summaries.are_behind(self._index.last_folded):
+            with self._database.write() as connection:
+                self._summaries.add_views(connection, self._index.last_folded)
 
     def close(self) -> None:
         self._run_merges.stop()

@@ -42,9 +42,14 @@ class ReferrerHostLimit:
 
 
 def build_referrer_row(kind: int, host: str, visitors: int, views: int) -> ReferrerRow:
+    return ReferrerRow(*name_referrer(kind, host), visitors, views)
+
+
+def name_referrer(kind: int, host: str) -> tuple[str | None, str]:
+    """Returns how reports call a host and its kind."""
     source_kind = SourceKind(kind)
     name = None if source_kind is SourceKind.DIRECT else host or OTHER_REFERRERS_NAME
-    return ReferrerRow(name, source_kind.name.lower(), visitors, views)
+    return name, source_kind.name.lower()
 
 
 def build_referrer_totals(rows: Iterable[Sequence[Any]]) -> ReferrerTotals:

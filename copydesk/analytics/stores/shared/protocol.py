@@ -21,6 +21,7 @@ from copydesk.analytics.stores.base import (
     DayRange,
     LogResult,
     PageQuery,
+    RawViewLimits,
     Reclassification,
     SectionQuery,
     Store,
@@ -34,8 +35,10 @@ from copydesk.analytics.stores.report_rows import (
     HourPoint,
     MissingReport,
     MissingRow,
+    PageAgentRow,
     PageCounts,
     PageDetail,
+    PageReferrerRow,
     ReferrerCount,
     ReferrerReport,
     ReferrerRow,
@@ -49,7 +52,7 @@ from copydesk.analytics.stores.report_rows import (
 )
 from copydesk.core.errors import RequestError, StoreUnavailable
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 """Increase it when messages change. They contain the names of classes and methods."""
 GREETING = f"copydesk {__version__} {PROTOCOL_VERSION}".encode()
 """The server sends this first. A client that receives it is connected to a server of the same version."""
@@ -69,6 +72,7 @@ DECODERS: dict[str, Callable[..., Any]] = {
             *(AgentRow, PageQuery, TimeseriesPoint, ReportPage, Path, DayRange, PageCounts, RuleRow, Counts),
             *(Reclassification, MissingReport, MissingRow, ReferrerCount, ReferrerReport, ReferrerRow, ReferrerTotals),
             *(SectionQuery, SectionReport, SectionRow, PageDetail, SiteTotals, HourlyReport, HourPoint, ExportDay),
+            *(PageAgentRow, PageReferrerRow, RawViewLimits),
         )
     },
     Correction.__name__: lambda views, skipped_days: Correction(views, tuple(skipped_days)),

@@ -11,12 +11,14 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import (
     ALL_DAYS,
     DEFAULT_PAGE_QUERY,
+    DEFAULT_RAW_VIEW_LIMITS,
     TOP_SECTIONS,
     Correction,
     DayRange,
     Interval,
     LogResult,
     PageQuery,
+    RawViewLimits,
     Reclassification,
     SectionQuery,
     Store,
@@ -116,8 +118,14 @@ class SharedStore:
     ) -> SectionReport:
         return self._call_with_retry(Store.list_sections, project_id, days, limit, offset, query)
 
-    def load_page(self, project_id: str, path: str, days: DayRange = ALL_DAYS) -> PageDetail | None:
-        return self._call_with_retry(Store.load_page, project_id, path, days)
+    def load_page(
+        self,
+        project_id: str,
+        path: str,
+        days: DayRange = ALL_DAYS,
+        limits: RawViewLimits = DEFAULT_RAW_VIEW_LIMITS,
+    ) -> PageDetail | None:
+        return self._call_with_retry(Store.load_page, project_id, path, days, limits)
 
     def list_rules(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 1000, with_missing: bool = False

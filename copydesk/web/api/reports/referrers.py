@@ -19,6 +19,9 @@ from copydesk.web.api.schemas import ApiModel
 router = APIRouter(prefix="/v1/analytics/{projectId}", tags=["analytics"], dependencies=[Depends(bearer)])
 
 
+ReferrerKind = Literal["ai", "search", "social", "site", "direct"]
+
+
 class ReferrerTotalsResponse(ApiModel):
     ai: int
     search: int
@@ -30,7 +33,7 @@ class ReferrerTotalsResponse(ApiModel):
 class ReferrerResponse(ApiModel):
     referrer: str | None
     """The host, or an Android app; null for `direct`. `(other)` is all hosts of the kind beyond the limit of hosts."""
-    kind: Literal["ai", "search", "social", "site", "direct"]
+    kind: ReferrerKind
     visitors: int
     views: int
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 from copydesk.analytics.page_view import VisitorClass
 from copydesk.analytics.stores.base import PageQuery, SortColumn
-from copydesk.analytics.stores.report_rows import AgentRow, Counts, PageCounts, RuleRow
+from copydesk.analytics.stores.report_rows import AgentRow, Counts, PageAgentRow, PageCounts, RuleRow
 from copydesk.core.errors import InvalidRequest
 
 SORT_COLUMNS: tuple[SortColumn, ...] = get_args(SortColumn)
@@ -119,13 +119,14 @@ class AgentTableRow:
     operator: str
     kind: str
     counts_as: str
-    visitors: int
+    visitors: int | None
+    """None if there are too many views to count them."""
     views: int
     rules: Sequence[str]
 
 
 def build_agent_rows(
-    rows: Sequence[AgentRow], rule_rows: Sequence[RuleRow], ai_classes: Collection[str]
+    rows: Sequence[AgentRow | PageAgentRow], rule_rows: Sequence[RuleRow], ai_classes: Collection[str]
 ) -> list[AgentTableRow]:
     rules: dict[tuple[str | None, str | None, str], list[str]] = {}
     for rule_row in rule_rows:

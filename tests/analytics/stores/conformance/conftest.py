@@ -14,7 +14,9 @@ BACKUP_NAME = "analytics.duckdb"
 """The backup's name in a test, for all stores."""
 STORE_OPENERS: dict[str, Callable[[Path], Store]] = {
     "duckdb": lambda folder: DuckStore(folder / BACKUP_NAME),
-    "duckdb with short runs": lambda folder: DuckStore(folder / BACKUP_NAME, run_sizes=RunSizes(3, 2, 2, 5)),
+    "duckdb with short runs": lambda folder: DuckStore(
+        folder / BACKUP_NAME, run_sizes=RunSizes(3, 2, 2, 5), min_summed_views=5
+    ),
     "clickhouse": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME),
     "clickhouse and postgresql": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME, "postgresql"),
 }
@@ -24,7 +26,7 @@ DEFAULT_CLICKHOUSE_TESTS = (
     "test_reclassified_views_count", "test_missing_pages_change", "test_paths_beyond", "test_withdrawn_missing",
     "test_referrers_count", "test_hosts_beyond", "test_section_is", "test_page_that_was",
     "test_totals_of_many_projects", "test_hours_count",
-    "test_exported", "test_fingerprints_change",
+    "test_exported", "test_fingerprints_change", "test_visitors_of_a_page",
 )  # fmt: skip
 """The tests that run on ClickHouse by default; the others are drills there, because its engine is slow."""
 

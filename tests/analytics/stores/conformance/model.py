@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import TypeVar
 
@@ -10,11 +11,13 @@ from copydesk.analytics.stores.base import (
     CLASS_BITS,
     DEFAULT_AI_CLASSES,
     DEFAULT_PAGE_QUERY,
+    DEFAULT_RAW_VIEW_LIMITS,
     Correction,
     DayRange,
     Interval,
     LogResult,
     PageQuery,
+    RawViewLimits,
     Reclassification,
     SectionQuery,
 )
@@ -25,8 +28,10 @@ from copydesk.analytics.stores.report_rows import (
     HourPoint,
     MissingReport,
     MissingRow,
+    PageAgentRow,
     PageCounts,
     PageDetail,
+    PageReferrerRow,
     ReferrerCount,
     ReferrerReport,
     ReferrerRow,
@@ -176,15 +181,24 @@ class ReferenceStore:
         totals, view_total = self._visitors(project, views), self._views(project, views).total
         return SectionReport(totals, view_total, rows[offset : offset + limit], has_more)
 
-    def load_page(self, project: str, path: str, days: DayRange) -> PageDetail | None:
+    def load_page(
+        self, project: str, path: str, days: DayRange, limits: RawViewLimits = DEFAULT_RAW_VIEW_LIMITS
+    ) -> PageDetail | None:
         """Returns a page whose raw views are complete in the range."""
         if not any(view.path == path for view in self._views_in_range(project, DayRange())):
             return None
         views = [view for view in self._views_in_range(project, days) if view.path == path]
         page = ReferenceStore()
         page.folded, page.ai = views, self.ai
-        agents, _ = page.list_agents(project, days, 1000, 0)
-        referrers, _ = self._find_referrers(views)
+        all_agents, _ = page.list_agents(project, days, 1000, 0)
+        all_referrers, _ = self._find_referrers(views)
+        agents = [PageAgentRow(*vars(row).values()) for row in all_agents]
+        referrers = [PageReferrerRow(*vars(row).values()) for row in all_referrers]
+        if len(views) > limits.of_page or len(self._views_in_range(project, days)) > limits.of_site:
+            agents = [replace(row, visitors=None) for row in agents]
+            agents.sort(key=lambda row: (-row.views, row.agent or "", row.operator or "", CLASS_BITS[row.kind]))
+            referrers = [replace(row, visitors=None) for row in referrers]
+            referrers.sort(key=lambda row: (-row.views, row.referrer or ""))
         totals, view_total = self._visitors(project, views), self._views(project, views).total
         return PageDetail(totals, view_total, page.load_timeseries(project, "day", days), agents, referrers)
 

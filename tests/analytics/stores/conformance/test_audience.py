@@ -3,9 +3,9 @@
 import pytest
 
 from copydesk.analytics.page_view import PageView, VisitorClass
-from copydesk.analytics.stores.base import DayRange, SectionQuery, Store
+from copydesk.analytics.stores.base import DayRange, RawViewLimits, SectionQuery, Store
 from copydesk.analytics.stores.names import referrer_hosts
-from copydesk.analytics.stores.report_rows import Counts, ReferrerRow, ReferrerTotals, SectionRow
+from copydesk.analytics.stores.report_rows import Counts, PageReferrerRow, ReferrerRow, ReferrerTotals, SectionRow
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
 
 
@@ -62,3 +62,22 @@ def test_page_that_was_never_seen_has_no_detail(store: Store) -> None:
     detail = store.load_page("docs", "/a", DayRange(MONDAY + 1, MONDAY + 2))
     assert detail is not None
     assert (detail.totals, detail.views, list(detail.agents)) == (Counts(), 0, [])
+
+
+@pytest.mark.parametrize(("limits", "is_counted"), [((3, 4), True), ((2, 4), False), ((3, 3), False)])
+def test_visitors_of_a_page_by_agent_and_referrer_are_counted_up_to_a_number_of_views(
+    store: Store, limits: tuple[int, int], is_counted: bool
+) -> None:
+    log_and_fold(
+        store, make_arrival("bing.com", 1), make_arrival("bing.com", 1), make_arrival("google.com", 2),
+        make_view("/other", visitor=1),
+    )  # fmt: skip
+    detail = store.load_page("docs", "/", limits=RawViewLimits(*limits))
+    assert detail is not None
+    assert (detail.totals, detail.views) == (Counts(2, 0, 2), 3)
+    visitors = 1 if is_counted else None
+    assert list(detail.referrers) == [
+        PageReferrerRow("bing.com", "search", visitors, 2),
+        PageReferrerRow("google.com", "search", visitors, 1),
+    ]
+    assert [(row.visitors, row.views) for row in detail.agents] == [(2 if is_counted else None, 3)]

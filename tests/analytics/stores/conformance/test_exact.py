@@ -21,9 +21,11 @@ from hypothesis.stateful import (
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import (
     CLASS_BITS,
+    DEFAULT_RAW_VIEW_LIMITS,
     DayRange,
     Interval,
     PageQuery,
+    RawViewLimits,
     Reclassification,
     SectionQuery,
     Store,
@@ -141,8 +143,9 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
             assert replace(found_sections, rows=list(found_sections.rows)) == self.model.list_sections(*asked, sections)
             if self.model.has_all_raw_views(project):
                 for path in ("/", "/a", "/a/b/c", "/no"):
-                    detail = self.store.load_page(project, path, days)
-                    assert detail == self.model.load_page(project, path, days)
+                    for limits in (DEFAULT_RAW_VIEW_LIMITS, RawViewLimits(of_page=3), RawViewLimits(of_site=5)):
+                        detail = self.store.load_page(project, path, days, limits)
+                        assert detail == self.model.load_page(project, path, days, limits)
             rows, more = self.store.list_agents(*asked)
             assert (list(rows), more) == self.model.list_agents(*asked)
             for interval in INTERVALS:

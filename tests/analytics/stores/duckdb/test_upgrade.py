@@ -7,7 +7,7 @@ import pytest
 
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import DayRange, SectionQuery
-from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb import DuckStore, view_summaries
 from copydesk.analytics.stores.duckdb import store as store_module
 from copydesk.analytics.stores.duckdb.folding import section_backfill, source_backfill
 from copydesk.analytics.stores.duckdb.folding.visit_runs import RunSizes
@@ -185,4 +185,42 @@ def test_sections_of_stored_visits_are_counted_after_an_upgrade(
     assert read_sections(store) == after_corrections
     store.rebuild_index()
     assert read_sections(store) == after_corrections
+    store.close()
+
+
+def read_sums(store: DuckStore) -> list[object]:
+    ranges = [DayRange(MONDAY + first, MONDAY + end) for first in range(8) for end in range(first, 9)]
+    pages = [store.load_page("docs", path, days) for path in ("/ja/a", "/", "/v2/a") for days in ranges]
+    return [*pages, *(store.list_rules("docs", days, with_missing=True) for days in ranges)]
+
+
+def test_stored_views_are_summed_up_after_an_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, views = tmp_path / "a.duckdb", make_visits_to_sections()
+    store = DuckStore(path)
+    log_and_fold(store, *views)
+    expected = read_sums(store)
+    store.withdraw_views("docs", [1, 3])
+    corrected = read_sums(store)
+    store.log_views([views[1], views[3]])
+    store.fold()
+    store.close()
+    with duckdb.connect(str(path)) as connection:
+        for table in ("page_counts", "rule_counts"):
+            connection.execute(f"drop table {table}")
+        connection.execute("delete from marks where name in ('summarized', 'page_counts', 'rule_counts')")
+        connection.execute("update marks set value = 6 where name = 'schema'")
+
+    monkeypatch.setattr(view_summaries, "MAX_VIEWS", 20)
+    monkeypatch.setattr(store_module, "MAX_UPGRADE_SECONDS_PER_FOLD", 0.0)
+    store, folds = DuckStore(path, min_summed_views=20), 0
+    while store.backlog():
+        assert read_sums(store) == expected
+        store.close()  # the next process continues where this one ended
+        store = DuckStore(path, min_summed_views=20)
+        store.fold()
+        folds += 1
+    assert folds > 3
+    assert read_sums(store) == expected
+    assert store.withdraw_views("docs", [1, 3]) == 2
+    assert read_sums(store) == corrected
     store.close()

@@ -13,6 +13,7 @@ import pytest
 
 from copydesk.analytics.interactions.feedback import FeedbackStatus
 from copydesk.analytics.interactions.searches import NewSearch
+from copydesk.analytics.stores.base import RawViewLimits
 from copydesk.core import clock
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.publish.reader_data import hide_reader_data
@@ -20,7 +21,9 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import save_changed_files_in
 from copydesk.jobs.workflow.isolation.page_lookups import PageCommit, PageLookups
 from copydesk.jobs.workspace.patches import create_patch
+from copydesk.web.api.reports.page_detail import route as api_route
 from copydesk.web.api.reports.page_detail.activity import LOOKUP_TIMEOUT_SECONDS
+from copydesk.web.dashboard.readership.page_detail import routes as page_routes
 from tests.support.people import csrf_token_from_html, signed_in_client
 from tests.support.repositories import commit, make_repository
 from tests.support.service import Service, serve
@@ -282,3 +285,19 @@ def test_path_that_no_page_has_starts_no_job(editor: httpx.Client, site: Service
     assert "Improve this page" not in text
     assert improve(editor, site, path, csrf_token_from_html(text)).status_code == 400
     assert list_prompts(site) == []
+
+
+def test_page_with_too_many_views_shows_views_without_visitors(
+    site: Service, viewer: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_views(site, *(make_view(site, "/guide", number)._replace(referrer="t.co") for number in (1, 2)))
+    address = f"/projects/{site.project.id}/readership/page?path=/guide"
+    hint = "Visitors are not counted here"
+    assert hint not in viewer.get(address).text
+    monkeypatch.setattr(page_routes, "RAW_VIEW_LIMITS", RawViewLimits(of_page=1))
+    page = viewer.get(address).text
+    assert page.count(hint) == 2
+    assert page.count('<td class="figure">–</td><td class="figure">2</td>') == 2
+    monkeypatch.setattr(api_route, "RAW_VIEW_LIMITS", RawViewLimits(of_page=1))
+    report = site.http.get(f"/v1/analytics/{site.project.id}/pages/guide").json()
+    assert [(row["visitors"], row["views"]) for row in report["agents"] + report["referrers"]] == [(None, 2)] * 2

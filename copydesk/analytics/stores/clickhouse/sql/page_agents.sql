@@ -1,4 +1,4 @@
-select agent, operator, kind, uniqExactIf(visitor, visitor != 0) as visitors, count() as views
+select agent, operator, kind, uniqExactIf(visitor, visitor != 0 and {with_visitors:Bool}) as visitors, count() as views
 from views
 where project = {project:String} and path = {path:String} and not missing
     and at >= {first:Int64} and at < {end:Int64}

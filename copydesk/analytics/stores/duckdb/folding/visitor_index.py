@@ -62,6 +62,12 @@ class VisitorIndex:
         """The mark of the last committed fold; None if it must be read."""
         self._new_rows = 0
 
+    @property
+    def last_folded(self) -> int:
+        """Returns the number of the last folded view, after a fold."""
+        assert self._last_folded is not None, "asked after a fold"
+        return self._last_folded
+
     def has_many_new_rows(self) -> bool:
         """Returns whether so many rows were added since the last such call that compacting tables may pay off."""
         if self._new_rows < ROWS_BETWEEN_CHECKS:

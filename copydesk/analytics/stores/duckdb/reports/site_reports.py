@@ -1,11 +1,13 @@
-"""Reports: sums over the index and the counts. No report reads visits; `list_rules` and `load_hours`
-read raw views."""
+"""Reports: sums over the index and the counts. No report reads visits; `load_hours` reads raw views, and `list_rules`
+those that are not summed up yet."""
 
 from collections.abc import Collection, Sequence
 
 from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_PAGE_QUERY, DayRange, Interval, PageQuery, SortColumn
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.visitor_index import read_last_folded
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.analytics.stores.duckdb.view_summaries import read_last_summarized
 from copydesk.analytics.stores.names.missing_paths import (
     MAX_REFERRERS_PER_PATH,
     build_missing_report,
@@ -101,7 +103,7 @@ def list_rules(
     database: DuckDatabase, project_id: str, days: DayRange, limit: int, with_missing: bool
 ) -> Sequence[RuleRow]:
     with database.read() as connection:
-        params = {"project": find_project(connection, project_id), "first": days.first * DAY, "end": days.end * DAY}
+        params = {"project": find_project(connection, project_id), **build_raw_view_params(connection, days)}
         results = connection.execute(load_sql("rules"), {**params, "limit": limit, "missing": with_missing}).fetchall()
     return [
         RuleRow(agent or None, operator or None, KIND_BY_BIT[kind], rule, view_count)
@@ -145,8 +147,19 @@ def load_hours(database: DuckDatabase, project_id: str, first_at: int, end_at: i
         project = find_project(connection, project_id)
         [(_, ai_mask)] = connection.execute(SELECT_SITE, {"project": project}).fetchall() or [(0, 0)]
         params = {"project": project, "ai": ai_mask, "first": first_at, "end": end_at}
-        results = connection.execute(load_sql("hours"), params).fetchall()
+        results = connection.execute(load_sql("hours"), {**params, "folded": read_last_folded(connection)}).fetchall()
     return build_hourly_report(results)
+
+
+def build_raw_view_params(connection: DuckConnection, days: DayRange) -> dict[str, int]:
+    """Returns the parameters of a statement that reads sums of raw views, and the views that are not in them.
+
+    DuckDB skips the other views only if the numbers are parameters, not subqueries.
+    """
+    return {
+        "first": days.first, "end": days.end, "first_at": days.first * DAY, "end_at": days.end * DAY,
+        "summarized": read_last_summarized(connection), "folded": read_last_folded(connection),
+    }  # fmt: skip
 
 
 def find_project(connection: DuckConnection, project_id: str) -> int:

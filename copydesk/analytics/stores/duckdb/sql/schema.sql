@@ -53,9 +53,23 @@ create table if not exists missing_referrers (
     referrer varchar not null, n integer not null, last bigint not null
 );
 
+-- Raw views summed up by page, agent and, of people, source (0 means none), and by agent and rule. The mark summarized
+-- is the number of the last view that is in them. Rows with the same key add up.
+create table if not exists page_counts (
+    project integer not null, page integer not null, day usmallint not null, agent integer not null,
+    source integer not null, n integer not null
+);
+create table if not exists rule_counts (
+    project integer not null, agent integer not null, rule integer not null, day usmallint not null, n integer not null
+);
+
 -- folded: the number of the last folded view. schema: the version of the tables. sources_end: the number of the last view
 -- whose source is not known, and sources_done up to which it is; neither exists if all are known. The others: the number of rows after the table's last compaction.
 create table if not exists marks (name varchar not null, value ubigint not null);
 insert into marks
-select name, 0 from (values ('folded'), ('firsts'), ('counts'), ('missing_referrers')) as initial_marks (name)
+select name, 0
+from (
+    values
+        ('folded'), ('summarized'), ('firsts'), ('counts'), ('missing_referrers'), ('page_counts'), ('rule_counts')
+) as initial_marks (name)
 where name not in (select name from marks);

@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Depends, Response
 
 from copydesk.analytics.date_ranges import TimeRange
+from copydesk.analytics.stores.base import DEFAULT_RAW_VIEW_LIMITS
 from copydesk.core.errors import NotFound
 from copydesk.web.api.dependencies import ProjectId, bearer
 from copydesk.web.api.reports.page_detail.activity import load_page_activity
@@ -10,6 +11,8 @@ from copydesk.web.api.reports.page_detail.schemas import PageDetailResponse
 from copydesk.web.api.reports.parameters import REPORT_RESPONSES, CurrentReportRequest, DateRangeParams
 
 router = APIRouter(prefix="/v1/analytics/{projectId}", tags=["analytics"], dependencies=[Depends(bearer)])
+
+RAW_VIEW_LIMITS = DEFAULT_RAW_VIEW_LIMITS
 
 
 class PageNotFound(NotFound):
@@ -31,7 +34,9 @@ async def page(
     The path follows `/pages`, percent-encoded; `/pages/` is the home page.
     """
     page_path = "/" + path.lstrip("/")
-    detail = await report_request.query_store(lambda store: store.load_page(project_id, page_path, date_range))
+    detail = await report_request.query_store(
+        lambda store: store.load_page(project_id, page_path, date_range, RAW_VIEW_LIMITS)
+    )
     if detail is None:
         raise PageNotFound
     activity = await load_page_activity(

@@ -1,14 +1,17 @@
 """JSON schemas of one page."""
 
+from pydantic import Field
+
 from copydesk.analytics.interactions.feedback import FeedbackEntry, FeedbackStatus
-from copydesk.analytics.stores.report_rows import PageDetail
+from copydesk.analytics.page_view import VisitorClass
+from copydesk.analytics.stores.report_rows import PageAgentRow, PageDetail, PageReferrerRow
 from copydesk.core.clock import format_iso
 from copydesk.jobs.job import Status
 from copydesk.jobs.storage.lookups.page_jobs import PageJob
 from copydesk.jobs.workflow.isolation.page_lookups import PageCommit
 from copydesk.web.api.reports.page_detail.activity import PageActivity
-from copydesk.web.api.reports.referrers import ReferrerResponse
-from copydesk.web.api.reports.schemas import AgentResponse, AgentsResponse, TimeseriesPointResponse, TimeseriesResponse
+from copydesk.web.api.reports.referrers import ReferrerKind
+from copydesk.web.api.reports.schemas import TimeseriesPointResponse, TimeseriesResponse
 from copydesk.web.api.reports.sections import SectionTotalsResponse
 from copydesk.web.api.schemas import ApiModel
 
@@ -85,16 +88,43 @@ class PageJobResponse(ApiModel):
         )
 
 
+class PageAgentResponse(ApiModel):
+    agent: str | None
+    operator: str | None
+    """The company or project that runs the agent, if known."""
+    kind: VisitorClass = Field(alias="class")
+    visitors: int | None
+    """Null if the page has more than a million views in the range."""
+    views: int
+
+    @classmethod
+    def from_row(cls, row: PageAgentRow) -> "PageAgentResponse":
+        return cls(**{**vars(row), "kind": VisitorClass(row.kind)})
+
+
+class PageReferrerResponse(ApiModel):
+    referrer: str | None
+    """The host, or an Android app; null for `direct`. `(other)` is all hosts of the kind beyond the limit of hosts."""
+    kind: ReferrerKind
+    visitors: int | None
+    """Null if the page has more than a million views in the range."""
+    views: int
+
+    @classmethod
+    def from_row(cls, row: PageReferrerRow) -> "PageReferrerResponse":
+        return cls.model_validate(vars(row))
+
+
 class PageDetailResponse(ApiModel):
     path: str
     totals: SectionTotalsResponse
     """Unique visitors, and views by people and AI."""
     timeseries: list[TimeseriesPointResponse]
     """Days with at least one view, in order."""
-    agents: list[AgentResponse]
-    """Agents of every class, most visitors first, at most 50; from raw views."""
-    referrers: list[ReferrerResponse]
-    """Where people came from, most visitors first, at most 50; from raw views."""
+    agents: list[PageAgentResponse]
+    """Agents of every class, most visitors first, or else most views, at most 50; from raw views."""
+    referrers: list[PageReferrerResponse]
+    """Where people came from, most visitors first, or else most views, at most 50; from raw views."""
     feedback: PageRatingsResponse
     searches: list[LeadingSearchResponse]
     """The searches after which readers opened this page, most frequent first, at most 10."""
@@ -110,8 +140,8 @@ class PageDetailResponse(ApiModel):
             path=path,
             totals=SectionTotalsResponse.model_validate({**vars(detail.totals), "views": detail.views}),
             timeseries=TimeseriesResponse.from_points("day", detail.timeseries).timeseries,
-            agents=AgentsResponse.from_rows(detail.agents, has_more=False).agents,
-            referrers=ReferrerResponse.list_from_rows(detail.referrers),
+            agents=[PageAgentResponse.from_row(row) for row in detail.agents],
+            referrers=[PageReferrerResponse.from_row(row) for row in detail.referrers],
             feedback=PageRatingsResponse(
                 thumbs_up=ratings.thumbs_up,
                 thumbs_down=ratings.thumbs_down,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from copydesk.analytics.date_ranges import TimeRange
 from copydesk.analytics.page_paths import CONTROL_CHARS_PATTERN, MAX_PATH_BYTES
-from copydesk.analytics.stores.base import ALL_DAYS, DayRange
+from copydesk.analytics.stores.base import ALL_DAYS, DayRange, RawViewLimits
 from copydesk.analytics.stores.report_rows import PageDetail, TimeseriesPoint
 from copydesk.core import clock
 from copydesk.core.errors import InvalidRequest
@@ -31,6 +31,9 @@ from copydesk.web.responses.redirects import redirect
 
 TEMPLATE = "readership-page.html"
 MAX_ROWS = 10
+RAW_VIEW_LIMITS = RawViewLimits(of_page=50_000, of_site=10_000_000)
+"""Lower than those of the API, so that the page opens at once: these views are counted in less than 100 ms."""
+NO_RAW_VIEWS = RawViewLimits(0, 0)
 IMPROVE_TIMEOUT_SECONDS = 10.0
 """How long starting a job waits for the name of the page's file."""
 
@@ -44,6 +47,8 @@ class PageReport:
     run_up: int
     """The number of days in the chart before the range."""
     agents: Sequence[AgentTableRow]
+    has_views_only: bool
+    """Whether there are too many views to count the visitors of agents and sources."""
     detail: PageDetail
 
 
@@ -109,13 +114,13 @@ def parse_page_path(query: Mapping[str, str]) -> str:
 def build_page_report(desk: Desk, project: Project, path: str, selected: SelectedRange) -> PageReport | None:
     """Builds the numbers of a page; None if the page has no view in the range."""
     store = desk.get_folded_store(project)
-    detail = store.load_page(project.id, path, selected.days)
+    detail = store.load_page(project.id, path, selected.days, RAW_VIEW_LIMITS)
     if detail is None:
         return None
     series, days = detail.timeseries, selected.days
     if selected.is_single_day:
         days = selected.run_up_days
-        with_run_up = store.load_page(project.id, path, days)
+        with_run_up = store.load_page(project.id, path, days, NO_RAW_VIEWS)
         series = with_run_up.timeseries if with_run_up else series
     chart = build_chart("day", _find_chart_days(days, series), series)
     return PageReport(
@@ -123,6 +128,7 @@ def build_page_report(desk: Desk, project: Project, path: str, selected: Selecte
         chart=chart,
         run_up=count_run_up_days(selected, chart),
         agents=build_agent_rows(detail.agents[:MAX_ROWS], (), project.collecting.ai_classes),
+        has_views_only=any(row.visitors is None for row in detail.agents),
         detail=detail,
     )
 
