@@ -186,7 +186,8 @@ class Store(Protocol):
     ) -> ReferrerReport:
         """Returns where people came from, by unique visitors, then views, then name; and the totals by kind.
 
-        A view from another page of the same host is no arrival and not included.
+        A view from another page of the same host is no arrival and not included. With the limit 0, only totals are
+        counted, which is faster.
         """
 
     def list_sections(

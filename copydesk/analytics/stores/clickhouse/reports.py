@@ -82,7 +82,7 @@ class Reports:
 
     def list_referrers(self, project: str, days: DayRange, limit: int, offset: int) -> ReferrerReport:
         totals = self._query("referrer_totals", project, days)
-        results = self._query("referrers", project, days, limit=limit, offset=offset)
+        results = self._query("referrers", project, days, limit=limit, offset=offset) if limit else []
         rows = [build_referrer_row(*result) for result in results[:limit]]
         return ReferrerReport(build_referrer_totals(totals), rows, len(results) > limit)
 

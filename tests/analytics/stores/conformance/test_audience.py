@@ -5,7 +5,14 @@ import pytest
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import DayRange, RawViewLimits, SectionQuery, Store
 from copydesk.analytics.stores.names import referrer_hosts
-from copydesk.analytics.stores.report_rows import Counts, PageReferrerRow, ReferrerRow, ReferrerTotals, SectionRow
+from copydesk.analytics.stores.report_rows import (
+    Counts,
+    PageReferrerRow,
+    ReferrerReport,
+    ReferrerRow,
+    ReferrerTotals,
+    SectionRow,
+)
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
 
 
@@ -26,6 +33,7 @@ def test_referrers_count_a_person_once_per_kind(store: Store) -> None:
         ReferrerRow("google.com", "search", 1, 1),
     ]
     assert store.list_referrers("docs", DayRange(MONDAY + 1, MONDAY + 2)).totals == ReferrerTotals(direct=1)
+    assert store.list_referrers("docs", limit=0) == ReferrerReport(report.totals, [], False)
 
 
 def test_hosts_beyond_the_limit_are_counted_together(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

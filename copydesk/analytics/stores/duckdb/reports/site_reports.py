@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 
 from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_PAGE_QUERY, DayRange, Interval, PageQuery, SortColumn
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT
 from copydesk.analytics.stores.duckdb.folding.visitor_index import read_last_folded
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.duckdb.view_summaries import read_last_summarized
@@ -38,6 +39,17 @@ ORDER_BY_CLAUSES: dict[tuple[SortColumn, bool], str] = {
 }  # fmt: skip
 """Inserted as text, not as parameters, because DuckDB plans such queries faster."""
 SELECT_SITE = "select site, ai from projects where id = $project"
+SELECT_SITES = "select name, site, ai from projects where list_contains($names, name) order by name"
+SELECT_SITE_VISITORS = """
+    select scope, (sum(human)::bigint, sum(ai)::bigint, sum(total)::bigint) from firsts
+    where list_contains($sites::integer[], scope) and day >= $first and day < $end and prev < $first
+    group by scope
+"""
+SELECT_SITE_VIEWS = """
+    select scope, kind, sum(n)::bigint from counts
+    where list_contains($sites::integer[], scope) and day >= $first and day < $end
+    group by scope, kind
+"""
 PageResults = list[tuple[str, int, int, int]]
 
 
@@ -94,7 +106,8 @@ def list_referrers(database: DuckDatabase, project_id: str, days: DayRange, limi
     with database.read() as connection:
         params = {"project": find_project(connection, project_id), "first": days.first, "end": days.end}
         totals = connection.execute(load_sql("referrer_totals"), params).fetchall()
-        results = connection.execute(load_sql("referrers"), {**params, "limit": limit, "offset": offset}).fetchall()
+        row_params = {**params, "limit": limit, "offset": offset}
+        results = connection.execute(load_sql("referrers"), row_params).fetchall() if limit else []
     rows = [build_referrer_row(*result) for result in results[:limit]]
     return ReferrerReport(build_referrer_totals(totals), rows, len(results) > limit)
 
@@ -133,13 +146,23 @@ def load_scope_timeseries(
 
 
 def count_site_totals(database: DuckDatabase, project_ids: Collection[str], days: DayRange) -> Sequence[SiteTotals]:
-    params = {"names": sorted(set(project_ids)), "first": days.first, "end": days.end}
+    """Returns the totals of the sites that have views. Three simple statements take a third of the time of one."""
     with database.read() as connection:
-        results = connection.execute(load_sql("site_totals"), params).fetchall()
-    return [
-        SiteTotals(name, Counts(human, ai, total), Counts(human_views, ai_views, human_views + ai_views), ai_mask)
-        for name, ai_mask, human, ai, total, human_views, ai_views in results
-    ]
+        sites = connection.execute(SELECT_SITES, {"names": sorted(set(project_ids))}).fetchall()
+        params = {"sites": [site for _, site, _ in sites], "first": days.first, "end": days.end}
+        visitors = dict(connection.execute(SELECT_SITE_VISITORS, params).fetchall())
+        views = connection.execute(SELECT_SITE_VIEWS, params).fetchall()
+    views_by_class: dict[int, dict[int, int]] = {}
+    for site, kind, view_count in views:
+        views_by_class.setdefault(site, {})[kind] = view_count
+    totals = []
+    for name, site, ai_mask in sites:
+        by_class = views_by_class.get(site, {})
+        human, ai = by_class.get(HUMAN_BIT, 0), sum(count for kind, count in by_class.items() if kind & ai_mask)
+        if human + ai:
+            visitor_counts = Counts(*visitors.get(site, (0, 0, 0)))
+            totals.append(SiteTotals(name, visitor_counts, Counts(human, ai, human + ai), ai_mask))
+    return totals
 
 
 def load_hours(database: DuckDatabase, project_id: str, first_at: int, end_at: int) -> HourlyReport:

@@ -61,7 +61,7 @@ def build_report(
 
 
 def _count_sources(store: Store, project_id: str, days: DayRange) -> dict[str, int]:
-    totals = store.list_referrers(project_id, days, 1).totals
+    totals = store.list_referrers(project_id, days, limit=0).totals
     counts = {label: getattr(totals, kind) for kind, label in KIND_LABELS.items()}
     return counts if any(counts.values()) else {}
 
