@@ -138,6 +138,9 @@ class Store(Protocol):
         A view is a duplicate if its project has logged its event before. A view without an event is never one.
         """
 
+    def prepare_logging(self) -> None:
+        """Loads in the background what logging views with events needs. They can be logged before; that is slower."""
+
     def ping(self) -> None:
         """Returns once the store answers. Raises an error if it is unavailable."""
 

@@ -199,7 +199,8 @@ class FoldScheduler:
         elif backlog:
             self._has_new_views = True
         if self._deletion.next_at == math.inf:
-            # The first deletion follows the first use of the store, so that an idle process never calls the store.
+            # Both follow the first use of the store, so that an idle process never calls the store.
+            self._store.prepare_logging()
             self._deletion.next_at = time.monotonic()
         self._answer_requests(request_number)
 

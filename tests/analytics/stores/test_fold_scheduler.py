@@ -45,6 +45,10 @@ class WatchedStore(DuckStore):
         self.folds.append((began, time.monotonic()))
         return views
 
+    def prepare_logging(self) -> None:
+        self.asked.append("prepare_logging")
+        super().prepare_logging()
+
     def backlog(self) -> int:
         self.asked.append("backlog")
         return super().backlog()
@@ -115,13 +119,13 @@ def test_idle_scheduler_does_not_call_the_store(store: WatchedStore) -> None:
         wait_until(lambda: count_views(store) == 1)
         wait_until(lambda: "delete_raw_views" in store.asked)
         time.sleep(0.2)
-        assert store.asked == ["backlog", "fold", "delete_raw_views"]
+        assert store.asked == ["backlog", "fold", "prepare_logging", "delete_raw_views"]
 
 
 def test_store_that_is_only_read_is_maintained_too(store: WatchedStore) -> None:
     with run_scheduler(FoldScheduler(store, timing=SELDOM)) as keeper:
         keeper.wait_until_folded()
-        wait_until(lambda: store.asked == ["backlog", "delete_raw_views"])
+        wait_until(lambda: store.asked == ["backlog", "prepare_logging", "delete_raw_views"])
 
 
 def test_concurrent_readers_share_a_fold(store: WatchedStore) -> None:
@@ -260,3 +264,12 @@ def test_schedulers_of_several_processes_do_not_interfere(tmp_path: Path) -> Non
         assert stores[0].count_visitors_by_page("docs").totals.total == 20
     for store in stores:
         store.close()
+
+
+def test_first_report_loads_the_filter_of_events_once(store: WatchedStore) -> None:
+    store.log_views([make_view()])
+    with run_scheduler(FoldScheduler(store, timing=SELDOM)) as keeper:
+        assert "prepare_logging" not in store.asked, "an idle process does not use the store"
+        keeper.wait_until_folded()
+        keeper.wait_until_folded()
+    assert store.asked.count("prepare_logging") == 1

@@ -85,14 +85,25 @@ class BloomFilter:
         """Adds many events, like `add`."""
         words = np.frombuffer(self.words, np.uint64)
         quotients, first_indexes = np.divmod(events, self.word_count)
-        np.bitwise_or.at(words, first_indexes, PAIR_MASKS[events >> 51] | PAIR_MASKS[events >> 39 & 4095])
+        _set_bits(words, first_indexes, PAIR_MASKS[events >> 51] | PAIR_MASKS[events >> 39 & 4095])
         second_bits = PAIR_MASKS[events >> 12 & 4095] | PAIR_MASKS[events & 4095]
-        np.bitwise_or.at(words, quotients % self.word_count, second_bits)
+        _set_bits(words, quotients % self.word_count, second_bits)
         self.count += len(events)
 
     @property
     def is_full(self) -> bool:
         return self.count > self.capacity
+
+
+def _set_bits(words: NDArray[np.uint64], indexes: NDArray[np.int64], bits: NDArray[np.uint64]) -> None:
+    """Sets bits of words, like `np.bitwise_or.at` in a third of the time.
+
+    If a word occurs several times, only the last of its bits are set, so those that were not are set again.
+    """
+    while len(indexes):
+        words[indexes] |= bits
+        missing = np.flatnonzero(words[indexes] & bits != bits)
+        indexes, bits = indexes[missing], bits[missing]
 
 
 def build_bloom_filter(

@@ -28,6 +28,7 @@ from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOI
 from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.section_backfill import backfill_sections, is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.source_backfill import backfill_sources, is_source_backfill_needed
+from copydesk.analytics.stores.duckdb.folding.view_summaries import MIN_VIEWS, ViewSummaries
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
 from copydesk.analytics.stores.duckdb.folding.visitor_index import (
     VisitorIndex,
@@ -36,7 +37,6 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import (
 )
 from copydesk.analytics.stores.duckdb.reports import page_report, section_reports, site_reports
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
-from copydesk.analytics.stores.duckdb.view_summaries import MIN_VIEWS, ViewSummaries
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 from copydesk.analytics.stores.report_rows import (
     AgentRow,
@@ -76,6 +76,9 @@ class DuckStore:
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
         return self._view_log.write(views)
+
+    def prepare_logging(self) -> None:
+        self._view_log.prepare()
 
     def ping(self) -> None:
         with self._database.read() as connection:

@@ -52,6 +52,13 @@ class ViewLog:
         self._start_filter_rebuild()
         return LogResult(len(rows), tuple(duplicates))
 
+    def prepare(self) -> None:
+        """Loads the filter of known events, in a thread if they are many, so that it is complete when events arrive."""
+        with self._write_transaction() as (connection, _):
+            if self._event_filter is None:
+                self._event_filter = EventFilter(connection)
+        self._start_filter_rebuild()
+
     def close(self) -> None:
         self._closing.set()
         if self._filter_thread is not None:

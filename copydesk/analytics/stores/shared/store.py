@@ -68,6 +68,9 @@ class SharedStore:
         twice."""
         return self._call_with_retry(Store.log_views, views, repeatable=all(view.event is not None for view in views))
 
+    def prepare_logging(self) -> None:
+        self._call_with_retry(Store.prepare_logging)
+
     def ping(self) -> None:
         self._call_with_retry(Store.ping)
 

@@ -91,6 +91,21 @@ def test_full_bloom_filter_is_rebuilt_over_all_events(database: DuckDatabase, mo
     again.close()
 
 
+def test_prepared_log_knows_all_events_without_a_view(database: DuckDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "MIN_CAPACITY_EVENTS", 64)
+    log = ViewLog(database)
+    log.write(views_with_events(range(1, 501)))
+    log.close()
+    again = ViewLog(database)
+    again.prepare()
+    assert again._filter_thread is not None
+    again._filter_thread.join()
+    assert again._event_filter is not None
+    assert not again._event_filter.needs_rebuild
+    assert again.write(views_with_events(range(1, 501))).accepted == 0
+    again.close()
+
+
 def test_folds_of_any_size_give_the_same_result(database: DuckDatabase, model: ReferenceStore) -> None:
     log = ViewLog(database)
     for number in range(30):

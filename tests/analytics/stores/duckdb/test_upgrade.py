@@ -7,9 +7,9 @@ import pytest
 
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import DayRange, SectionQuery
-from copydesk.analytics.stores.duckdb import DuckStore, view_summaries
+from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb import store as store_module
-from copydesk.analytics.stores.duckdb.folding import section_backfill, source_backfill
+from copydesk.analytics.stores.duckdb.folding import section_backfill, source_backfill, view_summaries
 from copydesk.analytics.stores.duckdb.folding.visit_runs import RunSizes
 from tests.analytics.stores.conformance.test_corrections import read_reports
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
