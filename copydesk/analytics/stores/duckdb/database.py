@@ -47,19 +47,22 @@ class DuckDatabase:
         self._lock = threading.Lock()
         self._root_connection: DuckConnection | None = None
         self._idle_connections: list[DuckConnection] = []
+        self._idle_fold_connections: list[DuckConnection] = []
+        """The connection of folds, when it is idle. Folds have their own, because they prepare statements."""
         with self.write() as connection:
             _upgrade_schema(connection)
 
     @contextmanager
     def read(self) -> Iterator[DuckConnection]:
         """Opens a read-only transaction with a consistent snapshot."""
-        with self._transaction("begin transaction read only") as connection:
+        with self._transaction("begin transaction read only", self._idle_connections) as connection:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[DuckConnection]:
-        """Opens an atomic transaction, durable once the block ends."""
-        with self._transaction("begin transaction") as connection:
+    def write(self, for_fold: bool = False) -> Iterator[DuckConnection]:
+        """Opens an atomic transaction, durable once the block ends. Folds get the same connection as the last fold."""
+        idle_connections = self._idle_fold_connections if for_fold else self._idle_connections
+        with self._transaction("begin transaction", idle_connections) as connection:
             yield connection
 
     def checkpoint(self, force: bool = False) -> None:
@@ -70,7 +73,7 @@ class DuckDatabase:
         wal_path = self.path.with_name(f"{self.path.name}.wal")
         if not wal_path.exists() or (wal_path.stat().st_size < self._min_checkpoint_bytes and not force):
             return
-        with self._borrow_connection() as connection:
+        with self._borrow_connection(self._idle_connections) as connection:
             for _ in range(CHECKPOINT_ATTEMPTS):
                 try:
                     connection.execute("checkpoint")
@@ -86,7 +89,7 @@ class DuckDatabase:
         """
         quoted_target = str(target).replace("'", "''")
         quoted_name = self.path.stem.replace('"', '""')
-        with self._borrow_connection() as connection:
+        with self._borrow_connection(self._idle_connections) as connection:
             connection.execute(f"attach '{quoted_target}' as copied")
             try:
                 connection.execute(f'copy from database "{quoted_name}" to copied')
@@ -99,8 +102,8 @@ class DuckDatabase:
             self._close_connections()
 
     @contextmanager
-    def _transaction(self, begin_statement: str) -> Iterator[DuckConnection]:
-        with self._borrow_connection() as connection:
+    def _transaction(self, begin_statement: str, idle_connections: list[DuckConnection]) -> Iterator[DuckConnection]:
+        with self._borrow_connection(idle_connections) as connection:
             connection.execute(begin_statement)
             try:
                 yield connection
@@ -111,9 +114,9 @@ class DuckDatabase:
                 raise
 
     @contextmanager
-    def _borrow_connection(self) -> Iterator[DuckConnection]:
+    def _borrow_connection(self, idle_connections: list[DuckConnection]) -> Iterator[DuckConnection]:
         with self._lock:
-            connection = self._acquire_connection()
+            connection = self._acquire_connection(idle_connections)
         try:
             yield connection
         except duckdb.Error as error:
@@ -126,11 +129,11 @@ class DuckDatabase:
             connection.close()
             raise
         else:
-            self._idle_connections.append(connection)
+            idle_connections.append(connection)
 
-    def _acquire_connection(self) -> DuckConnection:
-        if self._idle_connections:
-            return self._idle_connections.pop()
+    def _acquire_connection(self, idle_connections: list[DuckConnection]) -> DuckConnection:
+        if idle_connections:
+            return idle_connections.pop()
         if self._root_connection is None:
             self._root_connection = self._connect()
         connection = self._root_connection.cursor()
@@ -146,9 +149,10 @@ class DuckDatabase:
 
     def _close_connections(self) -> None:
         """Closes all connections. DuckDB releases a file when its last connection is closed."""
-        for connection in self._idle_connections:
-            connection.close()
-        self._idle_connections.clear()
+        for idle_connections in (self._idle_connections, self._idle_fold_connections):
+            for connection in idle_connections:
+                connection.close()
+            idle_connections.clear()
         if self._root_connection is not None:
             self._root_connection.close()
             self._root_connection = None

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.row_inserts import Columns, RowInserts
 from copydesk.analytics.stores.duckdb.folding.run_file import (
     RunFile,
     get_run_folder,
@@ -32,12 +32,10 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     insert_sorted,
     join_visits,
 )
-from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
 
 log = logging.getLogger(__name__)
 
 COPIED_ROWS = 1_000_000
-MAX_APPENDED_ROWS = 1_000
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,9 @@ DEFAULT_RUN_SIZES = RunSizes()
 class VisitRuns:
     """The visits. One caller at a time, who holds the store's fold lock."""
 
-    def __init__(self, database: DuckDatabase, sizes: RunSizes = DEFAULT_RUN_SIZES) -> None:
+    def __init__(self, database: DuckDatabase, inserts: RowInserts, sizes: RunSizes = DEFAULT_RUN_SIZES) -> None:
         self._database = database
+        self._inserts = inserts
         self._sizes = sizes
         self._folder = get_run_folder(database.path)
         self._recent: VisitRows | None = None
@@ -105,7 +104,7 @@ class VisitRuns:
         """Moves all visits into the table, in the order of their keys, for a reader that knows tables only."""
         connection.execute("create temp table sorted_visits as from visits limit 0")
         for rows in self.read_all():
-            insert_visits(connection, "sorted_visits", rows)
+            self._inserts.insert(connection, "sorted_visits", _name_columns(rows))
         connection.execute("delete from visits")
         connection.execute("insert into visits from sorted_visits")
         connection.execute("drop table sorted_visits")
@@ -123,7 +122,7 @@ class VisitRuns:
         """Stores visits, which must be sorted by key."""
         recent = self._get_recent()
         if len(recent) + len(rows) <= self._sizes.recent:
-            insert_visits(connection, "visits", rows)
+            self._inserts.insert(connection, "visits", _name_columns(rows))
             self._recent = insert_sorted(recent, rows)
             return
         if len(recent):
@@ -216,7 +215,7 @@ class VisitRuns:
         if len(removed := find(recent)):
             self._recent = recent.take(np.delete(np.arange(len(recent)), removed))
             connection.execute("delete from visits")
-            insert_visits(connection, "visits", self._recent)
+            self._inserts.insert(connection, "visits", _name_columns(self._recent))
         for run_id, run in list(self._runs.items()):
             removed = find(run)
             if len(removed):
@@ -298,26 +297,8 @@ def read_visits(connection: DuckConnection, statement: str, params: dict[str, in
     return VisitRows(columns["key"], columns["scope"], columns["day"], columns["bits"])
 
 
-def insert_visits(connection: DuckConnection, table: str, rows: VisitRows) -> None:
-    if len(rows):
-        insert_columns(connection, table, {"scope": rows.scope, "key": rows.key, "day": rows.day, "bits": rows.bits})
-
-
-def insert_columns(connection: DuckConnection, table: str, columns: dict[str, NDArray[Any]]) -> None:
-    """Appends rows, given as columns in the table's order. Few rows cost less if they are appended one by one."""
-    if len(next(iter(columns.values()))) <= MAX_APPENDED_ROWS:
-        rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-        append_rows(connection, table, list(columns), rows)
-        return
-    _insert_arrays(connection, table, columns)
-
-
-def _insert_arrays(connection: DuckConnection, table: str, columns: dict[str, NDArray[Any]]) -> None:
-    connection.register("new_rows", columns)
-    try:
-        connection.execute(f"insert into {table} from new_rows")
-    finally:
-        connection.unregister("new_rows")
+def _name_columns(rows: VisitRows) -> Columns:
+    return {"scope": rows.scope, "key": rows.key, "day": rows.day, "bits": rows.bits}
 
 
 def copy_runs(connection: DuckConnection, runs: Mapping[int, RunFile], database: str) -> None:
@@ -326,9 +307,7 @@ def copy_runs(connection: DuckConnection, runs: Mapping[int, RunFile], database:
     for (run_id,) in listed:
         runs[run_id].verify()
         for rows in merge_runs([runs[run_id]], COPIED_ROWS):
-            connection.register(
-                "copied_rows", {"scope": rows.scope, "key": rows.key, "day": rows.day, "bits": rows.bits}
-            )
+            connection.register("copied_rows", dict(_name_columns(rows)))
             connection.execute(f"insert into {database}.visits from copied_rows")
             connection.unregister("copied_rows")
     connection.execute(f"delete from {database}.visit_runs")  # noqa: S608 - ours

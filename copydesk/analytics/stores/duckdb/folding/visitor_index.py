@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links
+from copydesk.analytics.stores.duckdb.folding.row_inserts import RowInserts
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT, ScopeTable
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
@@ -22,7 +23,7 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     join_visits,
     sort_distinct,
 )
-from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns, insert_columns
+from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 
 MAX_VIEWS_PER_TRANSACTION = 100_000
@@ -56,7 +57,8 @@ class VisitorIndex:
 
     def __init__(self, database: DuckDatabase, run_sizes: RunSizes = DEFAULT_RUN_SIZES) -> None:
         self._database = database
-        self.visits = VisitRuns(database, run_sizes)
+        self._inserts = RowInserts()
+        self.visits = VisitRuns(database, self._inserts, run_sizes)
         self._scopes = ScopeTable()
         self._last_folded: int | None = None
         """The mark of the last committed fold; None if it must be read."""
@@ -76,7 +78,7 @@ class VisitorIndex:
         """
         last = 0
         while last < upto:
-            with self.change(), self._database.write() as connection:
+            with self.change(), self._database.write(for_fold=True) as connection:
                 after = read_last_folded(connection) if self._last_folded is None else self._last_folded
                 last = min(upto, after + max_views)
                 view_count = self._fold_range(connection, after, last) if after < last else 0
@@ -239,7 +241,7 @@ class VisitorIndex:
             scope = (codes >> 24).astype(np.int32)
             day, kind = (codes >> 8 & 0xFFFF).astype(np.uint16), (codes & 0xFF).astype(np.uint8)
             columns = {"project": self._scopes.project[scope], "scope": scope, "day": day, "kind": kind}
-            insert_columns(connection, "counts", {**columns, "n": numbers.astype(np.int32)})
+            self._inserts.insert(connection, "counts", {**columns, "n": numbers.astype(np.int32)})
             self._new_rows += len(codes)
 
     def _change_index(
@@ -250,7 +252,7 @@ class VisitorIndex:
         is_changed = changes.was != changes.now
         index_rows = count_links(self._scopes, changes.take(_select_whole_keys(changes.key, is_changed)))
         if len(index_rows):
-            insert_columns(connection, "firsts", self._name_columns(index_rows))
+            self._inserts.insert(connection, "firsts", self._name_columns(index_rows))
             self._new_rows += len(index_rows)
         added = changes.take(is_changed)
         return VisitRows(added.key, added.scope, added.day, added.now & ~added.was)
