@@ -29,6 +29,7 @@ from copydesk.analytics.stores.duckdb.folding.source_backfill import backfill_so
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, count_unfolded_views
 from copydesk.analytics.stores.duckdb.reports import page_report, section_reports, site_reports
+from copydesk.analytics.stores.duckdb.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 from copydesk.analytics.stores.report_rows import (
@@ -58,8 +59,9 @@ class DuckStore:
         run_sizes: RunSizes = DEFAULT_RUN_SIZES,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
-        self._view_log = ViewLog(self._database)
-        self._index = VisitorIndex(self._database, run_sizes)
+        unfolded_views = UnfoldedViews()
+        self._view_log = ViewLog(self._database, unfolded_views=unfolded_views)
+        self._index = VisitorIndex(self._database, run_sizes, unfolded_views)
         self._fold_lock = threading.Lock()
         self._backup_lock = threading.Lock()
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
@@ -162,7 +164,7 @@ class DuckStore:
             maintenance.compact_tables(self._database)
 
     def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
-        with self._fold_lock:
+        with self._fold_lock, self._view_log.change_of_views():
             return maintenance.delete_raw_views(self._database, before_day, project_ids)
 
     def withdraw_views(self, project_id: str, events: Sequence[int]) -> int:
@@ -187,7 +189,7 @@ class DuckStore:
                 maintenance.forget_project(self._index, connection, project)
 
     def forget_visitor(self, project_id: str, visitor: int) -> None:
-        with self._fold_lock:
+        with self._fold_lock, self._view_log.change_of_views():
             if (project := self._view_log.find_project(project_id)) is not None:
                 maintenance.forget_visitor(self._index, self._database, project, visitor)
 

@@ -5,7 +5,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 )
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.analytics.stores.duckdb.unfolded_views import UnfoldedViews, ViewColumns
 
 MAX_VIEWS_PER_TRANSACTION = 100_000
 """Views per transaction: enough to share its cost, few enough to bound the memory."""
@@ -40,23 +40,17 @@ SELECT_VIEWS = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ViewColumns:
-    """Views; a visitor of -1 means that the view has none, and a source of 0 that it is no arrival."""
-
-    page: NDArray[np.int32]
-    agent: NDArray[np.int32]
-    source: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    visitor: NDArray[np.int64]
-    day: NDArray[np.uint16]
-
-
 class VisitorIndex:
     """The index and the visits it is counted from. One caller at a time, who holds the store's fold lock."""
 
-    def __init__(self, database: DuckDatabase, run_sizes: RunSizes = DEFAULT_RUN_SIZES) -> None:
+    def __init__(
+        self,
+        database: DuckDatabase,
+        run_sizes: RunSizes = DEFAULT_RUN_SIZES,
+        unfolded_views: UnfoldedViews | None = None,
+    ) -> None:
         self._database = database
+        self._unfolded_views = unfolded_views or UnfoldedViews()
         self._inserts = RowInserts()
         self.visits = VisitRuns(database, self._inserts, run_sizes)
         self._scopes = ScopeTable()
@@ -83,6 +77,7 @@ class VisitorIndex:
                 last = min(upto, after + max_views)
                 view_count = self._fold_range(connection, after, last) if after < last else 0
             self._last_folded = max(after, last)
+            self._unfolded_views.remove(self._last_folded)
             if after < last:
                 yield view_count
 
@@ -175,7 +170,7 @@ class VisitorIndex:
 
     def _fold_range(self, connection: DuckConnection, after: int, last: int) -> int:
         condition, params = "where seq > $after and seq <= $upto", {"after": after, "upto": last}
-        views = _read_views(connection, condition, params)
+        views = self._unfolded_views.find(after, last) or _read_views(connection, condition, params)
         if len(views.page) and max(views.page.max(), views.agent.max(), views.source.max()) >= len(self._scopes.salt):
             self._load_scopes(connection)
         self._add_counts(connection, views, condition, params)
