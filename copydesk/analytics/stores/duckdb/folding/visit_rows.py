@@ -40,6 +40,9 @@ class VisitRows:
 NO_VISITS = VisitRows(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint16), np.empty(0, np.uint8))
 
 
+NO_POSITIONS: Positions = np.empty(0, np.int64)
+
+
 def join_visits(parts: Sequence[VisitRows]) -> VisitRows:
     if len(parts) == 1:
         return parts[0]
@@ -95,18 +98,26 @@ def merge_sorted(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRo
 
 def find_sorted(sorted_keys: Keys, wanted_keys: Keys) -> Positions:
     """Returns the positions of all rows with one of these keys, which must be sorted and distinct."""
-    first = np.searchsorted(sorted_keys, wanted_keys)
-    counts = np.searchsorted(sorted_keys, wanted_keys, "right") - first
+    _, first, counts = find_ranges(sorted_keys, wanted_keys)
     return expand_ranges(first, counts)
+
+
+def find_ranges(sorted_keys: Keys, wanted_keys: Keys) -> tuple[Positions, Positions, Positions]:
+    """Returns which of the wanted keys occur, by their positions, and the first row and the number of rows of each."""
+    if not len(sorted_keys):
+        return NO_POSITIONS, NO_POSITIONS, NO_POSITIONS
+    first = np.searchsorted(sorted_keys, wanted_keys)
+    matches = np.flatnonzero(sorted_keys[np.minimum(first, len(sorted_keys) - 1)] == wanted_keys)
+    first = first[matches]
+    return matches, first, np.searchsorted(sorted_keys, wanted_keys[matches], "right") - first
 
 
 def expand_ranges(first: Positions, counts: Positions) -> Positions:
     """Returns the numbers of all ranges, each given by its first number and its length."""
-    total = int(counts.sum())
-    if not total:
-        return np.empty(0, np.int64)
-    starts = np.cumsum(counts) - counts
-    positions: Positions = np.arange(total) + np.repeat(first - starts, counts)
+    if (counts == 1).all():
+        return first
+    ends = np.cumsum(counts)
+    positions: Positions = np.arange(ends[-1]) + np.repeat(first - ends + counts, counts)
     return positions
 
 
