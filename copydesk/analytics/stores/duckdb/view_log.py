@@ -117,7 +117,7 @@ class ViewLog:
 
     def _load_state(self, connection: DuckConnection) -> IdTables:
         [(self._last_number,)] = connection.execute(
-            "select greatest((select max(seq) from views), (select value from marks where name = 'folded'))"
+            "select greatest((select max(seq) from views), (select max(upto) from folds))"
         ).fetchall()
         return IdTables(connection, self._max_cached_pages)
 

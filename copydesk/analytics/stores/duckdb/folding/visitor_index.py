@@ -32,6 +32,8 @@ MAX_VISITS_SEARCHED_AT_ONCE = 2_000
 """Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
 ROWS_BETWEEN_CHECKS = 10_000
 """After this many new rows, it is checked whether the tables should be compacted."""
+MAX_FOLD_ROWS = 1_000
+"""After this many folds, the rows of all but the last one are deleted."""
 SELECT_VIEWS = """
     select
         page, agent, coalesce(source, 0) as source, kind::utinyint as kind, coalesce(visitor, -1) as visitor,
@@ -55,7 +57,9 @@ class VisitorIndex:
         self.visits = VisitRuns(database, self._inserts, run_sizes)
         self._scopes = ScopeTable()
         self._last_folded: int | None = None
-        """The mark of the last committed fold; None if it must be read."""
+        """The last view of the last committed fold; None if it must be read."""
+        self._fold_rows = MAX_FOLD_ROWS
+        """The rows of the table `folds`, or more: the first fold deletes those of earlier processes."""
         self._new_rows = 0
 
     def has_many_new_rows(self) -> bool:
@@ -176,8 +180,15 @@ class VisitorIndex:
         self._add_counts(connection, views, condition, params)
         new = self._find_visits(views)
         self._add_visits(connection, self._find_known(new), new)
-        connection.execute("update marks set value = $last where name = 'folded'", {"last": last})
+        self._store_last_folded(connection, last)
         return len(views.page)
+
+    def _store_last_folded(self, connection: DuckConnection, last: int) -> None:
+        if self._fold_rows >= MAX_FOLD_ROWS:
+            connection.execute("delete from folds")
+            self._fold_rows = 0
+        self._inserts.insert(connection, "folds", {"upto": np.array([last], np.uint64)})
+        self._fold_rows += 1
 
     def _find_known(self, new: VisitRows) -> VisitRows:
         """Returns the stored visits with the keys of new visits, which must be all visits of some views.
@@ -287,7 +298,7 @@ def count_unfolded_views(database: DuckDatabase) -> int:
 
 
 def read_last_folded(connection: DuckConnection) -> int:
-    [(number,)] = connection.execute("select value from marks where name = 'folded'").fetchall()
+    [(number,)] = connection.execute("select max(upto) from folds").fetchall()
     return int(number)
 
 

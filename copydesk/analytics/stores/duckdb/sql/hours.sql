@@ -8,7 +8,7 @@ from (
     select time // 3600000 as hour, visitor, views.kind
     from views join scopes on scopes.id = views.agent
     where views.project = $project and time >= $first and time < $end and views.kind & ($ai | 1) <> 0
-        and scopes.sort = 2 and seq <= (select value from marks where name = 'folded')
+        and scopes.sort = 2 and seq <= (select max(upto) from folds)
 ) as counted_views
 group by grouping sets ((hour), ())
 order by 1;

@@ -1,7 +1,7 @@
 with agents as (
     select agent as scope, count(distinct visitor) as visitors, count(*) as views from views
     where page = $page and time >= $first and time < $end
-        and seq <= (select value from marks where name = 'folded')
+        and seq <= (select max(upto) from folds)
     group by agent
 )
 select agent, operator, kind, visitors, views

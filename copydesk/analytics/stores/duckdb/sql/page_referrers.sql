@@ -1,7 +1,7 @@
 with sources as (
     select source as scope, count(distinct visitor) as visitors, count(*) as views from views
     where page = $page and time >= $first and time < $end and source > 0 and views.kind = 1
-        and seq <= (select value from marks where name = 'folded')
+        and seq <= (select max(upto) from folds)
     group by source
 )
 select kind, path, visitors, views

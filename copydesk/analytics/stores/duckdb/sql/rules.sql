@@ -3,7 +3,7 @@ with rule_counts as (
     select agent as scope, rule as id, count(*) as n
     from views
     where project = $project and time >= $first and time < $end
-        and seq <= (select value from marks where name = 'folded')
+        and seq <= (select max(upto) from folds)
     group by all
 )
 select agent, operator, kind, rules.rule, sum(n)::bigint as views

@@ -53,9 +53,14 @@ create table if not exists missing_referrers (
     referrer varchar not null, n integer not null, last bigint not null
 );
 
--- folded: the number of the last folded view. schema: the version of the tables. sources_end: the number of the last view
+-- The numbers of the last views of folds. The greatest is the last folded view; the others are deleted now and then,
+-- because appending a row costs less than changing one.
+create table if not exists folds (upto ubigint not null);
+insert into folds select 0 where not exists (from folds);
+
+-- schema: the version of the tables. sources_end: the number of the last view
 -- whose source is not known, and sources_done up to which it is; neither exists if all are known. The others: the number of rows after the table's last compaction.
 create table if not exists marks (name varchar not null, value ubigint not null);
 insert into marks
-select name, 0 from (values ('folded'), ('firsts'), ('counts'), ('missing_referrers')) as initial_marks (name)
+select name, 0 from (values ('firsts'), ('counts'), ('missing_referrers')) as initial_marks (name)
 where name not in (select name from marks);
