@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,13 +56,17 @@ def join_visits(parts: Sequence[VisitRows]) -> VisitRows:
 
 def insert_sorted(rows: VisitRows, new_rows: VisitRows) -> VisitRows:
     """Returns both, sorted by key, if both are sorted by key."""
-    places = np.searchsorted(rows.key, new_rows.key)
-    return VisitRows(
-        np.insert(rows.key, places, new_rows.key),
-        np.insert(rows.scope, places, new_rows.scope),
-        np.insert(rows.day, places, new_rows.day),
-        np.insert(rows.bits, places, new_rows.bits),
-    )
+    if not len(rows):
+        return new_rows
+    places = np.searchsorted(rows.key, new_rows.key) + np.arange(len(new_rows))
+    is_old = np.ones(len(rows) + len(new_rows), np.bool_)
+    is_old[places] = False
+    columns: list[NDArray[Any]] = []
+    for column, new_column in zip(rows.columns(), new_rows.columns(), strict=True):
+        both = np.empty(len(is_old), column.dtype)
+        both[places], both[is_old] = new_column, column
+        columns.append(both)
+    return VisitRows(*columns)
 
 
 class SortedVisits(Protocol):

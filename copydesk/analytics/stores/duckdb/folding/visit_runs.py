@@ -36,6 +36,8 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 log = logging.getLogger(__name__)
 
 COPIED_ROWS = 1_000_000
+RECENT_VISITS_PER_NEWEST = 12
+"""The newest visits are at most one in so many of the recent ones."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,9 @@ class VisitRuns:
         self._inserts = inserts
         self._sizes = sizes
         self._folder = get_run_folder(database.path)
-        self._recent: VisitRows | None = None
-        """The rows of the table `visits`, sorted by key; None before they are loaded, and after a failure."""
+        self._recent: tuple[VisitRows, VisitRows] | None = None
+        """The rows of the table `visits`: most of them and the newest, so that few are moved when some are added. Both
+        are sorted by key. None before they are loaded, and after a failure."""
         self._runs: dict[int, RunFile] = {}
         self._last_id = 0
         self._obsolete: list[RunFile] = []
@@ -114,21 +117,24 @@ class VisitRuns:
 
     def find(self, keys: Keys) -> VisitRows:
         """Returns all visits with these keys, which must be sorted and distinct."""
-        sources: list[SortedVisits] = [self._get_recent(), *self._runs.values()]
-        found = [_find_visits(source, keys)[1] for source in sources]
+        found = [_find_visits(source, keys)[1] for source in self._list_sources()]
         return join_visits([part for part in found if len(part)] or [NO_VISITS])
 
     def add(self, connection: DuckConnection, rows: VisitRows) -> None:
         """Stores visits, which must be sorted by key."""
-        recent = self._get_recent()
-        if len(recent) + len(rows) <= self._sizes.recent:
+        recent, newest = self._get_recent()
+        newest = insert_sorted(newest, rows)
+        is_full = len(recent) + len(newest) > self._sizes.recent
+        if is_full or len(newest) > self._sizes.recent // RECENT_VISITS_PER_NEWEST:
+            recent, newest = insert_sorted(recent, newest), NO_VISITS
+        if not is_full:
             self._inserts.insert(connection, "visits", _name_columns(rows))
-            self._recent = insert_sorted(recent, rows)
+            self._recent = recent, newest
             return
-        if len(recent):
+        if len(recent) > len(rows):
             connection.execute("delete from visits")
-        self._recent = NO_VISITS
-        self._add_run(connection, len(recent) + len(rows), [insert_sorted(recent, rows)])
+        self._recent = NO_VISITS, NO_VISITS
+        self._add_run(connection, len(recent), [recent])
 
     def remove(self, connection: DuckConnection, select: Callable[[VisitRows], NDArray[np.bool_]]) -> None:
         """Deletes the visits that `select` selects among those it is shown, which are all."""
@@ -147,12 +153,11 @@ class VisitRuns:
 
     def read_all(self) -> Iterator[VisitRows]:
         """Yields all visits, sorted by key, in parts; all visits with the same key are in the same part."""
-        yield from merge_runs([self._get_recent(), *self._runs.values()], self._sizes.part)
+        yield from merge_runs(self._list_sources(), self._sizes.part)
 
     def read_unsorted(self) -> Iterator[VisitRows]:
         """Yields all visits in parts, in no order, which costs less than `read_all`."""
-        sources: list[SortedVisits] = [self._get_recent(), *self._runs.values()]
-        for source in sources:
+        for source in self._list_sources():
             for first in range(0, len(source.key), self._sizes.part):
                 yield source.take(slice(first, first + self._sizes.part))
                 if isinstance(source, RunFile):
@@ -211,11 +216,12 @@ class VisitRuns:
         return []
 
     def _remove(self, connection: DuckConnection, find: Callable[[SortedVisits], NDArray[np.int64]]) -> None:
-        recent = self._get_recent()
+        recent = insert_sorted(*self._get_recent())
         if len(removed := find(recent)):
-            self._recent = recent.take(np.delete(np.arange(len(recent)), removed))
+            recent = recent.take(np.delete(np.arange(len(recent)), removed))
             connection.execute("delete from visits")
-            self._inserts.insert(connection, "visits", _name_columns(self._recent))
+            self._inserts.insert(connection, "visits", _name_columns(recent))
+            self._recent = recent, NO_VISITS
         for run_id, run in list(self._runs.items()):
             removed = find(run)
             if len(removed):
@@ -243,7 +249,10 @@ class VisitRuns:
         connection.execute("delete from visit_runs where id = $id", {"id": run_id})
         self._obsolete.append(self._runs.pop(run_id))
 
-    def _get_recent(self) -> VisitRows:
+    def _list_sources(self) -> list[SortedVisits]:
+        return [*self._get_recent(), *self._runs.values()]
+
+    def _get_recent(self) -> tuple[VisitRows, VisitRows]:
         assert self._recent is not None, "visits are used in a transaction"
         return self._recent
 
@@ -251,7 +260,8 @@ class VisitRuns:
         self._open_and_clean_runs()
         self._move_long_table()
         with self._database.read() as connection:
-            self._recent = read_visits(connection, "select key, scope, day, bits from visits").sort_by_key()
+            recent = read_visits(connection, "select key, scope, day, bits from visits").sort_by_key()
+        self._recent = recent, NO_VISITS
 
     def _open_and_clean_runs(self) -> None:
         with self._database.read() as connection:
