@@ -53,6 +53,8 @@ class DuckDatabase:
         self._lock = threading.Lock()
         self._root_connection: DuckConnection | None = None
         self._idle_connections: list[DuckConnection] = []
+        self._idle_fold_connections: list[DuckConnection] = []
+        """The connection of folds, when it is idle. Folds have their own, because they prepare statements."""
         self._metadata_blocks: MetadataBlocks | None = None
         with self.write() as connection:
             _upgrade_schema(connection)
@@ -60,13 +62,14 @@ class DuckDatabase:
     @contextmanager
     def read(self) -> Iterator[DuckConnection]:
         """Opens a read-only transaction with a consistent snapshot."""
-        with self._transaction("begin transaction read only") as connection:
+        with self._transaction("begin transaction read only", self._idle_connections) as connection:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[DuckConnection]:
-        """Opens an atomic transaction, durable once the block ends."""
-        with self._transaction("begin transaction") as connection:
+    def write(self, for_fold: bool = False) -> Iterator[DuckConnection]:
+        """Opens an atomic transaction, durable once the block ends. Folds get the same connection as the last fold."""
+        idle_connections = self._idle_fold_connections if for_fold else self._idle_connections
+        with self._transaction("begin transaction", idle_connections) as connection:
             yield connection
 
     def checkpoint(self, force: bool = False) -> None:
@@ -77,7 +80,7 @@ class DuckDatabase:
         wal_path = self.path.with_name(f"{self.path.name}.wal")
         if not wal_path.exists() or (wal_path.stat().st_size < self._min_checkpoint_bytes and not force):
             return
-        with self._borrow_connection() as connection:
+        with self._borrow_connection(self._idle_connections) as connection:
             self._save_metadata(connection)
             for _ in range(CHECKPOINT_ATTEMPTS):
                 try:
@@ -95,7 +98,7 @@ class DuckDatabase:
         """
         quoted_target = str(target).replace("'", "''")
         quoted_name = self.path.stem.replace('"', '""')
-        with self._borrow_connection() as connection:
+        with self._borrow_connection(self._idle_connections) as connection:
             connection.execute(f"attach '{quoted_target}' as copied")
             try:
                 connection.execute(f'copy from database "{quoted_name}" to copied')
@@ -108,8 +111,8 @@ class DuckDatabase:
             self._close_connections()
 
     @contextmanager
-    def _transaction(self, begin_statement: str) -> Iterator[DuckConnection]:
-        with self._borrow_connection() as connection:
+    def _transaction(self, begin_statement: str, idle_connections: list[DuckConnection]) -> Iterator[DuckConnection]:
+        with self._borrow_connection(idle_connections) as connection:
             connection.execute(begin_statement)
             try:
                 yield connection
@@ -120,9 +123,9 @@ class DuckDatabase:
                 raise
 
     @contextmanager
-    def _borrow_connection(self) -> Iterator[DuckConnection]:
+    def _borrow_connection(self, idle_connections: list[DuckConnection]) -> Iterator[DuckConnection]:
         with self._lock:
-            connection = self._acquire_connection()
+            connection = self._acquire_connection(idle_connections)
         try:
             yield connection
         except duckdb.Error as error:
@@ -135,11 +138,11 @@ class DuckDatabase:
             connection.close()
             raise
         else:
-            self._idle_connections.append(connection)
+            idle_connections.append(connection)
 
-    def _acquire_connection(self) -> DuckConnection:
-        if self._idle_connections:
-            return self._idle_connections.pop()
+    def _acquire_connection(self, idle_connections: list[DuckConnection]) -> DuckConnection:
+        if idle_connections:
+            return idle_connections.pop()
         if self._root_connection is None:
             self._root_connection = self._connect()
         connection = self._root_connection.cursor()
@@ -173,9 +176,10 @@ class DuckDatabase:
 
     def _close_connections(self) -> None:
         """Closes all connections. DuckDB releases a file when its last connection is closed."""
-        for connection in self._idle_connections:
-            connection.close()
-        self._idle_connections.clear()
+        for idle_connections in (self._idle_connections, self._idle_fold_connections):
+            for connection in idle_connections:
+                connection.close()
+            idle_connections.clear()
         if self._root_connection is not None:
             self._close_root_connection(self._root_connection)
             self._root_connection = None

@@ -36,6 +36,7 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import (
     read_last_folded,
 )
 from copydesk.analytics.stores.duckdb.reports import page_report, section_reports, site_reports
+from copydesk.analytics.stores.duckdb.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.view_log import ViewLog
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 from copydesk.analytics.stores.report_rows import (
@@ -66,8 +67,9 @@ class DuckStore:
         min_summed_views: int = MIN_VIEWS,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
-        self._view_log = ViewLog(self._database)
-        self._index = VisitorIndex(self._database, run_sizes)
+        unfolded_views = UnfoldedViews()
+        self._view_log = ViewLog(self._database, unfolded_views=unfolded_views)
+        self._index = VisitorIndex(self._database, run_sizes, unfolded_views)
         self._fold_lock = threading.Lock()
         self._backup_lock = threading.Lock()
         self._summaries = ViewSummaries(self._database, min_summed_views)
@@ -181,7 +183,7 @@ class DuckStore:
             maintenance.compact_tables(self._database)
 
     def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
-        with self._fold_lock:
+        with self._fold_lock, self._view_log.change_of_views():
             return maintenance.delete_raw_views(self._database, before_day, project_ids)
 
     def withdraw_views(self, project_id: str, events: Sequence[int]) -> int:
@@ -206,7 +208,7 @@ class DuckStore:
                 maintenance.forget_project(self._index, connection, project)
 
     def forget_visitor(self, project_id: str, visitor: int) -> None:
-        with self._fold_lock:
+        with self._fold_lock, self._view_log.change_of_views():
             if (project := self._view_log.find_project(project_id)) is not None:
                 maintenance.forget_visitor(self._index, self._database, project, visitor)
 

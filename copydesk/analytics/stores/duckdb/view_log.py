@@ -11,6 +11,7 @@ from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDataba
 from copydesk.analytics.stores.duckdb.event_filter import EventFilter, build_bloom_filter
 from copydesk.analytics.stores.duckdb.ids.id_tables import MAX_CACHED_PAGES, VIEW_COLUMNS, IdTables
 from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
+from copydesk.analytics.stores.duckdb.unfolded_views import UnfoldedViews
 from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -21,10 +22,17 @@ EventKey = tuple[int, int]
 class ViewLog:
     """The log of views, with one writer at a time. Its caches hold committed data and are discarded after a failure."""
 
-    def __init__(self, database: DuckDatabase, max_cached_pages: int = MAX_CACHED_PAGES) -> None:
+    def __init__(
+        self,
+        database: DuckDatabase,
+        max_cached_pages: int = MAX_CACHED_PAGES,
+        unfolded_views: UnfoldedViews | None = None,
+    ) -> None:
         self._database = database
         self._max_cached_pages = max_cached_pages
-        self._write_lock = threading.Lock()
+        self._unfolded_views = unfolded_views or UnfoldedViews()
+        self._write_lock = threading.RLock()
+        """Reentrant, because what follows a commit of views belongs to it."""
         self._last_number = 0
         self._id_tables: IdTables | None = None
         self._event_filter: EventFilter | None = None
@@ -42,13 +50,15 @@ class ViewLog:
         times = [view.at for view in views]
         for at in (min(times), max(times)) if times else ():
             day_from_milliseconds(at)
-        with self._write_transaction() as (connection, id_tables):
-            id_tables.add_projects(connection, {view.project for view in views})
-            new_views, event_keys, duplicates = self._split_duplicates(connection, id_tables, views)
-            rows = id_tables.build_view_rows(connection, new_views, self._last_number + 1)
-            append_rows(connection, "views", VIEW_COLUMNS, rows)
-            append_rows(connection, "events", ["project", "id"], event_keys)
-        self._last_number += len(rows)
+        with self._write_lock:
+            with self._write_transaction() as (connection, id_tables):
+                id_tables.add_projects(connection, {view.project for view in views})
+                new_views, event_keys, duplicates = self._split_duplicates(connection, id_tables, views)
+                rows = id_tables.build_view_rows(connection, new_views, self._last_number + 1)
+                append_rows(connection, "views", VIEW_COLUMNS, rows)
+                append_rows(connection, "events", ["project", "id"], event_keys)
+            self._unfolded_views.add(rows)
+            self._last_number += len(rows)
         self._start_filter_rebuild()
         return LogResult(len(rows), tuple(duplicates))
 
@@ -76,7 +86,7 @@ class ViewLog:
     @contextmanager
     def correction(self) -> Iterator[tuple[DuckConnection, IdTables]]:
         """Opens a transaction for correcting views. Blocks logging."""
-        with self._write_transaction() as (connection, id_tables):
+        with self.change_of_views(), self._write_transaction() as (connection, id_tables):
             yield connection, id_tables
 
     @contextmanager
@@ -85,9 +95,19 @@ class ViewLog:
 
         The filter still contains the project's events, which only causes false positives.
         """
-        with self._write_transaction() as (connection, id_tables):
+        with self.change_of_views(), self._write_transaction() as (connection, id_tables):
             yield connection, id_tables.projects.get(project)
             self._id_tables = None
+
+    @contextmanager
+    def change_of_views(self) -> Iterator[None]:
+        """Allows changes of logged views, in a transaction that is committed before the block ends. Logging continues,
+        but the caller must hold the fold lock."""
+        try:
+            yield
+        finally:
+            with self._write_lock:  # a view that was committed before the change is added before this
+                self._unfolded_views.discard()
 
     @contextmanager
     def _write_transaction(self) -> Iterator[tuple[DuckConnection, IdTables]]:
@@ -99,11 +119,12 @@ class ViewLog:
                     yield connection, self._id_tables
             except BaseException:
                 self._id_tables = self._event_filter = None
+                self._unfolded_views.discard()
                 raise
 
     def _load_state(self, connection: DuckConnection) -> IdTables:
         [(self._last_number,)] = connection.execute(
-            "select greatest((select max(seq) from views), (select value from marks where name = 'folded'))"
+            "select greatest((select max(seq) from views), (select max(upto) from folds))"
         ).fetchall()
         return IdTables(connection, self._max_cached_pages)
 

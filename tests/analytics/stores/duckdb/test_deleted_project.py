@@ -33,7 +33,7 @@ def count_rows(file: Path, project: str) -> dict[str, int]:
 
 def test_deleted_project_leaves_no_row_in_any_table(tmp_path: Path) -> None:
     file = tmp_path / "a.duckdb"
-    store = DuckStore(file)
+    store = DuckStore(file, min_summed_views=1)
     log_and_fold(store, make_view("/a", event=1, agent="Browser"), make_view("/b", project="other", event=2))
     log_and_fold(
         store,

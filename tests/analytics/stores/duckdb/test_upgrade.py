@@ -9,7 +9,7 @@ from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb import store as store_module
-from copydesk.analytics.stores.duckdb.folding import section_backfill, source_backfill, view_summaries
+from copydesk.analytics.stores.duckdb.folding import section_backfill, source_backfill, view_summaries, visitor_index
 from copydesk.analytics.stores.duckdb.folding.visit_runs import RunSizes
 from tests.analytics.stores.conformance.test_corrections import read_reports
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
@@ -126,6 +126,46 @@ def test_store_of_the_previous_schema_keeps_its_numbers(tmp_path: Path) -> None:
     store.close()
 
 
+def test_views_that_were_folded_before_an_upgrade_are_not_folded_again(tmp_path: Path) -> None:
+    """Version 6 stored the number of the last folded view as a mark."""
+    path = tmp_path / "a.duckdb"
+    store = DuckStore(path)
+    log_and_fold(store, make_view(visitor=1), make_view(visitor=2))
+    store.log_views([make_view(visitor=3)])
+    before = read_reports(store)
+    store.close()
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("insert into marks select 'folded', max(upto) from folds")
+        connection.execute("drop table folds")
+        connection.execute("update marks set value = 6 where name = 'schema'")
+    store = DuckStore(path)
+    assert read_reports(store) == before
+    assert store.backlog() == 1
+    assert store.fold() == 1
+    assert store.count_visitors_by_page("docs").totals.total == 3
+    store.close()
+    with duckdb.connect(str(path)) as connection:
+        assert connection.execute("from marks where name = 'folded'").fetchall() == []
+        assert connection.execute("select max(upto) from folds").fetchall() == [(3,)]
+
+
+def test_rows_of_earlier_folds_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visitor_index, "MAX_FOLD_ROWS", 3)
+    path = tmp_path / "a.duckdb"
+    for start in range(2):
+        store = DuckStore(path)
+        for number in range(5):
+            log_and_fold(store, make_view(visitor=10 * start + number + 1))
+            assert store.backlog() == 0
+        store.close()
+        with duckdb.connect(str(path)) as connection:
+            rows = connection.execute("select upto from folds order by upto").fetchall()
+            assert rows == [(5 * start + 4,), (5 * start + 5,)]
+    store = DuckStore(path)
+    assert store.count_views_by_page("docs").totals.total == 10
+    store.close()
+
+
 def make_visits_to_sections() -> list[PageView]:
     """Makes 90 views of 12 visitors over eight days, in three sections and on the start page, and a missing page."""
     paths = ("/ja/a", "/ja/b", "/v2/a", "/v2/deep/x?tab=1", "/", "//api//y")
@@ -208,6 +248,8 @@ def test_stored_views_are_summed_up_after_an_upgrade(tmp_path: Path, monkeypatch
         for table in ("page_counts", "rule_counts"):
             connection.execute(f"drop table {table}")
         connection.execute("delete from marks where name in ('summarized', 'page_counts', 'rule_counts')")
+        connection.execute("insert into marks select 'folded', max(upto) from folds")
+        connection.execute("drop table folds")
         connection.execute("update marks set value = 6 where name = 'schema'")
 
     monkeypatch.setattr(view_summaries, "MAX_VIEWS", 20)

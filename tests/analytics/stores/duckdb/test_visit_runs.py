@@ -1,6 +1,8 @@
 """Runs of visits: their files, merges, damage, and stores whose visits are still in the table."""
 
 import shutil
+import struct
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -106,7 +108,6 @@ def test_reading_single_pages_finds_what_a_plain_search_finds(stored: list[int],
     wanted_keys = np.array(sorted(set(wanted)), np.int64)
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
         patch.setattr(run_file, "FENCE_ROWS", 4)
-        patch.setattr(run_file, "FENCE_BYTES", 32)
         patch.setattr(run_file, "MAX_HELD_ROWS", 0)
         patch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
         write_run(Path(folder, "a.run"), len(visits), [visits])
@@ -116,15 +117,60 @@ def test_reading_single_pages_finds_what_a_plain_search_finds(stored: list[int],
     assert to_tuples(found) == to_tuples(visits.take(wanted_positions))
 
 
-def test_run_of_an_earlier_version_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a run has no fences, and one checksum fewer."""
+def make_hashed_visits(count: int, seed: int = 1) -> VisitRows:
+    """Makes visits with keys that are spread over all numbers, as hashes are. Many occur twice."""
+    visits = make_visits(count, seed)
+    return VisitRows(visits.key * (2**63 // max(count // 2, 1)), visits.scope, visits.day, visits.bits)
+
+
+@pytest.mark.parametrize("part_rows", [1, 7, 5_000])
+@pytest.mark.parametrize("by_reading", [False, True])
+def test_filter_keeps_every_key_of_the_run_and_few_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_reading: bool, part_rows: int
+) -> None:
+    if by_reading:
+        monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
+        monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
+    visits = make_hashed_visits(5_000)
+    parts = [visits.take(slice(first, first + part_rows)) for first in range(0, 5_000, part_rows)]
+    write_run(tmp_path / "a.run", 5_000, parts)
+    run = RunFile(tmp_path / "a.run", 5_000)
+    run.verify()
+    absent = np.sort(np.random.default_rng(2).integers(0, 2**63 - 1, 3_000))
+    wanted = np.unique(np.concatenate((visits.key, absent, [-1, 0, 2**63 - 1])))
+    positions, found = run.find(wanted)
+    assert positions.tolist() == list(range(5_000))
+    assert to_tuples(found) == to_tuples(visits)
+    assert set(visits.key.tolist()) <= set(run.select_possible(wanted).tolist())
+    assert len(run.select_possible(absent)) < 900
+    assert len(run.find(absent[:0])[0]) == 0
+
+
+def test_large_run_has_no_filter_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_file, "MAX_FILTERED_ROWS", 999)
+    visits = make_hashed_visits(1_000)
+    write_run(tmp_path / "a.run", 1_000, [visits])
+    run = RunFile(tmp_path / "a.run", 1_000)
+    run.verify()
+    absent = np.arange(1, 100)
+    assert len(run.select_possible(absent)) == 99
+    assert run.find(np.unique(visits.key))[0].tolist() == list(range(1_000))
+
+
+@pytest.mark.parametrize(("mark", "fences"), [(b"visits01", 0), (b"visits02", 4)])
+def test_run_of_an_earlier_version_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: bytes, fences: int
+) -> None:
+    """The first version had neither fences nor a filter, and the second had every 512th key as a fence."""
     monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
     monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
     visits = make_visits(2_000)
-    write_run(tmp_path / "1.run", 2_000, [visits])
-    content = (tmp_path / "1.run").read_bytes()
-    columns, footer = content[: 2_000 * 15], content[-run_file.FOOTER.size :]
-    (tmp_path / "2.run").write_bytes(columns + b"visits01" + footer[8:-4])
+    contents = [column.tobytes() for column in visits.columns()]
+    if fences:
+        contents.append(visits.key[::512].tobytes())
+    checksums = [zlib.crc32(content) for content in contents]
+    footer = struct.pack(f"<8sQ{len(checksums)}I", mark, 2_000, *checksums)
+    (tmp_path / "2.run").write_bytes(b"".join(contents) + footer)
     run = RunFile(tmp_path / "2.run", 2_000)
     run.verify()
     positions, _ = run.find(np.arange(0, 1_000, 7))
@@ -167,11 +213,12 @@ def test_lookup_of_many_keys_finds_all(tmp_path: Path, monkeypatch: pytest.Monke
     assert to_tuples(found) == to_tuples(visits)
 
 
-@pytest.mark.parametrize("place", ["key", "scope", "day", "bits", "footer"])
+@pytest.mark.parametrize("place", ["key", "scope", "day", "bits", "fences", "filter", "footer"])
 def test_changed_run_is_refused(tmp_path: Path, place: str) -> None:
     write_run(tmp_path / "a.run", 100, [make_visits(100)])
     content = bytearray((tmp_path / "a.run").read_bytes())
-    content[{"key": 5, "scope": 805, "day": 1205, "bits": 1405, "footer": 1501}[place]] ^= 1
+    places = {"key": 5, "scope": 805, "day": 1205, "bits": 1405, "fences": 1501, "filter": 1510, "footer": -30}
+    content[places[place]] ^= 1
     (tmp_path / "a.run").write_bytes(content)
     with pytest.raises(StoreDamaged):
         RunFile(tmp_path / "a.run", 100).verify()

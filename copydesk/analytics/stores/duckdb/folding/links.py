@@ -5,6 +5,7 @@ counted apart, because a visitor may have come as AI on one day and as a human o
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 
 HUMAN, AI, EITHER = 1, 2, 4
 REMOVED, ADDED = 0, 1
+NO_LINK = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,14 @@ def count_links(scopes: ScopeTable, visits: VisitChanges) -> IndexRows:
     """Returns the change of the index. All visits with the same key must be included."""
     links = [np.empty(0, np.int64)]
     for days in (_find_own_days(scopes, visits), _find_parent_days(scopes, visits)):
-        for kind in (HUMAN, AI, EITHER):
-            for came_bits, sign in ((days.now, ADDED), (days.was, REMOVED)):
-                came = (came_bits & kind) != 0
-                if came.any():
-                    links.append(_link_days(days.key[came], days.scope[came], days.day[came]) << 4 | kind << 1 | sign)
+        chain = _number_chains(days)
+        codes = days.scope.astype(np.int64) << 32 | days.day.astype(np.int64) << 16
+        kinds = int(np.bitwise_or.reduce(days.was | days.now))
+        for kind in (kind for kind in (HUMAN, AI, EITHER) if kinds & kind):
+            old_links, new_links = (_link_days(codes, chain, bits & kind) for bits in (days.was, days.now))
+            changed = np.flatnonzero(old_links != new_links)
+            for some_links, sign in ((old_links[changed], REMOVED), (new_links[changed], ADDED)):
+                links.append(some_links[some_links != NO_LINK] << 4 | kind << 1 | sign)
     return _sum_links(np.concatenate(links))
 
 
@@ -118,11 +123,24 @@ def _group_changes(key: Keys, scope: Scopes, day: Days, was: Bits, now: Bits) ->
     )  # fmt: skip
 
 
-def _link_days(key: Keys, scope: Scopes, day: Days) -> NDArray[np.int64]:
-    """Returns the links of sorted days: the scope, the day and the previous day of the same visitor, as one number."""
-    links = scope.astype(np.int64) << 32 | day.astype(np.int64) << 16
-    continues = (key[1:] == key[:-1]) & (scope[1:] == scope[:-1])
-    links[1:] |= np.where(continues, day[:-1], 0)
+def _number_chains(days: VisitChanges) -> NDArray[np.int64]:
+    """Returns a number for each sorted day that is the same for all days of a visitor in a scope."""
+    is_first = np.zeros(len(days), np.bool_)
+    is_first[1:] = (days.key[1:] != days.key[:-1]) | (days.scope[1:] != days.scope[:-1])
+    return np.cumsum(is_first)
+
+
+def _link_days(codes: NDArray[np.int64], chain: NDArray[np.int64], came: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Returns the links of sorted days: the scope, the day and the previous day of the same visitor, as one number.
+
+    A code is a link without its previous day. Days on which the visitor did not come have no link.
+    """
+    rows = np.flatnonzero(came)
+    linked_codes, linked_chain = codes[rows], chain[rows]
+    previous_days = linked_codes[:-1] >> 16 & 0xFFFF
+    linked_codes[1:] |= previous_days * (linked_chain[1:] == linked_chain[:-1])
+    links = np.full(len(codes), NO_LINK)
+    links[rows] = linked_codes
     return links
 
 

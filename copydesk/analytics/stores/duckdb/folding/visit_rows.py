@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ class VisitRows:
 NO_VISITS = VisitRows(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint16), np.empty(0, np.uint8))
 
 
+NO_POSITIONS: Positions = np.empty(0, np.int64)
+
+
 def join_visits(parts: Sequence[VisitRows]) -> VisitRows:
     if len(parts) == 1:
         return parts[0]
@@ -53,13 +56,17 @@ def join_visits(parts: Sequence[VisitRows]) -> VisitRows:
 
 def insert_sorted(rows: VisitRows, new_rows: VisitRows) -> VisitRows:
     """Returns both, sorted by key, if both are sorted by key."""
-    places = np.searchsorted(rows.key, new_rows.key)
-    return VisitRows(
-        np.insert(rows.key, places, new_rows.key),
-        np.insert(rows.scope, places, new_rows.scope),
-        np.insert(rows.day, places, new_rows.day),
-        np.insert(rows.bits, places, new_rows.bits),
-    )
+    if not len(rows):
+        return new_rows
+    places = np.searchsorted(rows.key, new_rows.key) + np.arange(len(new_rows))
+    is_old = np.ones(len(rows) + len(new_rows), np.bool_)
+    is_old[places] = False
+    columns: list[NDArray[Any]] = []
+    for column, new_column in zip(rows.columns(), new_rows.columns(), strict=True):
+        both = np.empty(len(is_old), column.dtype)
+        both[places], both[is_old] = new_column, column
+        columns.append(both)
+    return VisitRows(*columns)
 
 
 class SortedVisits(Protocol):
@@ -95,18 +102,26 @@ def merge_sorted(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRo
 
 def find_sorted(sorted_keys: Keys, wanted_keys: Keys) -> Positions:
     """Returns the positions of all rows with one of these keys, which must be sorted and distinct."""
-    first = np.searchsorted(sorted_keys, wanted_keys)
-    counts = np.searchsorted(sorted_keys, wanted_keys, "right") - first
+    _, first, counts = find_ranges(sorted_keys, wanted_keys)
     return expand_ranges(first, counts)
+
+
+def find_ranges(sorted_keys: Keys, wanted_keys: Keys) -> tuple[Positions, Positions, Positions]:
+    """Returns which of the wanted keys occur, by their positions, and the first row and the number of rows of each."""
+    if not len(sorted_keys):
+        return NO_POSITIONS, NO_POSITIONS, NO_POSITIONS
+    first = np.searchsorted(sorted_keys, wanted_keys)
+    matches = np.flatnonzero(sorted_keys[np.minimum(first, len(sorted_keys) - 1)] == wanted_keys)
+    first = first[matches]
+    return matches, first, np.searchsorted(sorted_keys, wanted_keys[matches], "right") - first
 
 
 def expand_ranges(first: Positions, counts: Positions) -> Positions:
     """Returns the numbers of all ranges, each given by its first number and its length."""
-    total = int(counts.sum())
-    if not total:
-        return np.empty(0, np.int64)
-    starts = np.cumsum(counts) - counts
-    positions: Positions = np.arange(total) + np.repeat(first - starts, counts)
+    if (counts == 1).all():
+        return first
+    ends = np.cumsum(counts)
+    positions: Positions = np.arange(ends[-1]) + np.repeat(first - ends + counts, counts)
     return positions
 
 

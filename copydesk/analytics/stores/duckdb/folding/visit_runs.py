@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.row_inserts import Columns, RowInserts
 from copydesk.analytics.stores.duckdb.folding.run_file import (
     RunFile,
     get_run_folder,
@@ -32,12 +32,12 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     insert_sorted,
     join_visits,
 )
-from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
 
 log = logging.getLogger(__name__)
 
 COPIED_ROWS = 1_000_000
-MAX_APPENDED_ROWS = 1_000
+RECENT_VISITS_PER_NEWEST = 12
+"""The newest visits are at most one in so many of the recent ones."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,14 @@ DEFAULT_RUN_SIZES = RunSizes()
 class VisitRuns:
     """The visits. One caller at a time, who holds the store's fold lock."""
 
-    def __init__(self, database: DuckDatabase, sizes: RunSizes = DEFAULT_RUN_SIZES) -> None:
+    def __init__(self, database: DuckDatabase, inserts: RowInserts, sizes: RunSizes = DEFAULT_RUN_SIZES) -> None:
         self._database = database
+        self._inserts = inserts
         self._sizes = sizes
         self._folder = get_run_folder(database.path)
-        self._recent: VisitRows | None = None
-        """The rows of the table `visits`, sorted by key; None before they are loaded, and after a failure."""
+        self._recent: tuple[VisitRows, VisitRows] | None = None
+        """The rows of the table `visits`: most of them and the newest, so that few are moved when some are added. Both
+        are sorted by key. None before they are loaded, and after a failure."""
         self._runs: dict[int, RunFile] = {}
         self._last_id = 0
         self._obsolete: list[RunFile] = []
@@ -105,7 +107,7 @@ class VisitRuns:
         """Moves all visits into the table, in the order of their keys, for a reader that knows tables only."""
         connection.execute("create temp table sorted_visits as from visits limit 0")
         for rows in self.read_all():
-            insert_visits(connection, "sorted_visits", rows)
+            self._inserts.insert(connection, "sorted_visits", _name_columns(rows))
         connection.execute("delete from visits")
         connection.execute("insert into visits from sorted_visits")
         connection.execute("drop table sorted_visits")
@@ -115,21 +117,24 @@ class VisitRuns:
 
     def find(self, keys: Keys) -> VisitRows:
         """Returns all visits with these keys, which must be sorted and distinct."""
-        sources: list[SortedVisits] = [self._get_recent(), *self._runs.values()]
-        found = [_find_visits(source, keys)[1] for source in sources]
+        found = [_find_visits(source, keys)[1] for source in self._list_sources()]
         return join_visits([part for part in found if len(part)] or [NO_VISITS])
 
     def add(self, connection: DuckConnection, rows: VisitRows) -> None:
         """Stores visits, which must be sorted by key."""
-        recent = self._get_recent()
-        if len(recent) + len(rows) <= self._sizes.recent:
-            insert_visits(connection, "visits", rows)
-            self._recent = insert_sorted(recent, rows)
+        recent, newest = self._get_recent()
+        newest = insert_sorted(newest, rows)
+        is_full = len(recent) + len(newest) > self._sizes.recent
+        if is_full or len(newest) > self._sizes.recent // RECENT_VISITS_PER_NEWEST:
+            recent, newest = insert_sorted(recent, newest), NO_VISITS
+        if not is_full:
+            self._inserts.insert(connection, "visits", _name_columns(rows))
+            self._recent = recent, newest
             return
-        if len(recent):
+        if len(recent) > len(rows):
             connection.execute("delete from visits")
-        self._recent = NO_VISITS
-        self._add_run(connection, len(recent) + len(rows), [insert_sorted(recent, rows)])
+        self._recent = NO_VISITS, NO_VISITS
+        self._add_run(connection, len(recent), [recent])
 
     def remove(self, connection: DuckConnection, select: Callable[[VisitRows], NDArray[np.bool_]]) -> None:
         """Deletes the visits that `select` selects among those it is shown, which are all."""
@@ -148,12 +153,11 @@ class VisitRuns:
 
     def read_all(self) -> Iterator[VisitRows]:
         """Yields all visits, sorted by key, in parts; all visits with the same key are in the same part."""
-        yield from merge_runs([self._get_recent(), *self._runs.values()], self._sizes.part)
+        yield from merge_runs(self._list_sources(), self._sizes.part)
 
     def read_unsorted(self) -> Iterator[VisitRows]:
         """Yields all visits in parts, in no order, which costs less than `read_all`."""
-        sources: list[SortedVisits] = [self._get_recent(), *self._runs.values()]
-        for source in sources:
+        for source in self._list_sources():
             for first in range(0, len(source.key), self._sizes.part):
                 yield source.take(slice(first, first + self._sizes.part))
                 if isinstance(source, RunFile):
@@ -212,11 +216,12 @@ class VisitRuns:
         return []
 
     def _remove(self, connection: DuckConnection, find: Callable[[SortedVisits], NDArray[np.int64]]) -> None:
-        recent = self._get_recent()
+        recent = insert_sorted(*self._get_recent())
         if len(removed := find(recent)):
-            self._recent = recent.take(np.delete(np.arange(len(recent)), removed))
+            recent = recent.take(np.delete(np.arange(len(recent)), removed))
             connection.execute("delete from visits")
-            insert_visits(connection, "visits", self._recent)
+            self._inserts.insert(connection, "visits", _name_columns(recent))
+            self._recent = recent, NO_VISITS
         for run_id, run in list(self._runs.items()):
             removed = find(run)
             if len(removed):
@@ -244,7 +249,10 @@ class VisitRuns:
         connection.execute("delete from visit_runs where id = $id", {"id": run_id})
         self._obsolete.append(self._runs.pop(run_id))
 
-    def _get_recent(self) -> VisitRows:
+    def _list_sources(self) -> list[SortedVisits]:
+        return [*self._get_recent(), *self._runs.values()]
+
+    def _get_recent(self) -> tuple[VisitRows, VisitRows]:
         assert self._recent is not None, "visits are used in a transaction"
         return self._recent
 
@@ -252,7 +260,8 @@ class VisitRuns:
         self._open_and_clean_runs()
         self._move_long_table()
         with self._database.read() as connection:
-            self._recent = read_visits(connection, "select key, scope, day, bits from visits").sort_by_key()
+            recent = read_visits(connection, "select key, scope, day, bits from visits").sort_by_key()
+        self._recent = recent, NO_VISITS
 
     def _open_and_clean_runs(self) -> None:
         with self._database.read() as connection:
@@ -298,26 +307,8 @@ def read_visits(connection: DuckConnection, statement: str, params: dict[str, in
     return VisitRows(columns["key"], columns["scope"], columns["day"], columns["bits"])
 
 
-def insert_visits(connection: DuckConnection, table: str, rows: VisitRows) -> None:
-    if len(rows):
-        insert_columns(connection, table, {"scope": rows.scope, "key": rows.key, "day": rows.day, "bits": rows.bits})
-
-
-def insert_columns(connection: DuckConnection, table: str, columns: dict[str, NDArray[Any]]) -> None:
-    """Appends rows, given as columns in the table's order. Few rows cost less if they are appended one by one."""
-    if len(next(iter(columns.values()))) <= MAX_APPENDED_ROWS:
-        rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-        append_rows(connection, table, list(columns), rows)
-        return
-    _insert_arrays(connection, table, columns)
-
-
-def _insert_arrays(connection: DuckConnection, table: str, columns: dict[str, NDArray[Any]]) -> None:
-    connection.register("new_rows", columns)
-    try:
-        connection.execute(f"insert into {table} from new_rows")
-    finally:
-        connection.unregister("new_rows")
+def _name_columns(rows: VisitRows) -> Columns:
+    return {"scope": rows.scope, "key": rows.key, "day": rows.day, "bits": rows.bits}
 
 
 def copy_runs(connection: DuckConnection, runs: Mapping[int, RunFile], database: str) -> None:
@@ -326,9 +317,7 @@ def copy_runs(connection: DuckConnection, runs: Mapping[int, RunFile], database:
     for (run_id,) in listed:
         runs[run_id].verify()
         for rows in merge_runs([runs[run_id]], COPIED_ROWS):
-            connection.register(
-                "copied_rows", {"scope": rows.scope, "key": rows.key, "day": rows.day, "bits": rows.bits}
-            )
+            connection.register("copied_rows", dict(_name_columns(rows)))
             connection.execute(f"insert into {database}.visits from copied_rows")
             connection.unregister("copied_rows")
     connection.execute(f"delete from {database}.visit_runs")  # noqa: S608 - ours

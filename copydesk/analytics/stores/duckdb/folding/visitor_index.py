@@ -5,13 +5,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links
+from copydesk.analytics.stores.duckdb.folding.row_inserts import RowInserts
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT, ScopeTable
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
@@ -22,8 +22,9 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     join_visits,
     sort_distinct,
 )
-from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns, insert_columns
+from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.analytics.stores.duckdb.unfolded_views import UnfoldedViews, ViewColumns
 
 MAX_VIEWS_PER_TRANSACTION = 100_000
 """Views per transaction: enough to share its cost, few enough to bound the memory."""
@@ -31,6 +32,8 @@ MAX_VISITS_SEARCHED_AT_ONCE = 2_000
 """Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
 ROWS_BETWEEN_CHECKS = 10_000
 """After this many new rows, it is checked whether the tables should be compacted."""
+MAX_FOLD_ROWS = 1_000
+"""After this many folds, the rows of all but the last one are deleted."""
 SELECT_VIEWS = """
     select
         page, agent, coalesce(source, 0) as source, kind::utinyint as kind, coalesce(visitor, -1) as visitor,
@@ -39,27 +42,24 @@ SELECT_VIEWS = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ViewColumns:
-    """Views; a visitor of -1 means that the view has none, and a source of 0 that it is no arrival."""
-
-    page: NDArray[np.int32]
-    agent: NDArray[np.int32]
-    source: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    visitor: NDArray[np.int64]
-    day: NDArray[np.uint16]
-
-
 class VisitorIndex:
     """The index and the visits it is counted from. One caller at a time, who holds the store's fold lock."""
 
-    def __init__(self, database: DuckDatabase, run_sizes: RunSizes = DEFAULT_RUN_SIZES) -> None:
+    def __init__(
+        self,
+        database: DuckDatabase,
+        run_sizes: RunSizes = DEFAULT_RUN_SIZES,
+        unfolded_views: UnfoldedViews | None = None,
+    ) -> None:
         self._database = database
-        self.visits = VisitRuns(database, run_sizes)
+        self._unfolded_views = unfolded_views or UnfoldedViews()
+        self._inserts = RowInserts()
+        self.visits = VisitRuns(database, self._inserts, run_sizes)
         self._scopes = ScopeTable()
         self._last_folded: int | None = None
-        """The mark of the last committed fold; None if it must be read."""
+        """The last view of the last committed fold; None if it must be read."""
+        self._fold_rows = MAX_FOLD_ROWS
+        """The rows of the table `folds`, or more: the first fold deletes those of earlier processes."""
         self._new_rows = 0
 
     @property
@@ -82,11 +82,12 @@ class VisitorIndex:
         """
         last = 0
         while last < upto:
-            with self.change(), self._database.write() as connection:
+            with self.change(), self._database.write(for_fold=True) as connection:
                 after = read_last_folded(connection) if self._last_folded is None else self._last_folded
                 last = min(upto, after + max_views)
                 view_count = self._fold_range(connection, after, last) if after < last else 0
             self._last_folded = max(after, last)
+            self._unfolded_views.remove(self._last_folded)
             if after < last:
                 yield view_count
 
@@ -179,14 +180,21 @@ class VisitorIndex:
 
     def _fold_range(self, connection: DuckConnection, after: int, last: int) -> int:
         condition, params = "where seq > $after and seq <= $upto", {"after": after, "upto": last}
-        views = _read_views(connection, condition, params)
+        views = self._unfolded_views.find(after, last) or _read_views(connection, condition, params)
         if len(views.page) and max(views.page.max(), views.agent.max(), views.source.max()) >= len(self._scopes.salt):
             self._load_scopes(connection)
         self._add_counts(connection, views, condition, params)
         new = self._find_visits(views)
         self._add_visits(connection, self._find_known(new), new)
-        connection.execute("update marks set value = $last where name = 'folded'", {"last": last})
+        self._store_last_folded(connection, last)
         return len(views.page)
+
+    def _store_last_folded(self, connection: DuckConnection, last: int) -> None:
+        if self._fold_rows >= MAX_FOLD_ROWS:
+            connection.execute("delete from folds")
+            self._fold_rows = 0
+        self._inserts.insert(connection, "folds", {"upto": np.array([last], np.uint64)})
+        self._fold_rows += 1
 
     def _find_known(self, new: VisitRows) -> VisitRows:
         """Returns the stored visits with the keys of new visits, which must be all visits of some views.
@@ -245,7 +253,7 @@ class VisitorIndex:
             scope = (codes >> 24).astype(np.int32)
             day, kind = (codes >> 8 & 0xFFFF).astype(np.uint16), (codes & 0xFF).astype(np.uint8)
             columns = {"project": self._scopes.project[scope], "scope": scope, "day": day, "kind": kind}
-            insert_columns(connection, "counts", {**columns, "n": numbers.astype(np.int32)})
+            self._inserts.insert(connection, "counts", {**columns, "n": numbers.astype(np.int32)})
             self._new_rows += len(codes)
 
     def _change_index(
@@ -256,7 +264,7 @@ class VisitorIndex:
         is_changed = changes.was != changes.now
         index_rows = count_links(self._scopes, changes.take(_select_whole_keys(changes.key, is_changed)))
         if len(index_rows):
-            insert_columns(connection, "firsts", self._name_columns(index_rows))
+            self._inserts.insert(connection, "firsts", self._name_columns(index_rows))
             self._new_rows += len(index_rows)
         added = changes.take(is_changed)
         return VisitRows(added.key, added.scope, added.day, added.now & ~added.was)
@@ -296,7 +304,7 @@ def count_unfolded_views(database: DuckDatabase) -> int:
 
 
 def read_last_folded(connection: DuckConnection) -> int:
-    [(number,)] = connection.execute("select value from marks where name = 'folded'").fetchall()
+    [(number,)] = connection.execute("select max(upto) from folds").fetchall()
     return int(number)
 
 

@@ -63,13 +63,17 @@ create table if not exists rule_counts (
     project integer not null, agent integer not null, rule integer not null, day usmallint not null, n integer not null
 );
 
--- folded: the number of the last folded view. schema: the version of the tables. sources_end: the number of the last view
--- whose source is not known, and sources_done up to which it is; neither exists if all are known. The others: the number of rows after the table's last compaction.
+-- The numbers of the last views of folds. The greatest is the last folded view; the others are deleted now and then,
+-- because appending a row costs less than changing one.
+create table if not exists folds (upto ubigint not null);
+insert into folds select 0 where not exists (from folds);
+
+-- schema: the version of the tables. sources_end: the number of the last view whose source is not known, and sources_done
+-- up to which it is; neither exists if all are known. The others: the number of rows after the table's last compaction.
 create table if not exists marks (name varchar not null, value ubigint not null);
 insert into marks
 select name, 0
 from (
-    values
-        ('folded'), ('summarized'), ('firsts'), ('counts'), ('missing_referrers'), ('page_counts'), ('rule_counts')
+    values ('summarized'), ('firsts'), ('counts'), ('missing_referrers'), ('page_counts'), ('rule_counts')
 ) as initial_marks (name)
 where name not in (select name from marks);

@@ -1,0 +1,87 @@
+"""Few rows are inserted by prepared statements, many by a statement each, and both arrive as given."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.row_inserts import BUFFER_ROWS, RowInserts
+
+Numbers = list[tuple[int, int]]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[DuckDatabase]:
+    database = DuckDatabase(tmp_path / "views.duckdb")
+    with database.write() as connection:
+        connection.execute("create table numbers (large bigint not null, small usmallint not null)")
+    yield database
+    database.close()
+
+
+def insert(inserts: RowInserts, connection: DuckConnection, numbers: Numbers) -> None:
+    large, small = zip(*numbers, strict=True) if numbers else ((), ())
+    inserts.insert(connection, "numbers", {"large": np.array(large, np.int64), "small": np.array(small, np.uint16)})
+
+
+def read(database: DuckDatabase) -> Numbers:
+    with database.read() as connection:
+        return connection.execute("select large, small from numbers order by rowid").fetchall()
+
+
+@pytest.mark.parametrize("rows", [0, 1, BUFFER_ROWS, BUFFER_ROWS + 1])
+def test_rows_arrive_in_their_order(database: DuckDatabase, rows: int) -> None:
+    numbers = [(-(2**62) + row, row % 65536) for row in range(rows)]
+    with database.write() as connection:
+        insert(RowInserts(), connection, numbers)
+    assert read(database) == numbers
+
+
+def test_fewer_rows_after_more_leave_none_of_the_others(database: DuckDatabase) -> None:
+    inserts = RowInserts()
+    parts: list[Numbers] = [[(1, 1), (2, 2), (3, 3)], [(4, 4)], [], [(5, 5), (6, 6)]]
+    for part in parts:
+        with database.write(for_fold=True) as connection:
+            insert(inserts, connection, part)
+    assert read(database) == [row for part in parts for row in part]
+
+
+def test_rows_of_several_connections_in_turn_are_inserted_once(database: DuckDatabase) -> None:
+    inserts = RowInserts()
+    for number in range(6):
+        with database.write(for_fold=number % 2 == 0) as connection:
+            insert(inserts, connection, [(number, number)])
+    assert read(database) == [(number, number) for number in range(6)]
+
+
+def test_rows_of_a_failed_transaction_are_not_inserted_later(database: DuckDatabase) -> None:
+    inserts = RowInserts()
+    for number in range(3):
+        with pytest.raises(KeyError), database.write(for_fold=True) as connection:
+            insert(inserts, connection, [(10 + number, 0)])
+            raise KeyError
+        with database.write(for_fold=True) as connection:
+            insert(inserts, connection, [(number, number)])
+    assert read(database) == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_rows_are_inserted_after_the_table_was_replaced(database: DuckDatabase) -> None:
+    inserts = RowInserts()
+    for number in range(3):
+        with database.write(for_fold=True) as connection:
+            insert(inserts, connection, [(number, number)])
+        with database.write() as connection:
+            connection.execute("create or replace table numbers as from numbers")
+    assert read(database) == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_folds_keep_their_connection_and_others_never_get_it(database: DuckDatabase) -> None:
+    with database.write(for_fold=True) as first:
+        pass
+    with database.write() as other, database.read() as third:
+        assert first is not other
+        assert first is not third
+    with database.write(for_fold=True) as second:
+        assert second is first
