@@ -99,6 +99,24 @@ def test_flood_of_sessions_does_not_end_those_of_other_keys(service: Service) ->
         assert [flood.is_kept(session) for session in sessions] == [False] * 140 + [True] * 10
 
 
+def test_large_message_is_served_on_its_own(service: Service) -> None:
+    """The SDK keeps the last message of each session. A key could fill the memory with large ones."""
+    client = RawClient(service.url, service.new_key())
+    session = client.initialize()
+    for size, is_within in ((1_000, True), (100_000, False)):
+        params = {"name": "create_job", "arguments": {"prompt": "word " * (size // 5), "unknown": 1}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        response = client.send("POST", session, body)
+        assert "unknown: Extra inputs are not permitted" in response.text
+        assert ("mcp-session-id" in response.headers) is is_within
+    client_info = {"name": "x" * 100_000, "version": "1"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client_info}
+    response = client.send("POST", None, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+    assert response.status_code == 200
+    assert "mcp-session-id" not in response.headers
+    assert client.is_kept(session)
+
+
 def test_idle_session_ends_and_its_client_goes_on_without(service: Service) -> None:
     with serve_with_limits(service, idle_seconds=2) as url:
         client = RawClient(url, service.new_key())

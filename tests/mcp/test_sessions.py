@@ -101,7 +101,7 @@ def test_session_that_the_client_ended_is_not_found(client: RawClient) -> None:
     for method in ("GET", "DELETE"):
         assert client.send(method, session).status_code == 404
     assert client.list_tools(session).status_code == 404
-    assert client.is_kept(client.initialize())
+    assert client.is_kept(client.initialize(**{"Mcp-Session-Id": session or ""}))
 
 
 def test_request_of_a_session_of_another_server_is_served_on_its_own(service: Service, client: RawClient) -> None:

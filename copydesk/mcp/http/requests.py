@@ -21,12 +21,14 @@ from copydesk.mcp.api import Api
 from copydesk.mcp.caller import Caller, get_caller
 from copydesk.mcp.http.in_process import InProcessTransport
 from copydesk.mcp.http.session_streams import serve_session_stream
-from copydesk.mcp.http.sessions import SessionLimits, SessionNotFound, SessionRegistry
+from copydesk.mcp.http.sessions import Session, SessionLimits, SessionNotFound, SessionRegistry
 from copydesk.mcp.server import BuildServer, build_server
 
 IN_PROCESS_URL = "http://copydesk"
 SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"
+MAX_SESSION_MESSAGE_BYTES = 16 * 1024
+"""Larger messages are served on their own: the SDK keeps the last message of each session in memory."""
 
 logging.getLogger("mcp").setLevel(logging.WARNING)  # the SDK logs the start and end of every request
 logging.getLogger("httpx2").setLevel(logging.WARNING)
@@ -34,33 +36,38 @@ AppStatus.enable_automatic_graceful_drain = False  # it cuts off responses at SI
 
 
 async def serve_request(request: Request, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serves a request within the session that it names, if this server keeps that session.
+    """Serves a message, the stream of a session, or the end of a session."""
+    sessions = _get_sessions(request.app)
+    scope = _strip_header_values(scope)
+    if request.method == "POST":
+        body = await request.body()
+        await _serve_message(request.app, sessions, caller.key, body, scope, _replay(body, receive), send)
+        return
+    session = _find_session(sessions, caller.key, scope)
+    if request.method == "GET":
+        await serve_session_stream(session, caller, request.app.state.streams, scope, receive, send)
+        return
+    if session is None:
+        raise SessionNotFound
+    await sessions.end(session)
+    await Response(status_code=204)(scope, receive, send)
+
+
+async def _serve_message(
+    app: FastAPI, sessions: SessionRegistry, key: ApiKey, body: bytes, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Serves a message within the session that it names, if this server keeps that session.
 
     Serves other messages on their own, so that any server can answer them, also after a restart.
     """
-    sessions = _get_sessions(request.app)
-    scope = _strip_header_values(scope)
-    headers = Headers(scope=scope)
-    is_handshake_version = headers.get(VERSION_HEADER, HANDSHAKE_PROTOCOL_VERSIONS[-1]) in HANDSHAKE_PROTOCOL_VERSIONS
-    session = None
-    if is_handshake_version and SESSION_HEADER in headers:
-        session = sessions.find(headers[SESSION_HEADER], caller.key)
-    if request.method == "GET":
-        await serve_session_stream(session, caller, request.app.state.streams, scope, receive, send)
-    elif request.method == "DELETE":
-        if session is None:
-            raise SessionNotFound
-        await sessions.end(session)
-        await Response(status_code=204)(scope, receive, send)
+    if _has_handshake(scope) and len(body) <= MAX_SESSION_MESSAGE_BYTES and _is_initialize(body):
+        await _initialize(app, sessions, key, scope, receive, send)
+        return
+    session = _find_session(sessions, key, scope)
+    if session is not None and len(body) <= MAX_SESSION_MESSAGE_BYTES:
+        await session.handle(scope, receive, send)
     else:
-        body = await request.body()
-        receive = _replay(body, receive)
-        if is_handshake_version and _is_initialize(body):
-            await _initialize(request.app, sessions, caller.key, scope, receive, send)
-        elif session is not None:
-            await session.handle(scope, receive, send)
-        else:
-            await _serve_alone(request.app, caller.key, scope, receive, send)
+        await _serve_alone(app, key, scope, receive, send)
 
 
 async def _initialize(
@@ -110,6 +117,17 @@ def _get_sessions(app: FastAPI) -> SessionRegistry:
         app.state.mcp_sessions = SessionRegistry(limits, lambda key: _open_server(app, key))
     sessions: SessionRegistry = app.state.mcp_sessions
     return sessions
+
+
+def _find_session(sessions: SessionRegistry, key: ApiKey, scope: Scope) -> Session | None:
+    session_id = Headers(scope=scope).get(SESSION_HEADER)
+    return sessions.find(session_id, key) if session_id and _has_handshake(scope) else None
+
+
+def _has_handshake(scope: Scope) -> bool:
+    """Returns whether the request is of a version that begins with `initialize`. Only these have sessions."""
+    version = Headers(scope=scope).get(VERSION_HEADER)
+    return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def _is_initialize(body: bytes) -> bool:
