@@ -166,6 +166,17 @@ def test_session_has_one_stream(service: Service) -> None:
         assert client.send("GET", session).status_code == 409
     time.sleep(2)  # until the server has noticed that the client closed it
     with client.open_stream(session) as response:
+        assert next(response.iter_text()).startswith(":")
+
+
+def test_head_of_the_stream_returns_at_once_and_leaves_it_free(service: Service) -> None:
+    client = RawClient(service.url, service.new_key())
+    session = client.initialize()
+    began = time.monotonic()
+    assert client.send("HEAD", session).status_code == 200
+    assert time.monotonic() - began < END_SECONDS
+    time.sleep(2)
+    with client.open_stream(session) as response:
         assert response.status_code == 200
 
 
@@ -212,7 +223,7 @@ def test_server_with_sessions_stops_promptly(tmp_path: Path, drain_seconds: int)
             time.sleep(2)
             began = time.monotonic()
             server.send(signal.SIGTERM)
-            assert read_until_end(stream) == ""
+            assert "data" not in read_until_end(stream)
             assert '"finished":false' in read_until_end(call).replace("\\", "")
         server.process.join(timeout=60)
         assert time.monotonic() - began < drain_seconds + END_SECONDS

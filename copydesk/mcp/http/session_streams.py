@@ -12,6 +12,8 @@ from copydesk.mcp.caller import Caller
 from copydesk.mcp.http.sessions import Session
 
 CLOSE_SECONDS = 1
+FIRST_LINE = b": open\r\n\r\n"
+"""A comment, so that proxies pass the headers on at once."""
 
 
 class StreamNotOffered(RequestError):
@@ -56,6 +58,8 @@ async def _serve_until_over(session: Session, stream: KeyStream, scope: Scope, r
         nonlocal is_complete
         is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
         await send(message)
+        if message["type"] == "http.response.start" and message["status"] == 200:
+            await send({"type": "http.response.body", "body": FIRST_LINE, "more_body": True})
 
     async def close_when_over() -> None:
         await stream.wait_until_over()
