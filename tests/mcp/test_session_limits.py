@@ -180,13 +180,14 @@ def test_head_of_the_stream_returns_at_once_and_leaves_it_free(service: Service)
         assert response.status_code == 200
 
 
-def test_stream_ends_when_its_key_is_revoked(service: Service) -> None:
-    key, secret = service.desk.keys.create(service.project.id, actor="test")
-    client = RawClient(service.url, secret)
-    with client.open_stream(client.initialize()) as response:
-        time.sleep(1)
-        service.desk.keys.revoke(key.id, actor="test")
-        read_until_end(response)
+def test_stream_ends_when_its_key_is_revoked_on_either_database(tmp_path: Path, migrated_url: str) -> None:
+    with run_service(tmp_path, database_url=migrated_url) as service:
+        key, secret = service.desk.keys.create(service.project.id, actor="test")
+        client = RawClient(service.url, secret)
+        with client.open_stream(client.initialize()) as response:
+            time.sleep(1)
+            service.desk.keys.revoke(key.id, actor="test")
+            read_until_end(response)
 
 
 def test_stream_ends_with_its_session(service: Service) -> None:
@@ -199,8 +200,8 @@ def test_stream_ends_with_its_session(service: Service) -> None:
 
 @pytest.mark.parametrize("drain_seconds", [0, 1])
 def test_server_with_sessions_stops_promptly(tmp_path: Path, drain_seconds: int) -> None:
-    """Neither the open stream nor the wait delays it, and the job that the call waits for is not cancelled."""
-    settings = {"data": tmp_path / "data", "drain_seconds": drain_seconds}
+    """Neither the open stream nor waits delay it, and the job that the calls wait for is not cancelled."""
+    settings: dict[str, Any] = {"data": tmp_path / "data", "drain_seconds": drain_seconds}
     desk = open_desk(Settings(**settings))
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     project = desk.projects.create("Docs", repository=str(repository), ref="main", actor="test")
@@ -219,12 +220,17 @@ def test_server_with_sessions_stops_promptly(tmp_path: Path, drain_seconds: int)
         job = created.json()["id"]
         session = client.initialize()
         arguments = {"jobId": job, "timeoutSeconds": 600, "cancelJobIfCancelled": True}
-        with client.open_stream(session) as stream, client.open_call(session, "wait_for_job", **arguments) as call:
+        with ExitStack() as requests:
+            stream = requests.enter_context(client.open_stream(session))
+            calls = [
+                requests.enter_context(client.open_call(each, "wait_for_job", **arguments)) for each in (session, None)
+            ]
             time.sleep(2)
             began = time.monotonic()
             server.send(signal.SIGTERM)
             assert "data" not in read_until_end(stream)
-            assert '"finished":false' in read_until_end(call).replace("\\", "")
+            for call in calls:
+                assert '"finished":false' in read_until_end(call).replace("\\", "")
         server.process.join(timeout=60)
         assert time.monotonic() - began < drain_seconds + END_SECONDS
         assert server.process.exitcode == 0
