@@ -27,7 +27,7 @@ from copydesk.mcp.server import BuildServer, build_server
 IN_PROCESS_URL = "http://copydesk"
 SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"
-MAX_SESSION_MESSAGE_BYTES = 16 * 1024
+MAX_SESSION_MESSAGE_BYTES = 4 * 1024
 """Larger messages are served on their own: the SDK keeps the last message of each session in memory."""
 
 logging.getLogger("mcp").setLevel(logging.WARNING)  # the SDK logs the start and end of every request
