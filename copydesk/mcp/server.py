@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from copydesk import __version__
 from copydesk.mcp.api import Api, ApiRefused
 from copydesk.mcp.bounds import bound_result, to_json
+from copydesk.mcp.caller import CallerLeft, current_caller
 from copydesk.mcp.content import completions, prompts, resources
 from copydesk.mcp.content.completions import ArgumentNotFound
 from copydesk.mcp.content.prompts import PromptNotFound
@@ -150,6 +151,8 @@ async def _run_tool(tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> ty
         return _error_result(f"The arguments of {tool.name} are not valid. {error}")
     except ApiRefused as error:
         return _error_result(error.describe())
+    except CallerLeft:
+        return _error_result("The client disconnected.")
     except Exception:
         log.exception("the tool %s failed", tool.name)
         return _error_result(UNEXPECTED)
@@ -184,11 +187,17 @@ class _ErrorsAsProtocol:
 
 def _open_call(api: Api, ctx: Any) -> ToolCall:
     steps = itertools.count(1)
+    caller = current_caller.get()
+
+    def has_left() -> bool:
+        return caller is not None and caller.has_left
 
     async def report_progress(message: str) -> None:
+        if has_left():
+            raise CallerLeft
         await ctx.session.report_progress(next(steps), None, message)
 
-    return ToolCall(api, report_progress)
+    return ToolCall(api, report_progress, has_left)
 
 
 def _describe_resource(resource: ListedResource) -> types.Resource:

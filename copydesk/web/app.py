@@ -12,7 +12,7 @@ from starlette.routing import Match, Route
 from copydesk import __version__
 from copydesk.core.errors import InvalidRequest, NotFound, RequestError, WrongMediaType
 from copydesk.desk import Desk
-from copydesk.mcp import endpoint as mcp_endpoint
+from copydesk.mcp.http import endpoint as mcp_endpoint
 from copydesk.web import dashboard, public_review
 from copydesk.web.api import analytics, context_repositories, jobs, jobs_v1, prompt_templates, reference
 from copydesk.web.api.automations import routes as automations

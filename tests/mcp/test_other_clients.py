@@ -1,4 +1,4 @@
-"""A program of others: the Inspector, a client for Node, over both transports."""
+"""Programs of others: the Inspector, a client for Node, over both transports, and the SDK that it uses."""
 
 import json
 import os
@@ -20,6 +20,35 @@ ROOT = Path(__file__).parent.parent.parent
 INSPECTOR = "@modelcontextprotocol/inspector-cli@0.22.0"
 CALL_SECONDS = 300
 INSPECTOR_FOLDER = "node_modules/@modelcontextprotocol/inspector-cli/build"  # it looks for its files from there
+SESSION_SCRIPT = """
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+
+const [url, key, jobId] = process.argv.slice(2);
+const headers = { Authorization: `Bearer ${key}` };
+const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+const client = new Client({ name: "test", version: "1" });
+const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+const wait = (timeoutSeconds, options) =>
+  client.callTool({ name: "wait_for_job", arguments: { jobId, timeoutSeconds } }, undefined, options);
+
+await client.connect(transport);
+const session = transport.sessionId;
+const controller = new AbortController();
+const first = wait(600, { signal: controller.signal }).then(() => "returned", () => "aborted");
+await sleep(2);
+const second = await wait(1);
+controller.abort();
+const aborted = await first;
+await sleep(1);
+const third = await wait(1);
+await transport.terminateSession();
+const ended = { ...headers, "Mcp-Session-Id": session, "Content-Type": "application/json" };
+const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" });
+const after = await fetch(url, { method: "POST", headers: ended, body });
+await client.close();
+console.log(JSON.stringify({ session, second, aborted, third, status: after.status }));
+"""
 
 pytestmark = pytest.mark.drill
 
@@ -78,3 +107,21 @@ def test_inspector_calls_tools_and_reads_resources(programs: Path, service: Serv
     assert call("get_top_pages")["pages"] == []
     uris = [resource["uri"] for resource in inspect(programs, server, environment, "resources/list")["resources"]]
     assert f"copydesk://jobs/{job}/diff" in uris
+
+
+def test_client_for_node_cancels_a_call_and_ends_its_session(programs: Path, tmp_path: Path) -> None:
+    """The key can have two live streams: that of the session and one wait."""
+    script = programs / "session.mjs"
+    script.write_text(SESSION_SCRIPT, "utf-8")
+    repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
+    with serve(tmp_path / "data", repository=repository, with_worker=False, streams_per_key=2) as idle:
+        job = idle.client.create_job("Wait for me")["id"]
+        done = run_node(programs, script.name, f"{idle.url}/mcp", idle.key, job)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert idle.client.get_job(job)["status"] == "active"
+    outcome = json.loads(done.stdout)
+    assert outcome["session"]
+    assert "too_many_streams" in outcome["second"]["content"][0]["text"]
+    assert outcome["aborted"] == "aborted"
+    assert outcome["third"]["structuredContent"]["finished"] is False
+    assert outcome["status"] == 404

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import httpx2 as httpx
@@ -70,6 +71,61 @@ async def call_refused(client: Client, tool: str, **arguments: Any) -> str:
     assert result.is_error, result.content
     assert result.structured_content is None
     return str(result.content[0].text)  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True)
+class RawClient:
+    """A client of version 2025-11-25 that sends each request as it is told, over HTTP."""
+
+    url: str
+    key: str
+    http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=60))
+
+    def send(self, method: str, session: str | None = None, body: Any = None, **headers: str) -> httpx.Response:
+        return self.http.request(method, f"{self.url}/mcp", json=body, headers=self.headers(session) | headers)
+
+    def headers(self, session: str | None) -> dict[str, str]:
+        own = {"Authorization": f"Bearer {self.key}", "Mcp-Protocol-Version": "2025-11-25"}
+        return {**MCP_HEADERS, **own} | ({"Mcp-Session-Id": session} if session else {})
+
+    def initialize(self, **headers: str) -> str | None:
+        """Returns the ID of a new session, or None if the server opened none."""
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+        response = self.send("POST", None, body, **headers)
+        assert response.status_code == 200, response.text
+        assert '"protocolVersion":"2025-11-25"' in response.text
+        session: str | None = response.headers.get("mcp-session-id")
+        if session is not None:
+            notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            initialized = self.send("POST", None, notification, **{**headers, "Mcp-Session-Id": session})
+            assert initialized.status_code == 202
+        return session
+
+    def list_tools(self, session: str | None, **headers: str) -> httpx.Response:
+        return self.send("POST", session, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, **headers)
+
+    def is_kept(self, session: str | None) -> bool:
+        """Returns whether the server answers a request within this session, rather than on its own."""
+        response = self.list_tools(session)
+        assert response.status_code == 200, response.text
+        assert "create_job" in response.text
+        return response.headers.get("mcp-session-id") == session
+
+    @contextmanager
+    def open_call(self, session: str | None, tool: str, request_id: int = 7, **arguments: Any) -> Iterator[Any]:
+        """Calls a tool. Yields the response, whose body has not arrived yet; disconnects at the end."""
+        params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": request_id}}
+        body = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
+        with self.http.stream("POST", f"{self.url}/mcp", json=body, headers=self.headers(session)) as response:
+            assert response.status_code == 200
+            yield response
+
+    @contextmanager
+    def open_stream(self, session: str | None) -> Iterator[httpx.Response]:
+        """Opens the stream of the session."""
+        with self.http.stream("GET", f"{self.url}/mcp", headers=self.headers(session)) as response:
+            yield response
 
 
 @contextmanager

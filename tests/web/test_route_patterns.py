@@ -104,6 +104,8 @@ KINDS = {
     ("HEAD", "/v1/collect/{siteId}/pixel.gif"): "beacon",
     ("POST", "/webhooks/{projectId}"): "webhook",
     ("POST", "/mcp"): "mcp",
+    ("GET", "/mcp"): "mcp",
+    ("DELETE", "/mcp"): "mcp",
     ("GET", "/healthz"): "probe",
     ("GET", "/readyz"): "probe",
     ("GET", "/metrics"): "probe",

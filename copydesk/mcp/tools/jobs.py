@@ -143,7 +143,7 @@ async def wait_for_job(call: ToolCall, args: WaitArguments) -> Any:
     try:
         job = await wait_until_finished(call.api, args.job_id, args.timeout_seconds, call.report_progress)
     except anyio.get_cancelled_exc_class():
-        if args.cancel_job_if_cancelled:
+        if args.cancel_job_if_cancelled and not call.has_left():
             with anyio.CancelScope(shield=True), anyio.move_on_after(CANCEL_SECONDS):
                 await call.api.post(f"{call.api.jobs_path}/job/{args.job_id}/cancel")
         raise

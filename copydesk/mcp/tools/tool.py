@@ -12,7 +12,10 @@ from copydesk.mcp.tools.schemas import schema_from_arguments, schema_from_type
 
 Scope = Literal["read", "write"]
 ReportProgress = Callable[[str], Awaitable[None]]
-"""Sends a progress notification with this message, if the client asked for progress."""
+"""Sends a progress notification with this message, if the client asked for progress.
+
+Raises CallerLeft if the client has disconnected: then a call that only waits should end.
+"""
 
 
 class ArgumentsRefused(Exception):
@@ -35,6 +38,8 @@ class ToolCall:
 
     api: Api
     report_progress: ReportProgress
+    has_left: Callable[[], bool]
+    """Whether the client disconnected and the call goes on. Within a session, this is not a cancellation."""
 
 
 ToolFunction = Callable[[ToolCall, Any], Awaitable[Mapping[str, Any]]]

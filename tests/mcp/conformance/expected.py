@@ -35,7 +35,7 @@ REQUESTS_OF_THE_SERVER = {
     "tools-call-elicitation": "tool test_elicitation",
     "tools-call-sampling": "tool test_sampling",
 }
-"""Scenarios of 2025-11-25 whose tools ask the client. Over HTTP, its answer is another request, and needs a session."""
+"""Scenarios of 2025-11-25 whose tools ask the client. Over HTTP, its answer is another request of the same session."""
 
 CAPABILITIES = {
     "logging-set-level": "capability logging",
@@ -84,14 +84,12 @@ TASKS = dict.fromkeys(
 SKILLS = frozenset({"sep-2640-skills-directory", "sep-2640-skills-enumeration", "sep-2640-skills-manifest"})
 """Scenarios of an extension that belongs to neither revision. Copydesk does not declare it."""
 
-NO_SESSION = "a session, and Copydesk keeps none over HTTP"
-SESSIONS = dict.fromkeys(("server-session-lifecycle", "server-sse-multiple-streams", "server-sse-polling"), NO_SESSION)
-"""Scenarios of 2025-11-25 about sessions of HTTP and streams that can be resumed."""
+NOT_RESUMABLE = {"server-sse-polling": "streams that can be resumed, and the tool test_reconnection"}
+"""A scenario of 2025-11-25 that is not required: a server may do without. Copydesk keeps no events of ended streams."""
 
 ABOUT_HTTP = "HTTP: the suite tests the bridge, not the server on standard input and output"
-STREAM_RESUMPTION = {"server-sse-polling": ABOUT_HTTP}
 HTTP_SCENARIOS: dict[Revision, dict[str, str]] = {
-    "2025-11-25": {"dns-rebinding-protection": ABOUT_HTTP, **STREAM_RESUMPTION},
+    "2025-11-25": {"dns-rebinding-protection": ABOUT_HTTP},
     "2026-07-28": {
         "dns-rebinding-protection": ABOUT_HTTP,
         "http-header-validation": ABOUT_HTTP,
@@ -103,7 +101,17 @@ HTTP_CHECKS = r"sep-2575-(?:http-server-.+|missing-capability-http-400)"
 """The checks of `server-stateless` that read the status or the headers of HTTP."""
 
 BASICS: dict[Revision, frozenset[str]] = {
-    "2025-11-25": frozenset({"ping", "prompts-list", "resources-list", "server-initialize", "tools-list"}),
+    "2025-11-25": frozenset(
+        {
+            "ping",
+            "prompts-list",
+            "resources-list",
+            "server-initialize",
+            "server-session-lifecycle",
+            "server-sse-multiple-streams",
+            "tools-list",
+        }
+    ),
     "2026-07-28": frozenset(
         {
             "caching",
@@ -117,28 +125,21 @@ BASICS: dict[Revision, frozenset[str]] = {
         }
     ),
 }
-"""Scenarios that need nothing of the suite, on either transport."""
+"""Scenarios that need nothing of the suite, on either transport. The bridge to stdio turns a process into a session."""
 HTTP_BASICS: dict[Revision, frozenset[str]] = {
     "2025-11-25": frozenset({"dns-rebinding-protection"}),
     "2026-07-28": frozenset({"dns-rebinding-protection", "http-header-validation"}),
 }
-STDIO_BASICS: dict[Revision, frozenset[str]] = {
-    "2025-11-25": frozenset({"server-session-lifecycle", "server-sse-multiple-streams"}),
-    "2026-07-28": frozenset(),
-}
-"""Scenarios about sessions: a process is one. The bridge turns it into a session of HTTP."""
 
 
 def list_passed(server: ServerKind, transport: TransportKind, revision: Revision) -> set[str]:
     """Returns the scenarios that pass."""
-    passed = set(BASICS[revision]) | (HTTP_BASICS if transport == "http" else STDIO_BASICS)[revision]
+    passed = set(BASICS[revision]) | (HTTP_BASICS[revision] if transport == "http" else set())
     if server == "copydesk":
         return passed
     if revision == "2026-07-28":
         return passed | CONTENT.keys() | INPUTS.keys() | (STATELESS.keys() if transport == "http" else set())
-    return (
-        passed | CONTENT.keys() | CAPABILITIES.keys() | (REQUESTS_OF_THE_SERVER if transport == "stdio" else {}).keys()
-    )
+    return passed | CONTENT.keys() | CAPABILITIES.keys() | REQUESTS_OF_THE_SERVER.keys()
 
 
 def list_not_applicable(server: ServerKind, transport: TransportKind, revision: Revision) -> dict[str, str]:
@@ -148,8 +149,5 @@ def list_not_applicable(server: ServerKind, transport: TransportKind, revision: 
         missing = CONTENT | CAPABILITIES | REQUESTS_OF_THE_SERVER
     elif server == "copydesk":
         missing = CONTENT | INPUTS | STATELESS
-    if revision == "2026-07-28":
-        missing = missing | TASKS
-    elif transport == "http":
-        missing = missing | dict.fromkeys(REQUESTS_OF_THE_SERVER, NO_SESSION) | SESSIONS
+    missing = missing | (TASKS if revision == "2026-07-28" else NOT_RESUMABLE)
     return missing | (HTTP_SCENARIOS[revision] if transport == "stdio" else {})

@@ -60,13 +60,19 @@ class StreamHolder(NamedTuple):
 class LiveStream:
     holder: StreamHolder
     project_id: str
-    job_id: str
+    job_id: str | None
+    """None for a stream that belongs to a key alone, such as that of an MCP session."""
     last_sent_seq: int
     """The sequence number of the last event that was sent."""
     wake_event: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when there is something to send, or the stream must end."""
     is_over: bool = False
-    """Whether the holder has lost access."""
+    """Whether the holder has lost access, or the server stops."""
+
+    async def wait_until_over(self) -> None:
+        while not self.is_over:
+            self.wake_event.clear()
+            await self.wake_event.wait()
 
     def may_listen(self, snapshot: "StreamSnapshot") -> bool:
         if self.holder.session_id is not None:
@@ -75,6 +81,13 @@ class LiveStream:
         key = snapshot.keys.get(self.holder.key_id or "")
         is_open = key is not None and key.is_active and key.project_id == self.project_id
         return is_open and key is not None and "read" in key.scopes and key.allows_address(self.holder.address)
+
+    def has_news(self, snapshot: "StreamSnapshot") -> bool:
+        """Returns whether there is something to send, or the job has ended or is gone."""
+        if self.job_id is None:
+            return False
+        job = snapshot.jobs.get(self.job_id)
+        return job is None or job.last_event > self.last_sent_seq or job.status is not ACTIVE
 
 
 class StreamSnapshot(NamedTuple):
@@ -111,15 +124,29 @@ class StreamRegistry:
             raise StreamsBusy(headers=RETRY_AFTER_HEADERS)
 
     @contextmanager
-    def open(self, holder: StreamHolder, project_id: str, job_id: str, after: int) -> Iterator[LiveStream]:
+    def open_for_key(self, key: ApiKey, address: str | None) -> Iterator[LiveStream | None]:
+        """Registers a stream without a job while the context lasts. Yields None if there is no room.
+
+        There is room while half of the limits is free: the rest is for streams that have something to send.
+        """
+        holder = StreamHolder.from_key(key, address)
+        is_crowded = self._open_by_owner[holder.owner] >= self._max_per_owner // 2
+        if is_crowded or len(self._open) >= self._max_total // 2:
+            yield None
+            return
+        with self.open(holder, key.project_id, None, 0) as stream:
+            yield stream
+
+    @contextmanager
+    def open(self, holder: StreamHolder, project_id: str, job_id: str | None, after: int) -> Iterator[LiveStream]:
         """Registers a stream while the context lasts. Raises the same errors as `check_capacity`."""
         self.check_capacity(holder)
         stream = LiveStream(holder, project_id, job_id, after)
-        topic = job_topic(job_id)
+        topic = job_topic(job_id) if job_id else ""
         self._open.add(stream)
         self._open_by_owner[holder.owner] += 1
         self._open_by_topic[topic] += 1
-        if self._watch_task is None:
+        if self._watch_task is None or self._watch_task.done():  # done: the server stops
             self._watch_task = asyncio.create_task(self._watch_all())
         try:
             yield stream
@@ -133,6 +160,7 @@ class StreamRegistry:
 
     async def read(self, stream: LiveStream) -> tuple[Job, list[JobEvent]]:
         """Returns the job and the events that the stream has not sent. Streams at the same event share one read."""
+        assert stream.job_id is not None
         key = stream.job_id, stream.last_sent_seq
         pending_read = self._pending_reads.get(key)
         if pending_read is None:
@@ -160,6 +188,7 @@ class StreamRegistry:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(wake_event.wait(), ACCESS_CHECK_SECONDS)
         for stream in self._open:
+            stream.is_over = True
             stream.wake_event.set()
 
     async def _wake_ready_streams(self) -> float:
@@ -177,9 +206,8 @@ class StreamRegistry:
             return 0
         self._pending_reads.clear()  # a read that began before this poll may miss the events that it found
         for stream in streams:
-            job = snapshot.jobs.get(stream.job_id)
             stream.is_over = not stream.may_listen(snapshot)
-            if stream.is_over or job is None or job.last_event > stream.last_sent_seq or job.status is not ACTIVE:
+            if stream.is_over or stream.has_news(snapshot):
                 stream.wake_event.set()
         return asyncio.get_running_loop().time() - began
 
@@ -187,7 +215,7 @@ class StreamRegistry:
         key_ids = {stream.holder.key_id for stream in streams if stream.holder.key_id}
         session_ids = {stream.holder.session_id for stream in streams if stream.holder.session_id}
         return StreamSnapshot(
-            self._desk.jobs.read_progress({stream.job_id for stream in streams}),
+            self._desk.jobs.read_progress({stream.job_id for stream in streams if stream.job_id}),
             self._desk.keys.get_all(key_ids),
             self._desk.people.sessions.find_people(session_ids),
         )

@@ -8,21 +8,25 @@ import anyio
 import httpx2 as httpx
 from starlette.types import ASGIApp, Message, Scope
 
+from copydesk.mcp.caller import get_caller
+
 ASGI_VERSIONS = {"version": "3.0", "spec_version": "2.3"}
 """With this version, a streamed response ends when `receive` reports that the client disconnected."""
 
 
 class InProcessTransport(httpx.AsyncBaseTransport):
-    """Sends requests through the whole application, from the address of the client that called the server.
+    """Sends requests through the whole application, with the key and from the address of the client that called.
 
     Responses are streamed, so that live events arrive as they happen.
     """
 
-    def __init__(self, app: ASGIApp, client_address: str | None) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._client = (client_address, 0) if client_address else None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        caller = get_caller()
+        request.headers["Authorization"] = caller.authorization
+        request.headers["X-Request-Id"] = caller.request_id
         body = await request.aread()
         scope: dict[str, Any] = {
             "type": "http",
@@ -36,7 +40,7 @@ class InProcessTransport(httpx.AsyncBaseTransport):
             "root_path": "",
             "headers": [(name.lower(), value) for name, value in request.headers.raw],
             "server": (request.url.host, request.url.port),
-            "client": self._client,
+            "client": (caller.address, 0) if caller.address else None,
         }
         exchange = _Exchange(self._app, scope, body)
         start = await exchange.start()

@@ -1,7 +1,4 @@
-"""The streamable HTTP transport: POST /mcp, without sessions.
-
-Each request stands alone, so that any server behind a load balancer can answer it, and a revoked key stops at once.
-"""
+"""The address of the streamable HTTP transport: POST sends a message, GET opens a stream, DELETE ends a session."""
 
 from functools import cache
 from importlib import import_module
@@ -9,12 +6,12 @@ from importlib import import_module
 from fastapi import APIRouter, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from copydesk.core.accounts.api_keys import ApiKey
 from copydesk.core.errors import RequestError
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.core.settings import Settings
+from copydesk.mcp.caller import Caller, current_caller
+from copydesk.mcp.http.origins import OriginCheck
 from copydesk.mcp.installation import INSTALL_HINT, is_sdk_installed
-from copydesk.mcp.origins import OriginCheck
 
 PATH = "/mcp"
 
@@ -27,15 +24,20 @@ class McpNotInstalled(RequestError):
 
 
 @router.post(PATH, include_in_schema=False)
-async def handle_message(request: Request) -> Response:
-    """Handles one message of a client: a request, whose response may be a stream of events, or a notification."""
+@router.get(PATH, include_in_schema=False)
+@router.delete(PATH, include_in_schema=False)
+async def handle_request(request: Request) -> Response:
+    """Handles a message of a client, opens the stream of its session, or ends its session.
+
+    The response to a request among the messages may be a stream of events.
+    """
     settings: Settings = request.app.state.desk.settings
     _get_origin_check(settings.base_url, settings.mcp_hosts).check(
         request.headers.get("host"), request.headers.get("origin")
     )
     if not is_sdk_installed():
         raise McpNotInstalled
-    await run_in_thread(import_module, "copydesk.mcp.http_session")  # the first import takes a second
+    await run_in_thread(import_module, "copydesk.mcp.http.requests")  # the first import takes a second
     return McpResponse(request)
 
 
@@ -45,14 +47,19 @@ def _get_origin_check(base_url: str, hosts: tuple[str, ...]) -> OriginCheck:
 
 
 class McpResponse(Response):
-    """Runs the SDK for one request. The server and all its tasks end with the response."""
+    """Runs the SDK for one request. Everything that it starts ends with the response, except within a session."""
 
     def __init__(self, request: Request) -> None:
         super().__init__()
         self._request = request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from copydesk.mcp.http_session import serve_request
+        from copydesk.mcp.http.requests import serve_request
 
-        key: ApiKey = self._request.state.key
-        await serve_request(self._request, key, scope, receive, send)
+        state = self._request.state
+        caller = Caller(state.key, self._request.headers["authorization"], state.request_id, state.address)
+        token = current_caller.set(caller)
+        try:
+            await serve_request(self._request, caller, scope, receive, send)
+        finally:
+            current_caller.reset(token)
