@@ -150,9 +150,12 @@ class RunFile:
 
     def _find_by_reading(self, keys: Keys) -> tuple[Positions, VisitRows]:
         """Reads the pages that have the keys, and then their visits."""
-        first_page = np.maximum(np.searchsorted(self._fences, keys) - 1, 0)
-        end_page = np.searchsorted(self._fences, keys, "right")
-        pages = sort_distinct(expand_ranges(first_page, np.maximum(end_page - first_page, 0)))
+        last_page = np.searchsorted(self._fences, keys, "right") - 1  # -1 if the key is before all others
+        first_page = last_page.copy()
+        fenced = np.flatnonzero(self._fences[last_page] == keys)  # these may begin on an earlier page
+        first_page[fenced] = np.searchsorted(self._fences, keys[fenced]) - 1
+        first_page = np.maximum(first_page, 0)
+        pages = sort_distinct(expand_ranges(first_page, last_page + 1 - first_page))
         page_bytes = self._fence_rows * COLUMN_BYTES[0]
         start = pages * page_bytes
         read_keys = np.frombuffer(self._read(start, np.minimum(self._starts[1] - start, page_bytes)), np.int64)
