@@ -26,8 +26,6 @@ from copydesk.analytics.stores.base import (
 from copydesk.analytics.stores.duckdb import corrections, export, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
-from copydesk.analytics.stores.duckdb.folding.section_backfill import backfill_sections, is_section_backfill_needed
-from copydesk.analytics.stores.duckdb.folding.source_backfill import backfill_sources, is_source_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.view_summaries import MIN_VIEWS, ViewSummaries
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
 from copydesk.analytics.stores.duckdb.folding.visitor_index import (
@@ -35,9 +33,11 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import (
     count_unfolded_views,
     read_last_folded,
 )
+from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
+from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports import page_report, section_reports, site_reports
-from copydesk.analytics.stores.duckdb.unfolded_views import UnfoldedViews
-from copydesk.analytics.stores.duckdb.view_log import ViewLog
+from copydesk.analytics.stores.duckdb.upgrades.section_backfill import backfill_sections, is_section_backfill_needed
+from copydesk.analytics.stores.duckdb.upgrades.source_backfill import backfill_sources, is_source_backfill_needed
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 from copydesk.analytics.stores.report_rows import (
     AgentRow,

@@ -8,13 +8,13 @@ import pytest
 
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult
-from copydesk.analytics.stores.duckdb import event_filter as filters
 from copydesk.analytics.stores.duckdb import maintenance
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
-from copydesk.analytics.stores.duckdb.event_filter import MIN_CAPACITY_EVENTS, EventFilter, build_bloom_filter
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
+from copydesk.analytics.stores.duckdb.log import event_filter as filters
+from copydesk.analytics.stores.duckdb.log.event_filter import MIN_CAPACITY_EVENTS, EventFilter, build_bloom_filter
+from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports.site_reports import count_visitors_by_page
-from copydesk.analytics.stores.duckdb.view_log import ViewLog
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.duckdb.writer import make_batch
 

@@ -14,8 +14,8 @@ from copydesk.analytics.stores.base import ALL_DAYS, LogResult, Reclassification
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.visitor_index import SELECT_VIEWS
-from copydesk.analytics.stores.duckdb.unfolded_views import MAX_VIEWS_IN_MEMORY, UnfoldedViews
-from copydesk.analytics.stores.duckdb.view_log import ViewLog
+from copydesk.analytics.stores.duckdb.log.unfolded_views import MAX_VIEWS_IN_MEMORY, UnfoldedViews
+from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.report_rows import Counts
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.conformance.test_store import MONDAY, make_view

@@ -23,8 +23,8 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     sort_distinct,
 )
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
+from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews, ViewColumns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
-from copydesk.analytics.stores.duckdb.unfolded_views import UnfoldedViews, ViewColumns
 
 MAX_VIEWS_PER_TRANSACTION = 100_000
 """Views per transaction: enough to share its cost, few enough to bound the memory."""

@@ -11,11 +11,11 @@ import numpy as np
 
 from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.section_backfill import is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.folding.section_visitors import SectionPages, count_section_visitors
 from copydesk.analytics.stores.duckdb.ids.scopes import SECTION_SCOPE, find_scope_ids
 from copydesk.analytics.stores.duckdb.reports.site_reports import SELECT_SITE, find_project
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.analytics.stores.duckdb.upgrades.section_backfill import is_section_backfill_needed
 from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.analytics.stores.report_rows import Counts, SectionReport, SectionRow
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import LogResult, day_from_milliseconds, shorten_event_hash
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.event_filter import EventFilter, build_bloom_filter
 from copydesk.analytics.stores.duckdb.ids.id_tables import MAX_CACHED_PAGES, VIEW_COLUMNS, IdTables
 from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
-from copydesk.analytics.stores.duckdb.unfolded_views import UnfoldedViews
+from copydesk.analytics.stores.duckdb.log.event_filter import EventFilter, build_bloom_filter
+from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
