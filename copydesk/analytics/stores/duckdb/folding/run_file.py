@@ -109,19 +109,22 @@ class RunFile:
     @cached_property
     def _fences(self) -> Keys:
         if len(self._checksums) == len(COLUMN_BYTES):
-            return self._visits.key[:: self._fence_rows].copy()
-        fences = count_fences(self.rows, self._fence_rows)
-        return np.frombuffer(self._map, np.int64, fences, self.rows * ROW_BYTES).copy()
+            fences = self._visits.key[:: self._fence_rows].copy()
+            self.release_memory()
+            return fences
+        size = 8 * count_fences(self.rows, self._fence_rows)
+        return np.frombuffer(self._read(np.array([self._starts[4]]), np.array([size])), np.int64)
 
     @cached_property
     def _filter(self) -> NDArray[np.uint8]:
         """The bit of a key is set if the run has a key with this bit. Raises StoreDamaged if the filter is damaged."""
         if not self._filter_bits:
             return np.empty(0, np.uint8)
-        content = np.frombuffer(self._map, np.uint8, count_filter_bytes(self._filter_bits), self._starts[-1]).copy()
-        if zlib.crc32(content.data) != self._checksums[-1]:
+        size = count_filter_bytes(self._filter_bits)
+        content = self._read(np.array([self._starts[5]]), np.array([size]))
+        if zlib.crc32(content) != self._checksums[-1]:
             raise StoreDamaged
-        return content
+        return np.frombuffer(content, np.uint8)
 
     def select_possible(self, keys: Keys) -> Keys:
         """Returns these keys without most of those that the run does not have."""
