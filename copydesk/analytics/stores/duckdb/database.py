@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from copydesk.analytics.stores.duckdb.metadata_blocks import MetadataBlocks, restore_metadata_blocks
+from copydesk.analytics.stores.duckdb.metadata_blocks import MetadataBlocks, get_copy_path, restore_metadata_blocks
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.errors import StoreDamaged, StoreFull, StoreInUse, StoreSchemaNewer
 from copydesk.core.errors import StoreUnavailable
@@ -51,6 +51,8 @@ class DuckDatabase:
             "checkpoint_threshold": "1TB",  # never automatically, because that would delay a request
         }
         self._lock = threading.Lock()
+        self._checkpoint_lock = threading.Lock()
+        """Held during a checkpoint, because it is one that the saved metadata belong to. Acquired before `_lock`."""
         self._root_connection: DuckConnection | None = None
         self._idle_connections: list[DuckConnection] = []
         self._idle_fold_connections: list[DuckConnection] = []
@@ -80,7 +82,7 @@ class DuckDatabase:
         wal_path = self.path.with_name(f"{self.path.name}.wal")
         if not wal_path.exists() or (wal_path.stat().st_size < self._min_checkpoint_bytes and not force):
             return
-        with self._borrow_connection(self._idle_connections) as connection:
+        with self._checkpoint_lock, self._borrow_connection(self._idle_connections) as connection:
             self._save_metadata(connection)
             for _ in range(CHECKPOINT_ATTEMPTS):
                 try:
@@ -88,7 +90,7 @@ class DuckDatabase:
                 except duckdb.TransactionException:
                     time.sleep(0.005)
                 else:
-                    self._delete_saved_metadata()
+                    get_copy_path(self.path).unlink(missing_ok=True)
                     return
 
     def copy_to(self, target: Path, complete: Callable[[DuckConnection, str], None]) -> None:
@@ -107,8 +109,19 @@ class DuckDatabase:
                 connection.execute("detach copied")
 
     def close(self) -> None:
-        with self._lock:
-            self._close_connections()
+        """Closes the database. DuckDB makes a checkpoint when its last connection is closed."""
+        with self._checkpoint_lock, self._lock:
+            if self._root_connection is None:
+                return
+            try:
+                self._save_metadata(self._root_connection)
+            except (duckdb.Error, StoreUnavailable):  # the write-ahead log stays, and the next start applies it
+                with suppress(duckdb.Error):
+                    self._root_connection.execute("pragma disable_checkpoint_on_shutdown")
+                self._close_connections()
+            else:
+                self._close_connections()
+                get_copy_path(self.path).unlink(missing_ok=True)
 
     @contextmanager
     def _transaction(self, begin_statement: str, idle_connections: list[DuckConnection]) -> Iterator[DuckConnection]:
@@ -158,7 +171,7 @@ class DuckDatabase:
         except duckdb.Error as error:
             raise _translate_error(error) from error
         self._metadata_blocks = MetadataBlocks(self.path)
-        self._metadata_blocks.delete_copy()
+        get_copy_path(self.path).unlink(missing_ok=True)
         return connection
 
     def _save_metadata(self, connection: DuckConnection) -> None:
@@ -170,10 +183,6 @@ class DuckDatabase:
         except OSError as error:
             raise StoreFull if error.errno == errno.ENOSPC else StoreUnavailable from error
 
-    def _delete_saved_metadata(self) -> None:
-        if self._metadata_blocks is not None:
-            self._metadata_blocks.delete_copy()
-
     def _close_connections(self) -> None:
         """Closes all connections. DuckDB releases a file when its last connection is closed."""
         for idle_connections in (self._idle_connections, self._idle_fold_connections):
@@ -181,23 +190,11 @@ class DuckDatabase:
                 connection.close()
             idle_connections.clear()
         if self._root_connection is not None:
-            self._close_root_connection(self._root_connection)
+            self._root_connection.close()
             self._root_connection = None
         if self._metadata_blocks is not None:
             self._metadata_blocks.close()
             self._metadata_blocks = None
-
-    def _close_root_connection(self, connection: DuckConnection) -> None:
-        """Closes the last connection, which makes a checkpoint."""
-        try:
-            self._save_metadata(connection)
-        except (duckdb.Error, StoreUnavailable):  # the write-ahead log stays, and the next start applies it
-            with suppress(duckdb.Error):
-                connection.execute("pragma disable_checkpoint_on_shutdown")
-            connection.close()
-        else:
-            connection.close()
-            self._delete_saved_metadata()
 
 
 def read_schema_version(connection: DuckConnection) -> int | None:

@@ -35,7 +35,7 @@ class MetadataBlocks:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def save(self, block_ids: Iterable[int]) -> None:
-        """Copies these blocks durably. Call it before a checkpoint."""
+        """Copies these blocks durably. Call it before a checkpoint, and delete the copy after it."""
         headers = os.pread(self._descriptor, HEADERS_BYTES, 0)
         if (block_bytes := _find_block_size(headers)) is None:
             return
@@ -48,10 +48,6 @@ class MetadataBlocks:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-
-    def delete_copy(self) -> None:
-        """Deletes the copy. Call it after a checkpoint."""
-        self._copy_path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Call it after DuckDB has closed the file."""

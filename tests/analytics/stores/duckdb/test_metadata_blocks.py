@@ -33,11 +33,11 @@ os._exit(0)
 """
 """Leaves a file whose last changes are in the write-ahead log."""
 CHECKPOINT_AND_KEEP_COPY = """
-import os, shutil, sys
+import os, sys
 from pathlib import Path
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
 database = DuckDatabase(Path(sys.argv[1]))
-database._delete_saved_metadata = lambda: None
+Path.unlink = lambda path, missing_ok: None
 database.checkpoint(force=True)
 os._exit(0)
 """
