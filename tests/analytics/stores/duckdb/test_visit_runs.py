@@ -224,6 +224,21 @@ def test_changed_run_is_refused(tmp_path: Path, place: str) -> None:
         RunFile(tmp_path / "a.run", 100).verify()
 
 
+@pytest.mark.parametrize("field", [0, 1, 2, 3])
+@pytest.mark.parametrize("value", [0, 1, 7])
+def test_footer_with_another_number_is_refused(tmp_path: Path, field: int, value: int) -> None:
+    """The footer has a mark, the rows, the rows between two fences, the bits of the filter, and checksums."""
+    write_run(tmp_path / "a.run", 300, [make_visits(300)])
+    content = bytearray((tmp_path / "a.run").read_bytes())
+    start = len(content) - run_file.FOOTER.size
+    fields = list(run_file.FOOTER.unpack_from(content, start))
+    fields[field] = value if field else b"visits%02d" % value
+    run_file.FOOTER.pack_into(content, start, *fields)
+    (tmp_path / "a.run").write_bytes(content)
+    with pytest.raises(StoreDamaged):
+        RunFile(tmp_path / "a.run", 300)
+
+
 @pytest.mark.parametrize("damage", ["missing", "short", "long", "empty"])
 def test_store_with_a_damaged_run_is_refused_and_nothing_is_folded(path: Path, damage: str) -> None:
     fill_store(path, SHORT_RUNS)

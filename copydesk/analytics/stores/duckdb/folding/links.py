@@ -72,8 +72,10 @@ def count_links(scopes: ScopeTable, visits: VisitChanges) -> IndexRows:
     for days in (_find_own_days(scopes, visits), _find_parent_days(scopes, visits)):
         chain = _number_chains(days)
         codes = days.scope.astype(np.int64) << 32 | days.day.astype(np.int64) << 16
-        kinds = int(np.bitwise_or.reduce(days.was | days.now))
-        for kind in (kind for kind in (HUMAN, AI, EITHER) if kinds & kind):
+        all_kinds = int(np.bitwise_or.reduce(days.was | days.now))
+        for kind in (HUMAN, AI, EITHER):
+            if not all_kinds & kind:
+                continue
             old_links, new_links = (_link_days(codes, chain, bits & kind) for bits in (days.was, days.now))
             changed = np.flatnonzero(old_links != new_links)
             for some_links, sign in ((old_links[changed], REMOVED), (new_links[changed], ADDED)):

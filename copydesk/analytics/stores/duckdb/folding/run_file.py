@@ -86,7 +86,7 @@ class RunFile:
         end = len(self._map)
         if end >= FOOTER.size:
             mark, rows, fence_rows, filter_bits, *checksums = FOOTER.unpack_from(self._map, end - FOOTER.size)
-            if (mark, rows) == (MARK, self.rows):
+            if (mark, rows) == (MARK, self.rows) and fence_rows:
                 size = list_column_starts(rows, fence_rows)[-1] + count_filter_bytes(filter_bits) + FOOTER.size
                 if size != end:
                     raise StoreDamaged
