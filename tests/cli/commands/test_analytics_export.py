@@ -239,8 +239,8 @@ def test_killed_export_continues_and_ends_with_the_same_rows(
     command = ("analytics", "export", "--output", str(folder), "--what", "all", "--format", "jsonl")
     environment = {name: value for name, value in os.environ.items() if name.startswith("COPYDESK_")}
     orders = CommandSpec(command, environment, tmp_path / "log")
-    finished = 0
-    for _ in range(5):
+    finished, kills = 0, 5
+    for _ in range(kills):
         process = RunningCommand(replace(orders))
         wait_for_files(folder, finished + 20, process)
         process.kill()
@@ -248,7 +248,8 @@ def test_killed_export_continues_and_ends_with_the_same_rows(
     assert finished < 480
     result = run_export(folder, "--what", "all", "--format", "jsonl", "--json")
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["unchanged"] >= 100
+    # A kill between a file and its entry in the manifest makes the export write that file again.
+    assert json.loads(result.stdout)["unchanged"] >= 20 * kills - kills
     export("--what", "all")
     uninterrupted = read_manifest(tmp_path / "export")
     killed = read_manifest(folder)
