@@ -52,6 +52,7 @@ REPORTS = {
     "sections below a section, of a year": f"sections?prefix=/docs&{YEAR}",
     "pages of a small section, of a year": f"sections?prefix=/docs/section-1&{YEAR}",
     "the most popular page in a year": f"pages/docs/section-0/page-0?{YEAR}",
+    "a page with few views in a year": f"pages/docs/section-0/page-1000?{YEAR}",
 }
 PAGES = {
     "overview of 30 days": "readership",

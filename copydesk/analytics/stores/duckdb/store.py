@@ -94,9 +94,11 @@ class DuckStore:
     def fold(self) -> int:
         with self._fold_lock:
             folded_views = 0
+            is_upgrading = self._is_upgrading()  # if so, the sources of views may not be known yet
             for view_count in self._index.fold_views(self._view_log.last_number):
                 folded_views += view_count
-                self._sum_up_views()
+                if not is_upgrading:
+                    self._sum_up_views()
                 compacted = self._index.has_many_new_rows() and maintenance.compact_tables(self._database)
                 self._database.checkpoint(force=compacted)
                 self._run_merges.catch_up()
@@ -263,8 +265,8 @@ class DuckStore:
                 return
 
     def _sum_up_views(self) -> None:
-        """Sums up folded views if there are enough of them. During an upgrade their sources may not be known yet."""
-        if not self._may_be_upgrading and self._summaries.are_behind(self._index.last_folded):
+        """Sums up folded views if there are enough of them."""
+        if self._summaries.are_behind(self._index.last_folded):
             with self._database.write() as connection:
                 self._summaries.add_views(connection, self._index.last_folded)
 

@@ -8,7 +8,7 @@ import pytest
 
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult
-from copydesk.analytics.stores.duckdb import maintenance
+from copydesk.analytics.stores.duckdb import DuckStore, maintenance
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.log import event_filter as filters
@@ -134,3 +134,14 @@ def test_compaction_leaves_fewer_rows_and_the_same_reports(database: DuckDatabas
     assert_exact(database, model)
     maintenance.rebuild_index(VisitorIndex(database), database)
     assert_exact(database, model)
+
+
+def test_first_fold_of_many_views_sums_them_up(tmp_path: Path) -> None:
+    store = DuckStore(tmp_path / "a.duckdb", min_summed_views=20)
+    for number in range(5):
+        store.log_views(make_batch(number))
+    store.fold()
+    with store._database.read() as connection:
+        assert connection.execute("select sum(n) from page_counts").fetchall() == [(100,)]
+        assert connection.execute("select sum(n) from rule_counts").fetchall() == [(100,)]
+    store.close()
