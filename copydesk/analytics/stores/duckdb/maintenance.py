@@ -9,6 +9,8 @@ from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.core.clock import DAY
 
 MIN_NEW_ROWS = 100_000
+GROWTH = {"page_counts": 2.0, "rule_counts": 2.0}
+"""How much a table may grow before it is compacted, if not by half. The sums have few rows with the same key."""
 SELECT_TABLE_LENGTHS = """
     select name, value, case name
         when 'firsts' then (select count(*) from firsts)
@@ -25,14 +27,14 @@ SELECT_REPEATED_REFERRERS = """
 
 
 def compact_tables(database: DuckDatabase, min_new_rows: int = MIN_NEW_ROWS) -> bool:
-    """Merges rows that folds have added for the same keys, once a table has grown by half since the last compaction.
-    Returns whether any table was compacted."""
+    """Merges rows that folds have added for the same keys, once a table has grown by half since the last compaction, or
+    as GROWTH says. Returns whether any table was compacted."""
     with database.read() as connection:
         rows = connection.execute(SELECT_TABLE_LENGTHS).fetchall()
     oversized = [
         table
         for table, compacted_length, length in rows
-        if length - compacted_length > max(min_new_rows, compacted_length // 2)
+        if length - compacted_length > max(min_new_rows, compacted_length * GROWTH.get(table, 0.5))
     ]
     for table in oversized:
         with database.write() as connection:
