@@ -67,7 +67,6 @@ def _build_rows(
         _at_least("folding in order onto them", MIN_IN_ORDER, added.in_order),
         _at_least("folding late days onto them", 30_000, added.late),
         _at_most("a fold of 100 views onto them, CPU", 15, added.few, "ms"),
-        ("the filter of known events, once after a start, CPU", "", f"{added.filter:.1f} s", True),
         _at_most("memory while folding all of them", 400, filled.memory, "MB"),
         _at_most("disk per view, all that is kept", 60, filled.disk, "bytes"),
         ("logging, views per CPU second", "", f"{filled.logging:,.0f}", True),

@@ -70,8 +70,6 @@ class AddMeasurement:
     in_order: float
     late: float
     """Late views folded per CPU second, into a filled store."""
-    filter: float
-    """CPU seconds to build the filter of known events, once after a start, while writers run."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +120,11 @@ def _measure_add(path: Path) -> AddMeasurement:
     weeks = [_make_week(path, range(next_day + 1 + 7 * number, next_day + 8 + 7 * number)) for number in range(WEEKS)]
     store = DuckStore(path)
     _log_views(store, weeks[0])
-    filter_seconds = measure_cpu(partial(_wait_for_thread, "filter"))
+    _wait_for_thread("filter")
     in_order = measure_cpu(partial(_fold_and_merge, store)) + sum(_measure_fold(store, week) for week in weeks[1:])
     late_days = _measure_fold(store, late)
     store.close()
-    return AddMeasurement(
-        statistics.median(small) * 1e3, WEEKS * ADDED_VIEWS / in_order, ADDED_VIEWS / late_days, filter_seconds
-    )
+    return AddMeasurement(statistics.median(small) * 1e3, WEEKS * ADDED_VIEWS / in_order, ADDED_VIEWS / late_days)
 
 
 def measure_small_folds(path: Path, project: str = PROJECT) -> list[float]:

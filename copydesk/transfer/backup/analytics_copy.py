@@ -76,7 +76,7 @@ def is_already_restored(folder: Path, copy: Path) -> bool:
     return checksum_file(path) == checksum_file(copy)
 
 
-def delete_write_ahead_log(path: Path) -> None:
+def delete_side_files(path: Path) -> None:
     """Deletes the write-ahead log of an old file, which DuckDB would apply to the new one, and the copy of its
     metadata."""
     path.with_name(f"{path.name}.wal").unlink(missing_ok=True)

@@ -70,7 +70,7 @@ def restore_backup(settings: Settings, source: Path, progress: Progress, *, repl
             tx.execute(UPDATE_SCHEMA_VERSION, {"version": UNFINISHED_VERSION})
         progress.start_stage("moving files into place")
         for place, staged_file in staged.items():
-            analytics_copy.delete_write_ahead_log(place)
+            analytics_copy.delete_side_files(place)
             os.replace(staged_file, place)
         sync_to_disk(data)
         if not url:

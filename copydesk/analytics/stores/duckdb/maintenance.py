@@ -4,13 +4,14 @@ from collections.abc import Collection
 from typing import Any
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.view_summaries import SUM_TABLES
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.core.clock import DAY
 
 MIN_NEW_ROWS = 100_000
-GROWTH = {"page_counts": 2.0, "rule_counts": 2.0}
-"""How much a table may grow before it is compacted, if not by half. The sums have few rows with the same key."""
+MAX_GROWTH, MAX_GROWTH_OF_SUMS = 0.5, 2.0
+"""By how much a table may grow before it is compacted. The sums of raw views have few rows with the same key."""
 SELECT_TABLE_LENGTHS = """
     select name, value, case name
         when 'firsts' then (select count(*) from firsts)
@@ -27,15 +28,15 @@ SELECT_REPEATED_REFERRERS = """
 
 
 def compact_tables(database: DuckDatabase, min_new_rows: int = MIN_NEW_ROWS) -> bool:
-    """Merges rows that folds have added for the same keys, once a table has grown by half since the last compaction, or
-    as GROWTH says. Returns whether any table was compacted."""
+    """Merges rows that folds have added for the same keys, once a table has grown enough since the last compaction.
+    Returns whether any table was compacted."""
     with database.read() as connection:
         rows = connection.execute(SELECT_TABLE_LENGTHS).fetchall()
-    oversized = [
-        table
-        for table, compacted_length, length in rows
-        if length - compacted_length > max(min_new_rows, compacted_length * GROWTH.get(table, 0.5))
-    ]
+    oversized = []
+    for table, compacted_length, length in rows:
+        max_growth = MAX_GROWTH_OF_SUMS if table in SUM_TABLES else MAX_GROWTH
+        if length - compacted_length > max(min_new_rows, compacted_length * max_growth):
+            oversized.append(table)
     for table in oversized:
         with database.write() as connection:
             connection.execute(load_sql(f"tidy_{table}"))
@@ -75,7 +76,7 @@ def delete_raw_views(database: DuckDatabase, before_day: int, project_ids: Colle
     )
     with database.write() as connection:
         params: dict[str, Any] = {} if project_ids is None else {"names": list(project_ids)}
-        for table in ("page_counts", "rule_counts"):
+        for table in SUM_TABLES:
             condition = f"day < $day{project_condition}"
             connection.execute(f"delete from {table} where {condition}", {**params, "day": before_day})  # noqa: S608
         condition = f"time < $time and seq <= $folded{project_condition}"
@@ -92,8 +93,8 @@ def forget_project(index: VisitorIndex, connection: DuckConnection, project: int
     connection.execute("delete from firsts where project = $project", params)
     connection.execute("delete from counts where project = $project", params)
     connection.execute("delete from missing_referrers where project = $project", params)
-    connection.execute("delete from page_counts where project = $project", params)
-    connection.execute("delete from rule_counts where project = $project", params)
+    for table in SUM_TABLES:
+        connection.execute(f"delete from {table} where project = $project", params)  # noqa: S608 - ours
     connection.execute("delete from scopes where project = $project", params)
     connection.execute("delete from projects where id = $project", params)
 

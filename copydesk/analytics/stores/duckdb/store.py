@@ -26,7 +26,7 @@ from copydesk.analytics.stores.base import (
 from copydesk.analytics.stores.duckdb import corrections, export, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
-from copydesk.analytics.stores.duckdb.folding.view_summaries import MIN_VIEWS, ViewSummaries
+from copydesk.analytics.stores.duckdb.folding.view_summaries import MIN_SUMMED_VIEWS, ViewSummaries
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
 from copydesk.analytics.stores.duckdb.folding.visitor_index import (
     VisitorIndex,
@@ -64,7 +64,7 @@ class DuckStore:
         threads: int = 1,
         min_checkpoint_bytes: int = MIN_CHECKPOINT_BYTES,
         run_sizes: RunSizes = DEFAULT_RUN_SIZES,
-        min_summed_views: int = MIN_VIEWS,
+        min_summed_views: int = MIN_SUMMED_VIEWS,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
         unfolded_views = UnfoldedViews()

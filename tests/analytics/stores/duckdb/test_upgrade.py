@@ -253,7 +253,7 @@ def test_stored_views_are_summed_up_after_an_upgrade(tmp_path: Path, monkeypatch
         connection.execute("drop table folds")
         connection.execute("update marks set value = 6 where name = 'schema'")
 
-    monkeypatch.setattr(view_summaries, "MAX_VIEWS", 20)
+    monkeypatch.setattr(view_summaries, "MAX_SUMMED_VIEWS", 20)
     monkeypatch.setattr(store_module, "MAX_UPGRADE_SECONDS_PER_FOLD", 0.0)
     store, folds = DuckStore(path, min_summed_views=20), 0
     while store.backlog():

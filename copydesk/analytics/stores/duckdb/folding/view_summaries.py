@@ -7,10 +7,11 @@ contain, so they are deleted with them.
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 
-MIN_VIEWS = 50_000
+MIN_SUMMED_VIEWS = 50_000
 """So many views are summed up at once: enough to share the cost, few enough for a report to read them."""
-MAX_VIEWS = 1_000_000
+MAX_SUMMED_VIEWS = 1_000_000
 """At most this many views are summed up in a transaction."""
+SUM_TABLES = ("page_counts", "rule_counts")
 NEW_VIEWS = "seq > $after and seq <= $upto"
 VIEWS_OF_AFFECTED_DAYS = """
     seq <= $upto and project = $project and (time // 86400000)::usmallint in (select day from affected_days)
@@ -20,7 +21,7 @@ VIEWS_OF_AFFECTED_DAYS = """
 class ViewSummaries:
     """The sums of a store. Only a caller who holds the store's fold lock adds views."""
 
-    def __init__(self, database: DuckDatabase, min_views: int = MIN_VIEWS) -> None:
+    def __init__(self, database: DuckDatabase, min_views: int = MIN_SUMMED_VIEWS) -> None:
         self._database = database
         self._min_views = min_views
         self._last_number: int | None = None
@@ -35,17 +36,17 @@ class ViewSummaries:
         return folded - last_number >= self._min_views
 
     def add_views(self, connection: DuckConnection, folded: int) -> None:
-        """Sums up folded views, at most MAX_VIEWS of them."""
+        """Sums up folded views, at most MAX_SUMMED_VIEWS of them."""
         self._last_number = None
         after = read_last_summarized(connection)
-        upto = min(folded, after + MAX_VIEWS)
+        upto = min(folded, after + MAX_SUMMED_VIEWS)
         _sum_up(connection, NEW_VIEWS, {"after": after, "upto": upto})
         connection.execute("update marks set value = $upto where name = 'summarized'", {"upto": upto})
 
 
 def correct_summaries(connection: DuckConnection, project: int) -> None:
     """Sums up the views of the days in `affected_days` again."""
-    for table in ("page_counts", "rule_counts"):
+    for table in SUM_TABLES:
         connection.execute(
             f"delete from {table} where project = $project and day in (select day from affected_days)",  # noqa: S608
             {"project": project},
@@ -59,5 +60,5 @@ def read_last_summarized(connection: DuckConnection) -> int:
 
 
 def _sum_up(connection: DuckConnection, condition: str, params: dict[str, int]) -> None:
-    for table in ("page_counts", "rule_counts"):
+    for table in SUM_TABLES:
         connection.execute(load_sql(f"sum_{table}").replace("/* condition */", condition), params)

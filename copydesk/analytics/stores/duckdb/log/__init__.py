@@ -1,1 +1,1 @@
-"""Logging views: ids, duplicate events, and the views that are not folded yet."""
+"""Logging views: duplicate events, and the views that are not folded yet."""

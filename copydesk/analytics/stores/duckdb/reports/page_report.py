@@ -51,11 +51,11 @@ def load_page(
             SELECT_VIEWS_OF_ALL_CLASSES, {**params, "page": page, "site": site}
         ).fetchall()
         with_visitors = page_views <= limits.of_page and site_views <= limits.of_site
-        agents, referrers = _load_origins(connection, project, page, days, with_visitors)
+        agents, referrers = _load_agents_and_referrers(connection, project, page, days, with_visitors)
     return PageDetail(Counts(*totals), views, timeseries, agents, referrers)
 
 
-def _load_origins(
+def _load_agents_and_referrers(
     connection: DuckConnection, project: int, page: int, days: DayRange, with_visitors: bool
 ) -> tuple[list[PageAgentRow], list[PageReferrerRow]]:
     """Returns the agents that read a page, and where its people came from."""
