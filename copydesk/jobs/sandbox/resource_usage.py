@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -64,6 +65,23 @@ def count_sockets(members: list[Process], limit: int) -> int:
         if len(sockets) + unreadable > limit:
             break
     return len(sockets) + unreadable
+
+
+def measure_deleted_files(members: list[Process], folder: str) -> int:
+    """Returns the space of deleted files that these processes still have open, on the disk of a folder.
+
+    A file that several processes have open counts once.
+    """
+    device = os.stat(folder).st_dev
+    sizes: dict[int, int] = {}
+    for each in members:
+        with suppress(OSError):  # the process has ended in the meantime, or cannot be read
+            for number in os.listdir(f"/proc/{each.id}/fd"):
+                with suppress(FileNotFoundError):
+                    file = os.stat(f"/proc/{each.id}/fd/{number}")
+                    if stat.S_ISREG(file.st_mode) and not file.st_nlink and file.st_dev == device:
+                        sizes[file.st_ino] = file.st_blocks * 512
+    return sum(sizes.values())
 
 
 def count_tasks(uid: int) -> int:

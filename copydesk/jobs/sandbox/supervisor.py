@@ -22,6 +22,7 @@ from copydesk.jobs.sandbox.resource_usage import (
     FolderMeter,
     count_sockets,
     list_group_members,
+    measure_deleted_files,
     measure_free_space,
     measure_memory,
     measure_own_tasks,
@@ -167,7 +168,8 @@ class Supervisor:
     def _find_disk_excess(self) -> Ending | None:
         """Returns the limit that is exceeded, or None.
 
-        Also compares the disk's free space, because deleted files that are still open are not in the folder.
+        Deleted files that are still open are not in the folder, so they are counted as well. A process can also map a
+        file and then close it, so the disk's free space is compared too; other processes of the machine change it.
         """
         size, files = (
             before - now
@@ -183,7 +185,8 @@ class Supervisor:
         if usage is None:
             return None
         self.meter = None
-        return "disk" if usage.size > self.limits.written else "files" if usage.files > self.limits.files else None
+        size = usage.size + measure_deleted_files(list_group_members(self.child_pid), self.request.folder)
+        return "disk" if size > self.limits.written else "files" if usage.files > self.limits.files else None
 
     def _kill_all(self) -> None:
         """Kills the whole process group, which no process can leave, with one signal, and waits for all children."""

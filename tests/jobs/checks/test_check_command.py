@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import NamedTemporaryFile, TemporaryDirectory, gettempdir
 from textwrap import dedent
 from uuid import uuid4
 
@@ -326,6 +326,24 @@ def test_disk_usage_is_limited(bench: CommandBench, command: str) -> None:
     assert not result.ok
     assert "within" not in result.summary, "it was stopped for what it wrote"
     assert after.f_bavail * after.f_frsize > free.f_bavail * free.f_frsize - 1024 * MIB
+
+
+def test_deleted_files_count_although_other_processes_free_space(bench: CommandBench) -> None:
+    token = uuid4().hex
+    with NamedTemporaryFile(delete=False) as other:
+        os.posix_fallocate(other.fileno(), 0, 300 * MIB)
+
+    def free_space() -> None:
+        wait_until(lambda: len(find_processes(token)) > 0)
+        os.unlink(other.name)
+
+    thread = threading.Thread(target=free_space)
+    thread.start()
+    write = "exec 3>c 4>d; rm c d; for n in 3 4; do head -c 39M /dev/zero >&$n; done"
+    result = bench.run(f"sleep 2; {write}; sleep 60; echo {token}", limits=Limits(written=40 * MIB), seconds=60)
+    thread.join()
+    assert not result.ok
+    assert "within" not in result.summary, "it was stopped for what it wrote"
 
 
 @pytest.mark.parametrize("kind", ["one", "shared", "many"])
