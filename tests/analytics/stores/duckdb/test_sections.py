@@ -15,6 +15,7 @@ from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.reports import section_reports
 from copydesk.analytics.stores.duckdb.sections import section_indexing, section_visitors
+from copydesk.analytics.stores.duckdb.sections.visitor_groups import split_by_visitor
 from copydesk.analytics.stores.errors import StoreFull
 from copydesk.analytics.stores.report_rows import SectionReport
 from tests.analytics.stores.conformance.model import ReferenceStore
@@ -122,7 +123,6 @@ def test_visits_that_are_removed_while_sections_are_indexed_stay_removed(
     views = [view._replace(event=number) for number, view in enumerate(make_views())]
     store = open_indexing_store(tmp_path, 20, monkeypatch)
     log_and_fold(store, *views)
-    split_by_visitor = section_indexing.split_by_visitor
     rounds = []
 
     def remove_and_split(*args: Any) -> Iterator[Any]:
