@@ -22,7 +22,7 @@ MEMORY_LIMIT = "160MB"
 MIN_CHECKPOINT_BYTES = 32_000_000
 """The size of the write-ahead log from which a checkpoint is worthwhile."""
 
-DUCKDB_SCHEMA_VERSION = 7
+DUCKDB_SCHEMA_VERSION = 8
 """The version of the tables. Each version after the first has a file sql/upgrade_….sql that upgrades from the previous
 one."""
 

@@ -25,6 +25,9 @@ SELECT_TABLE_LENGTHS = """
 SELECT_REPEATED_REFERRERS = """
     select 1 from missing_referrers group by project, scope, day, kind, referrer having count(*) > 1 limit 1
 """
+DELETE_INCOMPLETE_SECTIONS = """
+    delete from incomplete_sections where scope in (select id from scopes where project = $project)
+"""
 
 
 def compact_tables(database: DuckDatabase, min_new_rows: int = MIN_NEW_ROWS) -> bool:
@@ -95,6 +98,7 @@ def forget_project(index: VisitorIndex, connection: DuckConnection, project: int
     connection.execute("delete from missing_referrers where project = $project", params)
     for table in SUM_TABLES:
         connection.execute(f"delete from {table} where project = $project", params)  # noqa: S608 - ours
+    connection.execute(DELETE_INCOMPLETE_SECTIONS, params)
     connection.execute("delete from scopes where project = $project", params)
     connection.execute("delete from projects where id = $project", params)
 

@@ -23,7 +23,7 @@ from copydesk.analytics.stores.base import (
     SectionQuery,
     shorten_event_hash,
 )
-from copydesk.analytics.stores.duckdb import corrections, export, maintenance
+from copydesk.analytics.stores.duckdb import corrections, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.view_summaries import MIN_SUMMED_VIEWS, ViewSummaries
@@ -35,7 +35,8 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import (
 )
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
-from copydesk.analytics.stores.duckdb.reports import page_report, section_reports, site_reports
+from copydesk.analytics.stores.duckdb.reports import export, page_report, section_reports, site_reports
+from copydesk.analytics.stores.duckdb.sections.section_indexing import MIN_INDEXED_VIEWS, SectionIndexing
 from copydesk.analytics.stores.duckdb.upgrades.section_backfill import backfill_sections, is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.upgrades.source_backfill import backfill_sources, is_source_backfill_needed
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
@@ -65,6 +66,7 @@ class DuckStore:
         min_checkpoint_bytes: int = MIN_CHECKPOINT_BYTES,
         run_sizes: RunSizes = DEFAULT_RUN_SIZES,
         min_summed_views: int = MIN_SUMMED_VIEWS,
+        min_indexed_views: int = MIN_INDEXED_VIEWS,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
         unfolded_views = UnfoldedViews()
@@ -74,6 +76,10 @@ class DuckStore:
         self._backup_lock = threading.Lock()
         self._summaries = ViewSummaries(self._database, min_summed_views)
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
+        self._section_indexing = SectionIndexing(
+            self._database, self._view_log, self._index, self._fold_lock, self._tidy_up
+        )
+        self._min_indexed_views = min_indexed_views
         self._may_be_upgrading = True
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
@@ -99,11 +105,10 @@ class DuckStore:
                 folded_views += view_count
                 if not is_upgrading:
                     self._sum_up_views()
-                compacted = self._index.has_many_new_rows() and maintenance.compact_tables(self._database)
-                self._database.checkpoint(force=compacted)
-                self._run_merges.catch_up()
+                self._tidy_up()
             self._continue_upgrade()
             self._run_merges.start()
+            self._section_indexing.start()
             return folded_views
 
     def count_visitors_by_page(
@@ -144,7 +149,14 @@ class DuckStore:
         offset: int = 0,
         query: SectionQuery = TOP_SECTIONS,
     ) -> SectionReport:
-        return section_reports.list_sections(self._database, project_id, days, limit, offset, query)
+        report, visitors = section_reports.list_sections(self._database, project_id, days, limit, offset, query)
+        if visitors.read_views >= self._min_indexed_views:
+            self._section_indexing.request(project_id, visitors.read_sections)
+        return report
+
+    def wait_for_sections(self) -> None:
+        """Waits until sections that a report has asked for are in the index, or could not be added to it."""
+        self._section_indexing.wait()
 
     def load_page(
         self,
@@ -235,6 +247,7 @@ class DuckStore:
 
         Files are merged no more, and the store should be closed.
         """
+        self._section_indexing.stop()
         self._run_merges.stop()
         with self._fold_lock, self._index.change(), self._database.write() as connection:
             self._index.visits.move_into_table(connection)
@@ -270,7 +283,14 @@ class DuckStore:
             with self._database.write() as connection:
                 self._summaries.add_views(connection, self._index.last_folded)
 
+    def _tidy_up(self) -> None:
+        """Compacts tables and merges files of visits if they are many, and makes a checkpoint if one is due."""
+        compacted = self._index.has_many_new_rows() and maintenance.compact_tables(self._database)
+        self._database.checkpoint(force=compacted)
+        self._run_merges.catch_up()
+
     def close(self) -> None:
+        self._section_indexing.stop()
         self._run_merges.stop()
         self._view_log.close()
         self._database.close()

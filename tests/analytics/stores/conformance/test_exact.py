@@ -42,7 +42,7 @@ DAYS = st.integers(FIRST, FIRST + 40)
 VIEWS = st.builds(
     PageView,
     project=st.sampled_from((*PROJECTS[:1] * 3, *PROJECTS)),
-    path=st.sampled_from(("/", "/a", "/b", "/é", "/a/b", "/a/b/c", "/ab/c?v=2/1")),
+    path=st.sampled_from(("/", "/a", "/b", "/é", "/a/b", "/a/b/c", "/a/b/d/e", "/a/b/d/f", "/ab/c?v=2/1")),
     at=st.builds(lambda day, time: day * DAY + time, DAYS, st.sampled_from((0, 1, HOUR - 1, HOUR, DAY - 1))),
     kind=st.sampled_from((VisitorClass.HUMAN, VisitorClass.ASSISTANT, *VisitorClass)),
     agent=st.sampled_from(("", "Reader", "Finder")),
@@ -85,7 +85,10 @@ CHANGES = st.dictionaries(CLASSES, CLASSES, min_size=1, max_size=8).map(
     lambda changes: [Reclassification(*old, *new) for old, new in changes.items() if old != new]
 )
 SECTIONS = st.sampled_from(
-    [SectionQuery("", 1), SectionQuery("", 2), SectionQuery("/a", 2), SectionQuery("/a", 3), SectionQuery("/no", 2)]
+    [
+        SectionQuery(prefix, depth)
+        for prefix, depth in (("", 1), ("", 2), ("/a", 2), ("/a", 3), ("/a/b", 3), ("/a/b/d", 4), ("/no", 2))
+    ]
 )
 INTERVALS: tuple[Interval, ...] = ("day", "week", "month")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.analytics.stores.base import ALL_DAYS, TOP_SECTIONS
+from copydesk.analytics.stores.base import ALL_DAYS, TOP_SECTIONS, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, make_batch
@@ -57,10 +57,11 @@ def kill_repeatedly(path: Path, rounds: int, seed: int) -> None:
         store.count_visitors_by_page("docs", ALL_DAYS, 50, 0),
         model.count_visitors_by_page("docs", ALL_DAYS, 50, 0),
     )
-    sections, wanted_sections = (each.list_sections("docs", ALL_DAYS, 50, 0, TOP_SECTIONS) for each in (store, model))
-    store.close()
     assert (found.totals, list(found.rows)) == (wanted.totals, list(wanted.rows))
-    assert (sections.totals, list(sections.rows)) == (wanted_sections.totals, list(wanted_sections.rows))
+    for query in (TOP_SECTIONS, *(SectionQuery(f"/{number}", 2) for number in range(7))):
+        section, wanted_section = (each.list_sections("docs", ALL_DAYS, 50, 0, query) for each in (store, model))
+        assert (section.totals, list(section.rows)) == (wanted_section.totals, list(wanted_section.rows))
+    store.close()
     assert acknowledged >= rounds * 2 // 3, "the writers hardly got to write"
 
 

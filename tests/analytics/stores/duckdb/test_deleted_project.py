@@ -1,10 +1,15 @@
 """Nothing of a deleted project is left in any table of the file, including tables that are added later."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import duckdb
+import pytest
 
+from copydesk.analytics.stores.base import SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.sections import section_indexing
+from copydesk.analytics.stores.errors import StoreFull
 from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
 
 SELECT_TABLES = (
@@ -31,10 +36,20 @@ def count_rows(file: Path, project: str) -> dict[str, int]:
     return counts
 
 
-def test_deleted_project_leaves_no_row_in_any_table(tmp_path: Path) -> None:
+def leave_incomplete_section(store: DuckStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asks for a section whose indexing fails; it would be tried again in some minutes."""
+    log_and_fold(store, make_view("/a/b/c"), make_view("/a/b/d"))
+    with monkeypatch.context() as patch:
+        patch.setattr(section_indexing, "split_by_visitor", Mock(side_effect=StoreFull))
+        store.list_sections("docs", query=SectionQuery("/a", 2))
+        store.wait_for_sections()
+
+
+def test_deleted_project_leaves_no_row_in_any_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.duckdb"
-    store = DuckStore(file, min_summed_views=1)
+    store = DuckStore(file, min_summed_views=1, min_indexed_views=0)
     log_and_fold(store, make_view("/a", event=1, agent="Browser"), make_view("/b", project="other", event=2))
+    leave_incomplete_section(store, monkeypatch)
     log_and_fold(
         store,
         make_view("/gone", event=4)._replace(status=404),

@@ -1,10 +1,12 @@
 """A process that logs numbered batches, prints which were acknowledged, and folds in between, until it is killed."""
 
+import itertools
 import sys
 import threading
 from pathlib import Path
 
 from copydesk.analytics.page_view import PageView, VisitorClass
+from copydesk.analytics.stores.base import SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.folding.visit_runs import RunSizes
 from copydesk.core.clock import DAY
@@ -18,7 +20,7 @@ def make_batch(number: int) -> list[PageView]:
     return [
         PageView(
             "docs",
-            f"/{event % 7}",
+            f"/{event % 7}/{event % 2}/{event % 3}",
             (20_458 + event * 31 % 60) * DAY,
             VisitorClass.ASSISTANT if event % 5 == 0 else VisitorClass.HUMAN,
             "",
@@ -36,7 +38,7 @@ def make_batch(number: int) -> list[PageView]:
 
 
 def log_batches(path: Path, number: int) -> None:
-    store = DuckStore(path, min_checkpoint_bytes=50_000, run_sizes=SHORT_RUNS)
+    store = DuckStore(path, min_checkpoint_bytes=50_000, run_sizes=SHORT_RUNS, min_indexed_views=0)
     threading.Thread(target=_keep_folding, args=(store,), daemon=True).start()
     while True:
         store.log_views(make_batch(number))
@@ -45,8 +47,10 @@ def log_batches(path: Path, number: int) -> None:
 
 
 def _keep_folding(store: DuckStore) -> None:
-    while True:
+    """Folds, and asks for sections that are not in the index yet, so that they are added to it."""
+    for number in itertools.count():
         store.fold()
+        store.list_sections("docs", query=SectionQuery(f"/{number % 7}", 2))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The scopes as arrays by id: whose they are, how a visit's key is made, and what counts there as human and as AI."""
 
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,7 +41,7 @@ class ScopeTable:
         self.parent = np.empty(0, np.int32)
         """The scope that a visit counts for too: the site of an agent, the kind of a referring host; 0 means none."""
         self.section = np.empty(0, np.int32)
-        """The section of a page; 0 means none."""
+        """The innermost section of a page, or the section around a section; 0 means none."""
         self._kinds: dict[tuple[int, int], int] = {}
         """The kinds of sources, by project and number."""
         self.ai = np.empty(0, np.uint8)
@@ -64,6 +65,13 @@ class ScopeTable:
         self.parent = _grow(self.parent, size, rows["id"], self._find_parents(rows))
         self.section = _grow(self.section, size, rows["id"], rows["section"])
         self.ai = _grow(self.ai, size, rows["id"], rows["ai"])
+
+    def list_sections(self, pages: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
+        """Yields the innermost section of each page, then the section around it, and so on; 0 means none."""
+        section = self.section[pages]
+        while section.any():
+            yield section
+            section = self.section[section]
 
     def _find_parents(self, rows: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
         sort = rows["sort"]

@@ -165,7 +165,16 @@ def group_visits(key: Keys, scope: Scopes, day: Days) -> tuple[Positions, Positi
     is_tied = is_repeated.copy()
     is_tied[:-1] |= is_repeated[1:]
     tied = np.flatnonzero(is_tied)
-    order[tied] = order[tied][np.lexsort((scope_day[order[tied]], ordered_key[tied]))]
+    group = np.cumsum(~is_repeated[tied], dtype=np.int64)
+    order[tied] = order[tied][_sort_by_two(group, scope_day[order[tied]])]
     ordered_day = scope_day[order]
     is_repeated[1:] &= ordered_day[1:] == ordered_day[:-1]
     return order, np.flatnonzero(~is_repeated)
+
+
+def _sort_by_two(group: NDArray[np.int64], number: NDArray[np.int64]) -> Positions:
+    """Returns the positions in the order of the numbers within each group. Groups are sorted; nothing is negative."""
+    bits = int(number.max(initial=0)).bit_length()
+    if len(group) and bits + int(group[-1]).bit_length() > 63:
+        return np.lexsort((number, group))
+    return sort_positions(group << bits | number)

@@ -103,6 +103,12 @@ class VisitRuns:
         finally:
             self._held_runs = [runs for runs in self._held_runs if runs is not held]
 
+    def list_sources(self) -> list[SortedVisits]:
+        """Returns all visits as they are now. They can be read as long as the caller has them, whatever changes."""
+        if self._recent is None:
+            self._load()
+        return self._list_sources()
+
     def move_into_table(self, connection: DuckConnection) -> None:
         """Moves all visits into the table, in the order of their keys, for a reader that knows tables only."""
         connection.execute("create temp table sorted_visits as from visits limit 0")

@@ -61,6 +61,8 @@ class VisitorIndex:
         self._fold_rows = MAX_FOLD_ROWS
         """The rows of the table `folds`, or more: the first fold deletes those of earlier processes."""
         self._new_rows = 0
+        self.removals = 0
+        """How often visits were removed, so that who reads visits and adds others for them later can notice it."""
 
     @property
     def last_folded(self) -> int:
@@ -116,6 +118,7 @@ class VisitorIndex:
 
     def replace_visits(self, connection: DuckConnection, old: VisitRows, new: VisitRows) -> None:
         """Deletes the visits of the old rows (by scope, key and day), stores the new ones, and corrects the index."""
+        self.removals += 1
         self._load_scopes(connection)
         keys = sort_distinct(np.concatenate((old.key, new.key)))
         known = self.visits.find(keys)
@@ -140,6 +143,7 @@ class VisitorIndex:
 
     def forget_project(self, connection: DuckConnection, project: int) -> None:
         """Deletes the visits of a project."""
+        self.removals += 1
         self._load_scopes(connection)
         self.visits.remove(connection, lambda rows: self._scopes.project[rows.scope] == project)
         self.discard_scopes()
@@ -162,8 +166,12 @@ class VisitorIndex:
         self._insert_counts(connection, views.source[arrivals], _combine_day_kind(views)[arrivals])
         rows = arrivals[views.visitor[arrivals] >= 0]
         key = views.visitor[rows] ^ self._scopes.salt[views.source[rows]]
-        new = VisitRows(key, views.source[rows], views.day[rows], views.kind[rows])
-        self._add_visits(connection, self.visits.find(sort_distinct(key)), new)
+        self.add_visits(connection, VisitRows(key, views.source[rows], views.day[rows], views.kind[rows]))
+
+    def add_visits(self, connection: DuckConnection, new: VisitRows) -> None:
+        """Stores visits. Those that are stored already change nothing."""
+        self._load_scopes(connection)
+        self._add_visits(connection, self.visits.find(sort_distinct(new.key)), new)
 
     def add_sections(self, connection: DuckConnection, part: int, parts: int) -> None:
         """Adds the visits of sections by one of equal parts of the visitors, from the visits of their pages."""
@@ -175,8 +183,7 @@ class VisitorIndex:
             chosen = np.flatnonzero((section > 0) & (visitor % parts == part))
             key = visitor[chosen] ^ self._scopes.salt[section[chosen]]
             found.append(VisitRows(key, section[chosen], rows.day[chosen], rows.bits[chosen]))
-        new = join_visits(found)
-        self._add_visits(connection, self.visits.find(sort_distinct(new.key)), new)
+        self.add_visits(connection, join_visits(found))
 
     def _fold_range(self, connection: DuckConnection, after: int, last: int) -> int:
         condition, params = "where seq > $after and seq <= $upto", {"after": after, "upto": last}
@@ -219,17 +226,20 @@ class VisitorIndex:
         self.visits.add(connection, stored)
 
     def _find_visits(self, views: ViewColumns) -> VisitRows:
-        """Returns the visits of views: to the page; to the agent and so to the site, and to the section, unless the
+        """Returns the visits of views: to the page; to the agent and so to the site, and to the sections, unless the
         page is missing; and from the source, if a person arrived."""
         to_page = np.flatnonzero(views.visitor >= 0)
         to_agent = to_page[~self._scopes.is_missing[views.agent[to_page]]]
         from_source = to_agent[_select_arrivals(views)[to_agent]]
-        section = self._scopes.section[views.page[to_agent]]
-        to_section = to_agent[section > 0]
-        rows = np.concatenate((to_page, to_agent, to_section, from_source))
-        scope = np.concatenate((
-            views.page[to_page], views.agent[to_agent], section[section > 0], views.source[from_source],
-        ))  # fmt: skip
+        rows = [to_page, to_agent, from_source]
+        scope = [views.page[to_page], views.agent[to_agent], views.source[from_source]]
+        for section in self._scopes.list_sections(views.page[to_agent]):
+            in_section = np.flatnonzero(section)
+            rows.append(to_agent[in_section])
+            scope.append(section[in_section])
+        return self._build_visits(views, np.concatenate(rows), np.concatenate(scope))
+
+    def _build_visits(self, views: ViewColumns, rows: NDArray[np.int64], scope: Scopes) -> VisitRows:
         return VisitRows(views.visitor[rows] ^ self._scopes.salt[scope], scope, views.day[rows], views.kind[rows])
 
     def _add_counts(

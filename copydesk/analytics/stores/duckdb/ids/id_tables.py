@@ -1,6 +1,6 @@
 """Numeric ids of projects, pages, agents and rules, assigned when their names are first logged."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 
 from copydesk.analytics.page_view import MISSING_STATUSES, PageView
 from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_AI_CLASSES, shorten_event_hash
@@ -17,7 +17,7 @@ from copydesk.analytics.stores.duckdb.ids.scopes import (
     compute_salt,
     find_scope_ids,
 )
-from copydesk.analytics.stores.duckdb.ids.section_ids import add_section_ids
+from copydesk.analytics.stores.duckdb.ids.section_ids import add_deeper_sections, add_section_ids
 from copydesk.analytics.stores.duckdb.ids.source_ids import SourceIds
 from copydesk.analytics.stores.names.missing_paths import MissingPathLimit
 
@@ -136,6 +136,10 @@ class IdTables:
             new_ids = {rule: number for number, rule in enumerate(new, len(self._rules) + 1)}
             append_rows(connection, "rules", ["id", "rule", "version"], [(new_ids[rule], *rule) for rule in new])
             self._rules.update(new_ids)
+
+    def add_sections(self, connection: DuckConnection, project: str, sections: Collection[str]) -> list[int]:
+        """Stores sections below the first level. Returns the ids of those that are new."""
+        return add_deeper_sections(connection, self._add_scopes, self.projects[project], project, sections)
 
     def _add_pages(self, connection: DuckConnection, views: Sequence[PageView], sort: int) -> None:
         project_by_page = {(self.projects[view.project], view.path): view.project for view in views}

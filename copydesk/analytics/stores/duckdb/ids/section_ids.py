@@ -1,31 +1,72 @@
-"""Numeric ids of the sections of the first level. A section is the beginning of a path: `/ja` is the page `/ja` and all
-pages below it."""
+"""Numeric ids of sections. A section is the beginning of a path: `/ja` is the page `/ja` and all pages below it.
 
-from collections.abc import Sequence
+The scopes of sections form a tree: a page has the id of its innermost section in the column `section`, and a section
+that of the next one around it. All sections of the first level are scopes; a deeper one becomes a scope when it is
+added to the index.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.ids.scopes import (
     NO_SECTION,
+    PAGE_SCOPE,
     SECTION_SCOPE,
     AddScopes,
     compute_salt,
     find_scope_ids,
 )
 
+SELECT_SCOPES = "select path, id from scopes where project = $project and sort = $sort"
+SET_SECTIONS = """
+    update scopes set section = changes.section
+    from (select unnest($ids::integer[]) as id, unnest($sections::integer[]) as section) as changes
+    where scopes.id = changes.id and coalesce(scopes.section, 0) <> changes.section
+"""
 
-def find_section(path: str) -> str:
-    """Returns the section of the first level that a page belongs to; "" for the start page, which has none."""
+
+def list_sections_of(path: str) -> list[str]:
+    """Returns the sections that a page belongs to, from the first level to the page itself; none for the start page."""
     parts = [part for part in path.partition("?")[0].split("/") if part]
-    return f"/{parts[0]}" if parts else ""
+    return ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
 
 
 def add_section_ids(
     connection: DuckConnection, add_scopes: AddScopes, project_id: int, project: str, paths: Sequence[str]
 ) -> list[int]:
-    """Returns the id of the section of each page, and stores sections that are new."""
-    sections = [find_section(path) for path in paths]
-    known = find_scope_ids(connection, SECTION_SCOPE, project_id, set(sections))
-    new = sorted(set(sections) - known.keys() - {""})
-    rows = [(project_id, SECTION_SCOPE, section, "", "", 0, compute_salt(project), NO_SECTION) for section in new]
+    """Returns the id of the innermost section of each page, and stores sections of the first level that are new."""
+    sections = [list_sections_of(path) for path in paths]
+    known = find_scope_ids(connection, SECTION_SCOPE, project_id, {name for names in sections for name in names})
+    new = sorted({names[0] for names in sections if names} - known.keys())
+    rows = [_build_row(project_id, project, section) for section in new]
     known.update(zip(new, add_scopes(connection, rows), strict=True))
-    return [known.get(section, NO_SECTION) for section in sections]
+    return [_find_innermost(names, known) for names in sections]
+
+
+def add_deeper_sections(
+    connection: DuckConnection, add_scopes: AddScopes, project_id: int, project: str, sections: Collection[str]
+) -> list[int]:
+    """Stores sections that are not stored yet, and moves pages and sections into them. Returns the ids of new ones."""
+    known = _load_ids(connection, project_id, SECTION_SCOPE)
+    new = sorted(set(sections) - known.keys())
+    new_ids = list(add_scopes(connection, [_build_row(project_id, project, section) for section in new]))
+    known.update(zip(new, new_ids, strict=True))
+    places = {
+        page: _find_innermost(list_sections_of(path), known)
+        for path, page in _load_ids(connection, project_id, PAGE_SCOPE).items()
+    }
+    places |= {section: _find_innermost(list_sections_of(path)[:-1], known) for path, section in known.items()}
+    connection.execute(SET_SECTIONS, {"ids": list(places), "sections": list(places.values())})
+    return new_ids
+
+
+def _build_row(project_id: int, project: str, section: str) -> tuple[object, ...]:
+    return (project_id, SECTION_SCOPE, section, "", "", 0, compute_salt(project), NO_SECTION)
+
+
+def _find_innermost(sections: Sequence[str], known: Mapping[str, int]) -> int:
+    return next((known[section] for section in reversed(sections) if section in known), NO_SECTION)
+
+
+def _load_ids(connection: DuckConnection, project_id: int, sort: int) -> dict[str, int]:
+    return dict(connection.execute(SELECT_SCOPES, {"project": project_id, "sort": sort}).fetchall())

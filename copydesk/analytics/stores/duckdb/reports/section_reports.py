@@ -1,7 +1,7 @@
 """Reports about sections, which are the beginnings of paths.
 
-The index counts sections of the first level. A deeper section with one page has the visitors of that page; those of
-other deeper sections are counted from visits.
+The index counts sections of the first level, and deeper ones that it was asked for. A section with one page has the
+visitors of that page; those of other sections are counted from visits.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,9 +11,10 @@ import numpy as np
 
 from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.section_visitors import SectionPages, count_section_visitors
 from copydesk.analytics.stores.duckdb.ids.scopes import SECTION_SCOPE, find_scope_ids
 from copydesk.analytics.stores.duckdb.reports.site_reports import SELECT_SITE, find_project
+from copydesk.analytics.stores.duckdb.sections.page_sections import list_incomplete_sections
+from copydesk.analytics.stores.duckdb.sections.section_visitors import SectionPages, count_section_visitors
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.duckdb.upgrades.section_backfill import is_section_backfill_needed
 from copydesk.analytics.stores.errors import StoreDamaged
@@ -40,9 +41,22 @@ class SectionPage:
     views: int
 
 
+@dataclass(frozen=True, slots=True)
+class SectionVisitors:
+    """The visitors of all pages of a report, and of each section."""
+
+    total: Counts
+    by_section: dict[str, Counts]
+    read_sections: Sequence[str] = ()
+    """The sections that were counted from visits, and that the index could count."""
+    read_views: int = 0
+    """The views of these sections, which are at least as many as their visits."""
+
+
 def list_sections(
     database: DuckDatabase, project_id: str, days: DayRange, limit: int, offset: int, query: SectionQuery
-) -> SectionReport:
+) -> tuple[SectionReport, SectionVisitors]:
+    """Returns the report, and how its visitors were counted."""
     for attempt in range(READ_ATTEMPTS):
         try:
             with database.read() as connection:
@@ -61,7 +75,7 @@ def _list_sections(
     limit: int,
     offset: int,
     query: SectionQuery,
-) -> SectionReport:
+) -> tuple[SectionReport, SectionVisitors]:
     project = find_project(connection, project_id)
     params = {
         "project": project, "first": days.first, "end": days.end, "depth": query.depth, "prefix": query.prefix,
@@ -69,14 +83,15 @@ def _list_sections(
     }  # fmt: skip
     pages = [SectionPage(*row) for row in connection.execute(load_sql("section_pages"), params).fetchall()]
     if not pages:
-        return SectionReport(Counts(), 0, [], False)
+        return SectionReport(Counts(), 0, [], False), SectionVisitors(Counts(), {})
     views: dict[str, int] = {}
     for page in pages:
         views[page.section] = views.get(page.section, 0) + page.views
-    totals, visitors = _count_visitors(connection, database, project, pages, days, query.prefix)
-    rows = [SectionRow(section, visitors[section], view_count) for section, view_count in views.items() if section]
+    visitors = _count_visitors(connection, database, project, pages, days, query.prefix)
+    rows = [SectionRow(name, visitors.by_section[name], view_count) for name, view_count in views.items() if name]
     rows.sort(key=lambda row: (-row.count.total, row.section))
-    return SectionReport(totals, sum(views.values()), rows[offset : offset + limit], len(rows) > offset + limit)
+    is_truncated = len(rows) > offset + limit
+    return SectionReport(visitors.total, sum(views.values()), rows[offset : offset + limit], is_truncated), visitors
 
 
 def _count_visitors(
@@ -86,23 +101,26 @@ def _count_visitors(
     pages: Sequence[SectionPage],
     days: DayRange,
     prefix: str,
-) -> tuple[Counts, dict[str, Counts]]:
-    """Returns the visitors of all pages, and of each section: from the index where it has them, or else from visits."""
+) -> SectionVisitors:
+    """Returns the visitors of pages and sections: from the index where it has them, or else from visits."""
     [(site, ai_mask)] = connection.execute(SELECT_SITE, {"project": project}).fetchall()
     pages_by_section: dict[str, list[SectionPage]] = {}
     for page in pages:
         pages_by_section.setdefault(page.section, []).append(page)
     scopes = {section: group[0].scope for section, group in pages_by_section.items() if len(group) == 1}
     total_scope = site if not prefix else pages[0].scope if len(pages) == 1 else None
-    if not is_section_backfill_needed(connection):
-        known = find_scope_ids(connection, SECTION_SCOPE, project, {*pages_by_section, prefix})
+    is_upgrading = is_section_backfill_needed(connection)
+    if not is_upgrading:
+        stored = find_scope_ids(connection, SECTION_SCOPE, project, {*pages_by_section, prefix})
+        incomplete = set(list_incomplete_sections(connection))
+        known = {section: scope for section, scope in stored.items() if scope not in incomplete}
         scopes |= known
         total_scope = known.get(prefix, total_scope)
     indexed = _count_indexed_visitors(connection, project, {*scopes.values(), *filter(None, [total_scope])}, days)
     visitors = {section: indexed.get(scope, Counts()) for section, scope in scopes.items()}
     unknown = pages_by_section.keys() - scopes.keys() - {""}
     if total_scope is not None and not unknown:
-        return indexed.get(total_scope, Counts()), visitors
+        return SectionVisitors(indexed.get(total_scope, Counts()), visitors)
     read_pages = pages if total_scope is None else [page for page in pages if page.section in unknown]
     names = sorted({page.section for page in read_pages})
     arrays = _build_arrays(read_pages, {name: number for number, name in enumerate(names)})
@@ -110,7 +128,9 @@ def _count_visitors(
         connection, database.path, arrays, days, ai_mask, len(names), with_union=total_scope is None
     ).tolist()
     visitors |= {section: Counts(*count) for section, count in zip(names, counted, strict=True)}
-    return Counts(*union) if total_scope is None else indexed.get(total_scope, Counts()), visitors
+    total = Counts(*union) if total_scope is None else indexed.get(total_scope, Counts())
+    unindexed = sorted({*unknown, *([prefix] if total_scope is None else [])})
+    return SectionVisitors(total, visitors, [] if is_upgrading else unindexed, arrays.views)
 
 
 def _count_indexed_visitors(

@@ -6,8 +6,9 @@ create table if not exists projects (
 -- (3), that is, paths whose requests found no page. An agent that requested a missing page (4) has no visits and counts:
 -- missing pages count for themselves only. The missing page '' stands for all beyond the limit of missing pages. Kinds of
 -- sources of people (5): their number is in the column kind. Hosts that people came from (5 plus the number of their
--- kind); '' stands for all of the kind that are beyond the limit of hosts. Sections of the
--- first level (32). The column section is the section of a page; 0 or null means none.
+-- kind); '' stands for all of the kind that are beyond the limit of hosts. Sections (32): all of the first level, and
+-- deeper ones that are in the index. The column section is the innermost section of a page, or the next section around a
+-- section; 0 or null means none.
 create table if not exists scopes (
     id integer not null, project integer not null, sort utinyint not null,
     path varchar not null, agent varchar not null, operator varchar not null, kind utinyint not null,
@@ -35,6 +36,9 @@ create table if not exists visits (
     scope integer not null, key bigint not null, day usmallint not null, bits utinyint not null
 );
 create table if not exists visit_runs (id integer not null, rows bigint not null);
+
+-- Sections below the first level whose visits from before they became scopes are not all stored yet.
+create table if not exists incomplete_sections (scope integer not null);
 
 -- The index: how many visitors came on this day and previously on day prev (0 means never), as human, as AI and as
 -- either. Rows with the same key add up, and a number may be negative.

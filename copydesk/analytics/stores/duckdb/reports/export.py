@@ -56,7 +56,8 @@ def export_day(
 
 def _list_section_columns(database: DuckDatabase, project_id: str, day: int) -> dict[str, Any]:
     """Returns the columns of the sections of a day."""
-    rows = list_sections(database, project_id, DayRange(day, day + 1), sys.maxsize, 0, TOP_SECTIONS).rows
+    report, _ = list_sections(database, project_id, DayRange(day, day + 1), sys.maxsize, 0, TOP_SECTIONS)
+    rows = report.rows
     return {
         "sections": [row.section for row in rows],
         "human": [row.count.human for row in rows],

@@ -1,0 +1,1 @@
+"""Sections below the first level: counting their visitors from visits, and adding them to the index."""

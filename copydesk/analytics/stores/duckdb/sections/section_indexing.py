@@ -1,0 +1,178 @@
+"""Adds sections below the first level to the index, in the background, once a report had to count their visitors from
+many visits. From then on, folds count them, and reports read a few rows of the index.
+
+A section is incomplete until the visits of its pages from before are added. Adding a visit twice changes nothing, so
+the work starts from the beginning after a crash, or when visits were removed in the meantime.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.visit_rows import SortedVisits, VisitRows
+from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
+from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
+from copydesk.analytics.stores.duckdb.sections.page_sections import (
+    PageSections,
+    load_page_sections,
+    select_section_visits,
+)
+from copydesk.analytics.stores.duckdb.sections.visitor_groups import Records, count_groups, split_by_visitor
+from copydesk.core.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+MIN_INDEXED_VIEWS = 250_000
+"""A report that counts the visitors of sections from at least this many views asks for their indexing. Fewer are
+counted in a tenth of a second."""
+MAX_DEEPER_SECTIONS = 1_000
+"""A project has at most this many indexed sections below the first level."""
+VISITS_PER_GROUP = 2_000_000
+VISITS_PER_TRANSACTION = 100_000
+"""Folds, and the reports that wait for them, wait for one transaction at most."""
+PAUSE_SECONDS = 0.01
+"""Between two transactions, so that a fold can get the lock."""
+RETRY_SECONDS = 300
+COUNT_DEEPER = "select count(*) from scopes where project = $project and sort = 32 and coalesce(section, 0) <> 0"
+ADD_INCOMPLETE = "insert into incomplete_sections select unnest($sections::integer[])"
+DELETE_INCOMPLETE = "delete from incomplete_sections where scope in (select unnest($sections::integer[]))"
+
+
+class SectionIndexing:
+    """The thread that indexes sections. It takes the store's fold lock for short transactions only."""
+
+    def __init__(
+        self,
+        database: DuckDatabase,
+        view_log: ViewLog,
+        index: VisitorIndex,
+        fold_lock: threading.Lock,
+        compact: Callable[[], None],
+    ) -> None:
+        """`compact` compacts tables and merges runs; it is called with the lock after each transaction."""
+        self._database = database
+        self._view_log = view_log
+        self._index = index
+        self._fold_lock = fold_lock
+        self._compact = compact
+        self._requests: dict[str, set[str]] = {}
+        self._request_lock = threading.Lock()
+        """Also protects `_thread`."""
+        self._thread: threading.Thread | None = None
+        self._is_stopping = threading.Event()
+        self._may_be_incomplete = True
+        """Whether an earlier process may have left sections incomplete, or this one has failed to complete them."""
+        self._next_at = 0.0
+
+    def request(self, project: str, sections: Collection[str]) -> None:
+        """Asks for the indexing of sections."""
+        if sections:
+            with self._request_lock:
+                self._requests.setdefault(project, set()).update(sections)
+            self.start()
+
+    def start(self) -> None:
+        """Starts the thread if there is something to do, unless it is running, or failed a short time ago."""
+        if not self._requests and not self._may_be_incomplete:
+            return
+        with self._request_lock:
+            is_running = self._thread is not None and self._thread.is_alive()
+            if is_running or self._is_stopping.is_set() or time.monotonic() < self._next_at:
+                return
+            self._thread = threading.Thread(target=self._run, name="sections", daemon=True)
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Waits until the thread has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def stop(self) -> None:
+        """Stops the thread. The next process continues its work."""
+        self._is_stopping.set()
+        self.wait()
+
+    def _run(self) -> None:
+        try:
+            while not self._is_stopping.is_set():
+                with self._fold_lock:
+                    self._may_be_incomplete = True
+                    self._add_requested()
+                    with self._database.read() as connection:
+                        pages = load_page_sections(connection)
+                    if pages is None:
+                        self._may_be_incomplete = False
+                        return
+                    sources, removals = self._index.visits.list_sources(), self._index.removals
+                self._complete(pages, sources, removals)
+        except Exception as error:
+            self._next_at = time.monotonic() + RETRY_SECONDS
+            is_expected = isinstance(error, StoreUnavailable)
+            message = "could not index sections; will retry in %d seconds: %s"
+            log.warning(message, RETRY_SECONDS, error, exc_info=None if is_expected else error)
+
+    def _add_requested(self) -> None:
+        """Stores the requested sections as incomplete ones. From now on, folds add their visits."""
+        with self._request_lock:
+            requests, self._requests = self._requests, {}
+        if not requests:
+            return
+        with self._index.change(), self._view_log.correction() as (connection, id_tables):
+            for project, sections in requests.items():
+                if project in id_tables.projects:
+                    [(known,)] = connection.execute(COUNT_DEEPER, {"project": id_tables.projects[project]}).fetchall()
+                    if known + len(sections) > MAX_DEEPER_SECTIONS:
+                        log.info("not indexing %d more sections of project %s: too many", len(sections), project)
+                        continue
+                    new_ids = id_tables.add_sections(connection, project, sections)
+                    connection.execute(ADD_INCOMPLETE, {"sections": new_ids})
+        self._index.discard_scopes()
+
+    def _complete(self, pages: PageSections, sources: list[SortedVisits], removals: int) -> None:
+        """Adds the visits of incomplete sections, and marks these as complete, unless visits were removed."""
+        visits = sum(len(source.key) for source in sources)
+        log.info("indexing %d sections: reading %d visits", len(pages.sections), visits)
+        started_at = time.monotonic()
+        groups = count_groups(visits * len(pages.levels), VISITS_PER_GROUP)
+        added = 0
+        for group in split_by_visitor(self._read(sources, pages), groups, self._database.path.parent):
+            ordered = group[np.argsort(group["visitor"], kind="stable")]
+            for first in range(0, len(ordered), VISITS_PER_TRANSACTION):
+                part = ordered[first : first + VISITS_PER_TRANSACTION]
+                with self._transaction(removals) as connection:
+                    if connection is None:
+                        return
+                    self._index.add_visits(connection, _build_visits(part))
+                added += len(part)
+                time.sleep(PAUSE_SECONDS)
+        with self._transaction(removals) as connection:
+            if connection is not None:
+                connection.execute(DELETE_INCOMPLETE, {"sections": list(pages.sections)})
+                seconds = time.monotonic() - started_at
+                log.info("indexed %d sections: %d visits, %.1f s", len(pages.sections), added, seconds)
+
+    def _read(self, sources: list[SortedVisits], pages: PageSections) -> Iterator[Records]:
+        for records in select_section_visits(sources, pages):
+            if self._is_stopping.is_set():
+                return
+            yield records
+
+    @contextmanager
+    def _transaction(self, removals: int) -> Iterator[DuckConnection | None]:
+        """Opens a transaction with the fold lock; yields None if the work must end or start again."""
+        with self._fold_lock:
+            if self._is_stopping.is_set() or self._index.removals != removals:
+                yield None
+                return
+            with self._index.change(), self._database.write(for_fold=True) as connection:
+                yield connection
+            self._compact()
+
+
+def _build_visits(records: Records) -> VisitRows:
+    return VisitRows(*(np.ascontiguousarray(records[name]) for name in ("visitor", "scope", "day", "bits")))
