@@ -36,6 +36,7 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import (
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports import page_report, section_reports, site_reports
+from copydesk.analytics.stores.duckdb.reports.hour_report import HourReports
 from copydesk.analytics.stores.duckdb.upgrades.section_backfill import backfill_sections, is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.upgrades.source_backfill import backfill_sources, is_source_backfill_needed
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
@@ -73,6 +74,7 @@ class DuckStore:
         self._fold_lock = threading.Lock()
         self._backup_lock = threading.Lock()
         self._summaries = ViewSummaries(self._database, min_summed_views)
+        self._hour_reports = HourReports(self._database)
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
         self._may_be_upgrading = True
 
@@ -169,7 +171,7 @@ class DuckStore:
         return site_reports.count_site_totals(self._database, project_ids, days)
 
     def load_hours(self, project_id: str, first_at: int, end_at: int) -> HourlyReport:
-        return site_reports.load_hours(self._database, project_id, first_at, end_at)
+        return self._hour_reports.load_hours(project_id, first_at, end_at)
 
     def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
         with self._fold_lock:
