@@ -1,5 +1,6 @@
 """The store on DuckDB. Logging continues during a fold; folds and maintenance run one at a time."""
 
+import logging
 import threading
 import time
 from collections.abc import Collection, Sequence
@@ -52,6 +53,9 @@ from copydesk.analytics.stores.report_rows import (
     SiteTotals,
     TimeseriesPoint,
 )
+from copydesk.core.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 MAX_UPGRADE_SECONDS_PER_FOLD = 2.0
 """Reports wait for folds, so an upgrade of many views takes several."""
@@ -77,12 +81,17 @@ class DuckStore:
         self._hour_reports = HourReports(self._database)
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
         self._may_be_upgrading = True
+        self._preparation: threading.Thread | None = None
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
         return self._view_log.write(views)
 
     def prepare_logging(self) -> None:
+        """Loads what logging needs, and what the first fold needs, in a thread, so that no report waits for it."""
         self._view_log.prepare()
+        if self._preparation is None:
+            self._preparation = threading.Thread(target=self._prepare_folds, name="preparation", daemon=True)
+            self._preparation.start()
 
     def ping(self) -> None:
         with self._database.read() as connection:
@@ -241,6 +250,13 @@ class DuckStore:
         with self._fold_lock, self._index.change(), self._database.write() as connection:
             self._index.visits.move_into_table(connection)
 
+    def _prepare_folds(self) -> None:
+        try:
+            with self._fold_lock:
+                self._index.prepare()
+        except StoreUnavailable:
+            log.warning("could not prepare folds; the next fold will retry", exc_info=True)
+
     def _is_upgrading(self) -> bool:
         if not self._may_be_upgrading:
             return False
@@ -273,6 +289,8 @@ class DuckStore:
                 self._summaries.add_views(connection, self._index.last_folded)
 
     def close(self) -> None:
+        if self._preparation is not None:
+            self._preparation.join()
         self._run_merges.stop()
         self._view_log.close()
         self._database.close()

@@ -11,6 +11,7 @@ from copydesk.analytics.stores.base import Reclassification
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.reports.hour_report import HourReports
+from copydesk.analytics.stores.errors import RawViewsDeleted
 from copydesk.analytics.stores.report_rows import HourlyReport
 from copydesk.core.clock import DAY, HOUR
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
@@ -23,7 +24,7 @@ RANGES = [
     ((MONDAY - 1) * DAY, (MONDAY + 1) * DAY),
     (MONDAY * DAY + 1, (MONDAY + 1) * DAY),
 ]
-TO_SEARCH = Reclassification("browser", "", "", "human", "token:a", "Finder", "", "search")
+TO_SEARCH = Reclassification("rule", "", "", "human", "rule", "Finder", "", "search")
 
 
 def make_views(count: int, first: int = 0) -> list[PageView]:
@@ -93,7 +94,7 @@ def test_failed_correction_leaves_the_hours_as_they_were(store: DuckStore) -> No
     store.delete_raw_views(MONDAY)
     log_and_fold(store, make_view(day=MONDAY - 1, event=9_999))
     before = load_all(store)
-    with pytest.raises(Exception, match="raw"):
+    with pytest.raises(RawViewsDeleted):
         store.withdraw_views("docs", [9_999])
     assert load_all(store) == before
     store.close()
