@@ -82,8 +82,9 @@ def delete_raw_views(database: DuckDatabase, before_day: int, project_ids: Colle
             connection.execute(f"delete from {table} where {condition}", {**params, "day": before_day})  # noqa: S608
         condition = f"time < $time and seq <= $folded{project_condition}"
         params |= {"time": before_day * DAY, "folded": read_last_folded(connection)}
-        count_view_change(connection)
         [(deleted,)] = connection.execute(f"delete from views where {condition}", params).fetchall()  # noqa: S608
+        if deleted:  # this runs every hour, and mostly deletes nothing
+            count_view_change(connection)
         return int(deleted)
 
 
