@@ -242,7 +242,8 @@ class Store(Protocol):
         """Returns visitors and views by hour from `first_at` to before `end_at`, in milliseconds since 1970.
 
         Reads raw views, so deleted raw views are not included, and the cost grows with the number of views in that
-        time.
+        time. The embedded store keeps the visitors of recently requested days in memory and reads only new views of
+        them.
         """
 
     def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:

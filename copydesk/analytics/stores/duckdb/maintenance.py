@@ -6,6 +6,7 @@ from typing import Any
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.view_summaries import SUM_TABLES
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
+from copydesk.analytics.stores.duckdb.log.view_changes import count_view_change
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.core.clock import DAY
 
@@ -85,6 +86,8 @@ def delete_raw_views(database: DuckDatabase, before_day: int, project_ids: Colle
         condition = f"time < $time and seq <= $folded{project_condition}"
         params |= {"time": before_day * DAY, "folded": read_last_folded(connection)}
         [(deleted,)] = connection.execute(f"delete from views where {condition}", params).fetchall()  # noqa: S608
+        if deleted:  # this runs every hour, and mostly deletes nothing
+            count_view_change(connection)
         return int(deleted)
 
 
@@ -106,6 +109,7 @@ def forget_project(index: VisitorIndex, connection: DuckConnection, project: int
 def forget_visitor(index: VisitorIndex, database: DuckDatabase, project: int, visitor: int) -> None:
     with index.change(), database.write() as connection:
         index.forget_visitor(connection, project, visitor)
+        count_view_change(connection)
         connection.execute(
             "update views set visitor = null where project = $project and visitor = $visitor",
             {"project": project, "visitor": visitor},

@@ -1,5 +1,6 @@
 """The store on DuckDB. Logging continues during a fold; folds and maintenance run one at a time."""
 
+import logging
 import threading
 import time
 from collections.abc import Collection, Sequence
@@ -36,6 +37,7 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import (
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports import export, page_report, section_reports, site_reports
+from copydesk.analytics.stores.duckdb.reports.hour_report import HourReports
 from copydesk.analytics.stores.duckdb.sections.section_indexing import MIN_INDEXED_VIEWS, SectionIndexing
 from copydesk.analytics.stores.duckdb.upgrades.section_backfill import backfill_sections, is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.upgrades.source_backfill import backfill_sources, is_source_backfill_needed
@@ -52,6 +54,9 @@ from copydesk.analytics.stores.report_rows import (
     SiteTotals,
     TimeseriesPoint,
 )
+from copydesk.core.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 MAX_UPGRADE_SECONDS_PER_FOLD = 2.0
 """Reports wait for folds, so an upgrade of many views takes several."""
@@ -75,18 +80,24 @@ class DuckStore:
         self._fold_lock = threading.Lock()
         self._backup_lock = threading.Lock()
         self._summaries = ViewSummaries(self._database, min_summed_views)
+        self._hour_reports = HourReports(self._database)
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
         self._section_indexing = SectionIndexing(
             self._database, self._view_log, self._index, self._fold_lock, self._tidy_up
         )
         self._min_indexed_views = min_indexed_views
         self._may_be_upgrading = True
+        self._preparation: threading.Thread | None = None
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
         return self._view_log.write(views)
 
     def prepare_logging(self) -> None:
+        """Loads what logging needs, and what the first fold needs, in a thread, so that no report waits for it."""
         self._view_log.prepare()
+        if self._preparation is None:
+            self._preparation = threading.Thread(target=self._prepare_folds, name="preparation", daemon=True)
+            self._preparation.start()
 
     def ping(self) -> None:
         with self._database.read() as connection:
@@ -181,7 +192,7 @@ class DuckStore:
         return site_reports.count_site_totals(self._database, project_ids, days)
 
     def load_hours(self, project_id: str, first_at: int, end_at: int) -> HourlyReport:
-        return site_reports.load_hours(self._database, project_id, first_at, end_at)
+        return self._hour_reports.load_hours(project_id, first_at, end_at)
 
     def set_ai_classes(self, project_id: str, classes: Collection[str], timeout_seconds: float | None = None) -> None:
         with self._fold_lock:
@@ -252,6 +263,13 @@ class DuckStore:
         with self._fold_lock, self._index.change(), self._database.write() as connection:
             self._index.visits.move_into_table(connection)
 
+    def _prepare_folds(self) -> None:
+        try:
+            with self._fold_lock:
+                self._index.prepare()
+        except StoreUnavailable:
+            log.warning("could not prepare folds; the next fold will retry", exc_info=True)
+
     def _is_upgrading(self) -> bool:
         if not self._may_be_upgrading:
             return False
@@ -290,6 +308,8 @@ class DuckStore:
         self._run_merges.catch_up()
 
     def close(self) -> None:
+        if self._preparation is not None:
+            self._preparation.join()
         self._section_indexing.stop()
         self._run_merges.stop()
         self._view_log.close()

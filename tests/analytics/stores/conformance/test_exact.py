@@ -99,6 +99,7 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
         def begin(self) -> None:
             self.folder = Path(tempfile.mkdtemp(prefix="copydesk-exact-"))
             self.store, self.model = open_store(self.folder), ReferenceStore()
+            self.asked_hours = [("docs", day * DAY, (day + 1) * DAY) for day in (FIRST, FIRST + 20)]
 
         def teardown(self) -> None:
             self.store.close()
@@ -160,12 +161,16 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
                 assert each.visitors == self.store.count_visitors_by_page(each.project_id, days, 1).totals
                 assert each.views == self.store.count_views_by_page(each.project_id, days, 1).totals
 
-        @rule(project=st.sampled_from(PROJECTS), first=DAYS, hours=st.integers(0, 60))
-        def ask_for_hours(self, project: str, first: int, hours: int) -> None:
-            report = self.store.load_hours(project, first * DAY, first * DAY + hours * HOUR)
-            assert replace(report, hours=list(report.hours)) == self.model.load_hours(
-                project, first * DAY, first * DAY + hours * HOUR
-            )
+        @rule(
+            project=st.sampled_from(PROJECTS),
+            first=DAYS,
+            start=st.sampled_from((0, 0, 0, 1, HOUR, HOUR + 1)),
+            hours=st.integers(0, 23) | st.integers(22, 60),
+            rest=st.sampled_from((0, 0, 1, 2, HOUR - 1)),
+        )
+        def ask_for_hours(self, project: str, first: int, start: int, hours: int, rest: int) -> None:
+            self.asked_hours.append((project, first * DAY + start, first * DAY + hours * HOUR + rest))
+            self.asked_hours = self.asked_hours[-6:]
 
         @rule()
         def rebuild(self) -> None:
@@ -223,6 +228,12 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
         @invariant()
         def backlog_is_what_is_not_folded(self) -> None:
             assert self.store.backlog() == len(self.model.logged)
+
+        @invariant()
+        def hours_that_were_asked_for_stay_exact(self) -> None:
+            for asked in self.asked_hours:
+                report = self.store.load_hours(*asked)
+                assert replace(report, hours=list(report.hours)) == self.model.load_hours(*asked)
 
     return Machine
 

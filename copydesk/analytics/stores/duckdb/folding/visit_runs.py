@@ -121,6 +121,11 @@ class VisitRuns:
             self._delete_run(connection, run_id)
         self._recent = None
 
+    def has_long_table(self, connection: DuckConnection) -> bool:
+        """Returns whether the next change first moves rows of the table into runs, which may take long."""
+        [(rows,)] = connection.execute("select count(*) from visits").fetchall()
+        return int(rows) > self._sizes.recent
+
     def find(self, keys: Keys) -> VisitRows:
         """Returns all visits with these keys, which must be sorted and distinct."""
         found = [_find_visits(source, keys)[1] for source in self._list_sources()]

@@ -93,6 +93,18 @@ class VisitorIndex:
             if after < last:
                 yield view_count
 
+    def prepare(self) -> None:
+        """Loads what the first fold needs: the recent visits, the filters of the runs, and the scopes.
+
+        Loads nothing if the fold will move visits first.
+        """
+        with self._database.read() as connection:
+            if self.visits.has_long_table(connection):
+                return
+        with self.change(), self._database.write(for_fold=True) as connection:
+            self._load_scopes(connection)
+            self.visits.find(NO_VISITS.key)
+
     @contextmanager
     def change(self) -> Iterator[None]:
         """Allows changes of the index, in a transaction that is committed before the block ends."""

@@ -12,6 +12,7 @@ from copydesk.analytics.stores.duckdb.ids.id_tables import MAX_CACHED_PAGES, VIE
 from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
 from copydesk.analytics.stores.duckdb.log.event_filter import EventFilter, build_bloom_filter
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
+from copydesk.analytics.stores.duckdb.log.view_changes import count_view_change
 from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -87,6 +88,7 @@ class ViewLog:
     def correction(self) -> Iterator[tuple[DuckConnection, IdTables]]:
         """Opens a transaction for correcting views. Blocks logging."""
         with self.change_of_views(), self._write_transaction() as (connection, id_tables):
+            count_view_change(connection)
             yield connection, id_tables
 
     @contextmanager
@@ -96,13 +98,14 @@ class ViewLog:
         The filter still contains the project's events, which only causes false positives.
         """
         with self.change_of_views(), self._write_transaction() as (connection, id_tables):
+            count_view_change(connection)
             yield connection, id_tables.projects.get(project)
             self._id_tables = None
 
     @contextmanager
     def change_of_views(self) -> Iterator[None]:
-        """Allows changes of logged views, in a transaction that is committed before the block ends. Logging continues,
-        but the caller must hold the fold lock."""
+        """Allows changes of logged views, in a transaction that is committed before the block ends and calls
+        `count_view_change`. Logging continues, but the caller must hold the fold lock."""
         try:
             yield
         finally:

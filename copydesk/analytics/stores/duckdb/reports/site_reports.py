@@ -1,5 +1,5 @@
-"""Reports: sums over the index and the counts. No report reads visits; `load_hours` reads raw views, and `list_rules`
-those that are not summed up yet."""
+"""Reports: sums over the index and the counts. No report here reads visits; `list_rules` reads raw views that are not
+summed up yet."""
 
 from collections.abc import Collection, Sequence
 
@@ -18,7 +18,6 @@ from copydesk.analytics.stores.names.referrer_hosts import build_referrer_row, b
 from copydesk.analytics.stores.report_rows import (
     AgentRow,
     Counts,
-    HourlyReport,
     MissingReport,
     PageCounts,
     ReferrerReport,
@@ -26,7 +25,6 @@ from copydesk.analytics.stores.report_rows import (
     RuleRow,
     SiteTotals,
     TimeseriesPoint,
-    build_hourly_report,
 )
 from copydesk.core.clock import DAY
 
@@ -163,15 +161,6 @@ def count_site_totals(database: DuckDatabase, project_ids: Collection[str], days
             visitor_counts = Counts(*visitors.get(site, (0, 0, 0)))
             totals.append(SiteTotals(name, visitor_counts, Counts(human, ai, human + ai), ai_mask))
     return totals
-
-
-def load_hours(database: DuckDatabase, project_id: str, first_at: int, end_at: int) -> HourlyReport:
-    with database.read() as connection:
-        project = find_project(connection, project_id)
-        [(_, ai_mask)] = connection.execute(SELECT_SITE, {"project": project}).fetchall() or [(0, 0)]
-        params = {"project": project, "ai": ai_mask, "first": first_at, "end": end_at}
-        results = connection.execute(load_sql("hours"), {**params, "folded": read_last_folded(connection)}).fetchall()
-    return build_hourly_report(results)
 
 
 def build_raw_view_params(connection: DuckConnection, days: DayRange) -> dict[str, int]:

@@ -1,7 +1,9 @@
--- The visitors of a page by agent, and of people by source; the other of the two is null.
-select agent, source, count(distinct visitor)
-from (
-    select agent, if(kind = 1, coalesce(source, 0), 0) as source, visitor from views
-    where seq <= $folded and page = $page and time >= $first_at and time < $end_at
-) as page_views
-group by grouping sets ((agent), (source));
+-- The visitors of a page by agent, and of people by source; the other of the two is null. Finds distinct visitors first:
+-- what takes time is to find few views among many, so few columns are read.
+with visits as (
+    select distinct agent, source, visitor from (/* views */) as page_views
+),
+visits_from_sources as (
+    select agent, if(list_contains($people::integer[], agent), coalesce(source, 0), 0) as source, visitor from visits
+)
+select agent, source, count(distinct visitor) from visits_from_sources group by grouping sets ((agent), (source));

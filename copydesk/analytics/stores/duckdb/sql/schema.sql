@@ -73,11 +73,13 @@ create table if not exists folds (upto ubigint not null);
 insert into folds select 0 where not exists (from folds);
 
 -- schema: the version of the tables. sources_end: the number of the last view whose source is not known, and sources_done
--- up to which it is; neither exists if all are known. The others: the number of rows after the table's last compaction.
+-- up to which it is; neither exists if all are known. view_changes: the number of transactions that changed or deleted
+-- stored views. The others: the number of rows after the table's last compaction.
 create table if not exists marks (name varchar not null, value ubigint not null);
 insert into marks
 select name, 0
 from (
-    values ('summarized'), ('firsts'), ('counts'), ('missing_referrers'), ('page_counts'), ('rule_counts')
+    values
+        ('summarized'), ('view_changes'), ('firsts'), ('counts'), ('missing_referrers'), ('page_counts'), ('rule_counts')
 ) as initial_marks (name)
 where name not in (select name from marks);
