@@ -2,11 +2,12 @@
 
 import argparse
 import http.client
+import shutil
 import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +29,7 @@ from benchmarks.analytics.scale_data import MILLION, ScaleData, load_scale_data,
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY
 from benchmarks.jobs.measure import measure_process_cpu
 from copydesk.analytics.date_ranges import format_day
+from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 
 EVENTS_PER_SECOND, REQUESTS_PER_SECOND = 200, 20
@@ -50,11 +52,15 @@ REPORTS = {
     "referrers of a year": f"referrers?{YEAR}",
     "sections of a year": f"sections?{YEAR}",
     "sections of a month": f"sections?{MONTH}",
-    "sections below a section, of a year": f"sections?prefix=/docs&{YEAR}",
-    "pages of a small section, of a year": f"sections?prefix=/docs/section-1&{YEAR}",
     "the most popular page in a year": f"pages/docs/section-0/page-0?{YEAR}",
     "a page with few views in a year": f"pages/docs/section-0/page-1000?{YEAR}",
 }
+SECTION_REPORTS = {
+    "sections below a section, of a year": f"sections?prefix=/docs&{YEAR}",
+    "pages of a small section, of a year": f"sections?prefix=/docs/section-1&{YEAR}",
+}
+SECTION_PAGES = {"sections below a section, of a year": "readership/sections?prefix=/docs&range=year"}
+"""Reports about sections below the first level, which a first report adds to the index."""
 PAGES = {
     "overview of 30 days": "readership",
     "overview of a year": "readership?range=year",
@@ -68,6 +74,24 @@ PAGES = {
     "page 1,000, a year": "readership/page?path=/docs/section-0/page-1000&range=year",
 }
 """Pages of the dashboard, below the project."""
+
+
+@dataclass(frozen=True)
+class SectionMeasurement:
+    """Costs of sections below the first level, on a copy of the data."""
+
+    first_cpu: float
+    """CPU milliseconds of the first report, which counts from visits."""
+    indexing_cpu: float
+    """CPU seconds of adding the sections to the index after that."""
+    memory: float
+    """Peak memory of both, in MB."""
+    disk_bytes: int
+    few_cpu: float
+    """CPU milliseconds of a fold of 100 views when the sections are in the index."""
+    reports: dict[str, ExportMeasurement]
+    """Reports and pages when the sections are in the index."""
+    pages: dict[str, ExportMeasurement]
 
 
 @dataclass(frozen=True)
@@ -85,6 +109,7 @@ class ScaleMeasurement:
     """Reports while events arrive."""
     live_memory: float
     pages: dict[str, ExportMeasurement]
+    sections: SectionMeasurement
 
 
 def main() -> None:
@@ -136,7 +161,36 @@ def measure_scale(data: ScaleData) -> ScaleMeasurement:
             time.sleep(3)
             live = _measure_reports(data, port, cpu)
         live_memory = process.memory_info().rss / 1e6
-    return ScaleMeasurement(data, few, first_few, start_cpu, start_memory, quiet, live, live_memory, pages)
+    sections = measure_sections(data)
+    return ScaleMeasurement(data, few, first_few, start_cpu, start_memory, quiet, live, live_memory, pages, sections)
+
+
+def measure_sections(data: ScaleData) -> SectionMeasurement:
+    print_progress(f"indexing sections of {data.views:,} views")
+    folder = Path(f"{data.folder}-sections")
+    shutil.copytree(data.folder, folder)
+    try:
+        copy = replace(data, folder=str(folder))
+        first_cpu, indexing_cpu, memory = run_in_process(_index_sections, copy.store, copy.project)
+        disk = measure_disk(copy.store)
+        few, _ = run_in_process(_measure_few, copy.store, copy.project)
+        with serve_collector(folder) as (port, process):
+            cpu = partial(measure_process_cpu, process)
+            reports = _measure_reports(copy, port, cpu, SECTION_REPORTS)
+            pages = _measure_pages(copy, port, cpu, SECTION_PAGES)
+    finally:
+        shutil.rmtree(folder)
+    return SectionMeasurement(first_cpu * 1e3, indexing_cpu, memory, disk, few, reports, pages)
+
+
+def _index_sections(path: Path, project: str) -> tuple[float, float, float]:
+    store = DuckStore(path)
+    store.fold()
+    year = DayRange(FIRST_DAY, FIRST_DAY + DAYS)
+    first = measure_cpu(lambda: store.list_sections(project, year, query=SectionQuery("/docs", 2)))
+    indexing = measure_cpu(store.wait_for_sections)
+    store.close()
+    return first, indexing, measure_peak_memory()
 
 
 def _measure_few(path: Path, project: str) -> tuple[float, float]:
@@ -144,20 +198,24 @@ def _measure_few(path: Path, project: str) -> tuple[float, float]:
     return statistics.median(took) * 1e3, max(took[:FIRST_FOLDS]) * 1e3
 
 
-def _measure_reports(data: ScaleData, port: int, cpu: Callable[[], float]) -> dict[str, ExportMeasurement]:
+def _measure_reports(
+    data: ScaleData, port: int, cpu: Callable[[], float], reports: Mapping[str, str] = REPORTS
+) -> dict[str, ExportMeasurement]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     measured = {}
-    for name, query in REPORTS.items():
+    for name, query in reports.items():
         print_progress(name)
         measured[name] = measure_repeated(cpu, partial(_ask, connection, data, query))
     connection.close()
     return measured
 
 
-def _measure_pages(data: ScaleData, port: int, cpu: Callable[[], float]) -> dict[str, ExportMeasurement]:
+def _measure_pages(
+    data: ScaleData, port: int, cpu: Callable[[], float], pages: Mapping[str, str] = PAGES
+) -> dict[str, ExportMeasurement]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     measured = {}
-    for name, path in PAGES.items():
+    for name, path in pages.items():
         print_progress(f"dashboard: {name}")
         page_path = f"/projects/{data.project}/{path}"
         measured[name] = measure_repeated(cpu, partial(request_page, connection, page_path, data.cookie))
@@ -230,6 +288,15 @@ def format_growth(measurements: list[ScaleMeasurement]) -> Iterator[str]:
         rows[f"{name}, CPU ms"] = [m.quiet[name].cpu for m in measurements]
         rows[f"{name}, p50 ms"] = [m.quiet[name].p50 for m in measurements]
         rows[f"{name}, p50 ms with {EVENTS_PER_SECOND} events a second"] = [m.live[name].p50 for m in measurements]
+    rows["the first report below a section, CPU ms"] = [m.sections.first_cpu for m in measurements]
+    rows["adding these sections to the index, CPU s"] = [m.sections.indexing_cpu for m in measurements]
+    rows["memory while adding them, MB"] = [m.sections.memory for m in measurements]
+    rows["disk with these sections, bytes per view"] = [m.sections.disk_bytes / m.data.views for m in measurements]
+    rows["fold of 100 views with these sections, CPU ms"] = [m.sections.few_cpu for m in measurements]
+    for name in SECTION_REPORTS:
+        rows[f"{name}, CPU ms"] = [m.sections.reports[name].cpu for m in measurements]
+    for name in SECTION_PAGES:
+        rows[f"dashboard: {name}, CPU ms"] = [m.sections.pages[name].cpu for m in measurements]
     for name in PAGES:
         rows[f"dashboard: {name}, CPU ms"] = [m.pages[name].cpu for m in measurements]
         rows[f"dashboard: {name}, p50 ms"] = [m.pages[name].p50 for m in measurements]
