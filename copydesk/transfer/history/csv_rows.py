@@ -72,8 +72,12 @@ class CsvFile:
         delimiter = max(DELIMITERS, key=first_line.count)
         # Databases that write tabs escape with backslashes, so a quotation mark is a character like any other.
         self._is_escaped = delimiter == "\t" and not first_line.startswith('"')
-        quoting = csv.QUOTE_NONE if self._is_escaped else csv.QUOTE_MINIMAL
-        self._reader = csv.reader(chain([first_line], lines), delimiter=delimiter, quoting=quoting, strict=True)
+        self._reader = csv.reader(
+            chain([first_line], lines),
+            delimiter=delimiter,
+            quoting=csv.QUOTE_NONE if self._is_escaped else csv.QUOTE_MINIMAL,
+            strict=True,
+        )
         try:
             header = next(self._reader, [])
         except csv.Error as error:

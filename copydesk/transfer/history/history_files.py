@@ -99,7 +99,7 @@ class HistoryReader:
             self._read_csv(name, buffered)
             return
         with _explain_gzip_errors(name), gzip.GzipFile(fileobj=buffered) as unpacked:
-            self._read_csv(name.removesuffix(".gz"), _CountedBytes(unpacked, self._add_bytes))
+            self._read_csv(name.removesuffix(".gz"), io.BufferedReader(_CountedBytes(unpacked, self._add_bytes)))
 
     def _read_csv(self, name: str, stream: IO[bytes]) -> None:
         file = CsvFile(name, stream, self.faults)
@@ -133,7 +133,7 @@ class HistoryReader:
 class _CountedBytes(io.RawIOBase):
     """Reports the size of every part of a stream before it is used."""
 
-    def __init__(self, stream: IO[bytes], add_bytes: Callable[[int], None]) -> None:
+    def __init__(self, stream: gzip.GzipFile, add_bytes: Callable[[int], None]) -> None:
         self._stream = stream
         self._add_bytes = add_bytes
 

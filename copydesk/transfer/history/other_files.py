@@ -23,7 +23,7 @@ def advise_on_file(name: str, columns: Sequence[str]) -> str | None:
     if "totaltime" in names or names in UMAMI_CHART_COLUMNS:
         return f"{name} is a download of Umami's dashboard, which has no days. {UMAMI_ADVICE}"
     if names & RATE_COLUMNS or names == {"date", "visitors"} or names == {"name", "visitors"}:
-        return f"{name} is a download of Plausible's dashboard, which depends on the chosen period and filters. {PLAUSIBLE_ADVICE}"
+        return f"{name} is a download of Plausible's dashboard, for one period and one filter. {PLAUSIBLE_ADVICE}"
     if names >= PLAUSIBLE_EVENT_COLUMNS:
         return f"{name} has single events of Plausible, which cannot be imported. {PLAUSIBLE_ADVICE}"
     if "website_event" in name.lower() and columns:

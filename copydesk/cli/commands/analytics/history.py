@@ -66,9 +66,8 @@ def import_history(
         f"with {pluralize(page_views, 'page view')} and {pluralize(len(history.pages), 'row')} of pages."
     )
     if reader.duplicate_count:
-        typer.echo(
-            f"Counted once, although several rows have them: {pluralize(reader.duplicate_count, 'event')}.", err=True
-        )
+        ignored = pluralize(reader.duplicate_count, "row was", "rows were")
+        typer.echo(f"Several rows have the same event. Each event was counted once; {ignored} ignored.", err=True)
     if reader.skipped:
         typer.echo(f"Not needed: {', '.join(reader.skipped)}.", err=True)
 
