@@ -40,14 +40,14 @@ class PageViewLog:
 
     def count(self, day_count: int, page_count: int) -> CountedViews:
         """Counts every event once, also if several files contain it."""
-        _, first_positions = np.unique(np.frombuffer(self._events, np.uint64), return_index=True)
-        visitors = np.frombuffer(self._visitors, np.uint64)[first_positions]
-        days = np.frombuffer(self._days, np.uint32)[first_positions]
-        pages = np.frombuffer(self._pages, np.uint32)[first_positions]
+        events, visitors = np.frombuffer(self._events, np.uint64), np.frombuffer(self._visitors, np.uint64)
+        days, pages = np.frombuffer(self._days, np.uint32), np.frombuffer(self._pages, np.uint32)
+        duplicate_count = len(events) - len(np.unique(events))
+        if duplicate_count:
+            _, first_positions = np.unique(events, return_index=True)
+            visitors, days, pages = visitors[first_positions], days[first_positions], pages[first_positions]
         return CountedViews(
-            _count_groups(days, visitors, day_count),
-            _count_groups(pages, visitors, page_count),
-            len(self._events) - len(first_positions),
+            _count_groups(days, visitors, day_count), _count_groups(pages, visitors, page_count), duplicate_count
         )
 
 
