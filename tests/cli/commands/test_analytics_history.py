@@ -88,6 +88,23 @@ def test_history_is_imported_shown_apart_and_removed(site: Service, archive: Pat
     assert get_history(site)["history"] == []
 
 
+def test_website_is_chosen_and_events_in_several_files_count_once(site: Service, tmp_path: Path) -> None:
+    several = write(tmp_path, EVENTS + EVENTS.splitlines()[1].replace("w,", "x,", 1) + "\n", "website_event.csv")
+    refused = run("import-history", several)
+    assert refused.exit_code == 1
+    assert str(refused.exception).splitlines()[1:] == [
+        "  w (docs.example.com): 5 page views",
+        "  x (docs.example.com): 1 page view",
+    ]
+    assert get_history(site)["history"] == []
+    imported = run("import-history", several, write(tmp_path, EVENTS, "again.csv"), "--website", "w")
+    assert "with 5 page views and 3 rows of pages" in imported.stdout
+    assert imported.stderr == "Several rows have the same event. Each event was counted once; 5 rows were ignored.\n"
+    assert [row["pageviews"] for row in get_history(site)["history"]] == [4, 1]
+    facts = json.loads(run("import-history", several, "--website", "x", "--json").stdout)
+    assert (facts["pageviews"], facts["duplicates"]) == (1, 0)
+
+
 def test_bad_file_changes_nothing_and_names_the_line(site: Service, archive: Path, tmp_path: Path) -> None:
     run("import-history", archive)
     before = get_history(site)

@@ -21,6 +21,10 @@ def import_history(
         typer.Argument(metavar="FILE", help="The zip archive or the CSV files that the other tool exports."),
     ],
     project: ProjectOption,
+    website: Annotated[
+        str | None,
+        typer.Option("--website", metavar="ID", help="The website to import, if files of Umami have several."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Imports the history that Plausible or Umami has counted, as daily totals.
@@ -34,7 +38,7 @@ def import_history(
 
     with open_configured_desk() as desk:
         loaded_project = find_project(desk, project)
-        reader = HistoryReader()
+        reader = HistoryReader(website=website)
         history = reader.read_files(files)
         desk.history.replace(loaded_project.id, history)
         with desk.database.write() as tx:
@@ -51,6 +55,7 @@ def import_history(
         "days": len(history.days),
         "pageviews": page_views,
         "pageRows": len(history.pages),
+        "duplicates": reader.duplicate_count,
         "skipped": reader.skipped,
     }
     if json:
@@ -60,6 +65,9 @@ def import_history(
         f"Imported {pluralize(len(history.days), 'day')} of {history.source}, from {facts['from']} to {facts['to']}, "
         f"with {pluralize(page_views, 'page view')} and {pluralize(len(history.pages), 'row')} of pages."
     )
+    if reader.duplicate_count:
+        ignored = pluralize(reader.duplicate_count, "row was", "rows were")
+        typer.echo(f"Several rows have the same event. Each event was counted once; {ignored} ignored.", err=True)
     if reader.skipped:
         typer.echo(f"Not needed: {', '.join(reader.skipped)}.", err=True)
 
