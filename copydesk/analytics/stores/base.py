@@ -65,6 +65,10 @@ class SectionQuery:
     depth: int = 1
 
 
+MAX_SECTION_DEPTH = 10
+"""Sections have at most this many segments."""
+
+
 @dataclass(frozen=True)
 class RawViewLimits:
     """Up to how many views in a range a report counts visitors from raw views. Beyond them, it reports views only."""
@@ -203,8 +207,8 @@ class Store(Protocol):
     ) -> SectionReport:
         """Returns unique visitors by section, most first, then by section. Omits sections without views.
 
-        A page belongs to the section of its own path and to those above it. Reads the visits of all pages in the range,
-        so the cost grows with them.
+        A page belongs to the section of its own path and to those above it. Sections that are not in an index are
+        counted from the visits of all their pages in the range, so the cost grows with these.
         """
 
     def load_page(

@@ -38,7 +38,7 @@ from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports import export, page_report, section_reports, site_reports
 from copydesk.analytics.stores.duckdb.reports.hour_report import HourReports
-from copydesk.analytics.stores.duckdb.sections.section_indexing import MIN_INDEXED_VIEWS, SectionIndexing
+from copydesk.analytics.stores.duckdb.sections.section_indexer import MIN_INDEXED_VIEWS, SectionIndexer
 from copydesk.analytics.stores.duckdb.upgrades.section_backfill import backfill_sections, is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.upgrades.source_backfill import backfill_sources, is_source_backfill_needed
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
@@ -82,8 +82,8 @@ class DuckStore:
         self._summaries = ViewSummaries(self._database, min_summed_views)
         self._hour_reports = HourReports(self._database)
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
-        self._section_indexing = SectionIndexing(
-            self._database, self._view_log, self._index, self._fold_lock, self._tidy_up
+        self._section_indexer = SectionIndexer(
+            self._database, self._view_log, self._index, self._fold_lock, self._tidy_up_after_sections
         )
         self._min_indexed_views = min_indexed_views
         self._may_be_upgrading = True
@@ -119,7 +119,7 @@ class DuckStore:
                 self._tidy_up()
             self._continue_upgrade()
             self._run_merges.start()
-            self._section_indexing.start()
+            self._section_indexer.start()
             return folded_views
 
     def count_visitors_by_page(
@@ -162,12 +162,12 @@ class DuckStore:
     ) -> SectionReport:
         report, visitors = section_reports.list_sections(self._database, project_id, days, limit, offset, query)
         if visitors.read_views >= self._min_indexed_views:
-            self._section_indexing.request(project_id, visitors.read_sections)
+            self._section_indexer.request(project_id, visitors.read_sections)
         return report
 
     def wait_for_sections(self) -> None:
         """Waits until sections that a report has asked for are in the index, or could not be added to it."""
-        self._section_indexing.wait()
+        self._section_indexer.wait()
 
     def load_page(
         self,
@@ -229,6 +229,7 @@ class DuckStore:
             self._index.change(),
             self._view_log.project_removal(project_id) as (connection, project),
         ):
+            self._section_indexer.forget_project(project_id)
             if project is not None:
                 maintenance.forget_project(self._index, connection, project)
 
@@ -258,7 +259,7 @@ class DuckStore:
 
         Files are merged no more, and the store should be closed.
         """
-        self._section_indexing.stop()
+        self._section_indexer.stop()
         self._run_merges.stop()
         with self._fold_lock, self._index.change(), self._database.write() as connection:
             self._index.visits.move_into_table(connection)
@@ -307,10 +308,14 @@ class DuckStore:
         self._database.checkpoint(force=compacted)
         self._run_merges.catch_up()
 
+    def _tidy_up_after_sections(self) -> None:
+        self._tidy_up()
+        self._run_merges.start()
+
     def close(self) -> None:
         if self._preparation is not None:
             self._preparation.join()
-        self._section_indexing.stop()
+        self._section_indexer.stop()
         self._run_merges.stop()
         self._view_log.close()
         self._database.close()

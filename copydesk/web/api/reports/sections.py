@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BeforeValidator, Field
 
-from copydesk.analytics.stores.base import SectionQuery
+from copydesk.analytics.stores.base import MAX_SECTION_DEPTH, SectionQuery
 from copydesk.analytics.stores.report_rows import SectionReport
 from copydesk.core.errors import InvalidRequest
 from copydesk.web.api.dependencies import ProjectId, bearer
@@ -19,15 +19,14 @@ from copydesk.web.api.reports.parameters import (
 )
 from copydesk.web.api.schemas import ApiModel
 
-MAX_DEPTH = 10
 MAX_PREFIX_CHARS = 2048
 
 router = APIRouter(prefix="/v1/analytics/{projectId}", tags=["analytics"], dependencies=[Depends(bearer)])
 
 DepthParam = Annotated[
     int | None,
-    Field(ge=1, le=MAX_DEPTH),
-    BeforeValidator(build_limit_validator(MAX_DEPTH)),
+    Field(ge=1, le=MAX_SECTION_DEPTH),
+    BeforeValidator(build_limit_validator(MAX_SECTION_DEPTH)),
     Query(description="The number of path segments of a section: 1 by default, or one more than `prefix` has."),
 ]
 PrefixParam = Annotated[
@@ -80,8 +79,8 @@ def parse_section_query(prefix: str | None, depth: int | None) -> SectionQuery:
     parts = [part for part in (prefix or "").split("/") if part]
     if prefix and not prefix.startswith("/"):
         raise InvalidRequest("prefix must start with a slash.")
-    if len(parts) >= MAX_DEPTH:
-        raise InvalidRequest(f"prefix must have fewer than {MAX_DEPTH} segments.")
+    if len(parts) >= MAX_SECTION_DEPTH:
+        raise InvalidRequest(f"prefix must have fewer than {MAX_SECTION_DEPTH} segments.")
     if depth is not None and depth <= len(parts):
         raise InvalidRequest("depth must be greater than the number of segments of prefix.")
     return SectionQuery("".join(f"/{part}" for part in parts), depth or len(parts) + 1)

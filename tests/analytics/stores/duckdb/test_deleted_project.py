@@ -8,7 +8,7 @@ import pytest
 
 from copydesk.analytics.stores.base import SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.sections import section_indexing
+from copydesk.analytics.stores.duckdb.sections import section_indexer
 from copydesk.analytics.stores.errors import StoreFull
 from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
 
@@ -40,7 +40,7 @@ def leave_incomplete_section(store: DuckStore, monkeypatch: pytest.MonkeyPatch) 
     """Asks for a section whose indexing fails; it would be tried again in some minutes."""
     log_and_fold(store, make_view("/a/b/c"), make_view("/a/b/d"))
     with monkeypatch.context() as patch:
-        patch.setattr(section_indexing, "split_by_visitor", Mock(side_effect=StoreFull))
+        patch.setattr(section_indexer, "split_by_visitor", Mock(side_effect=StoreFull))
         store.list_sections("docs", query=SectionQuery("/a", 2))
         store.wait_for_sections()
 

@@ -14,7 +14,7 @@ from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.reports import section_reports
-from copydesk.analytics.stores.duckdb.sections import section_indexing, section_visitors
+from copydesk.analytics.stores.duckdb.sections import section_indexer, section_visitors
 from copydesk.analytics.stores.duckdb.sections.visitor_groups import split_by_visitor
 from copydesk.analytics.stores.errors import StoreFull
 from copydesk.analytics.stores.report_rows import SectionReport
@@ -76,8 +76,8 @@ def forbid_reading_visits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def open_indexing_store(tmp_path: Path, visits_per_transaction: int, monkeypatch: pytest.MonkeyPatch) -> DuckStore:
-    monkeypatch.setattr(section_indexing, "VISITS_PER_TRANSACTION", visits_per_transaction)
-    monkeypatch.setattr(section_indexing, "VISITS_PER_GROUP", 100)
+    monkeypatch.setattr(section_indexer, "VISITS_PER_TRANSACTION", visits_per_transaction)
+    monkeypatch.setattr(section_indexer, "VISITS_PER_GROUP", 100)
     return DuckStore(tmp_path / "a.duckdb", run_sizes=SHORT_RUNS, min_indexed_views=0)
 
 
@@ -85,6 +85,12 @@ def count_incomplete(path: Path) -> int:
     with duckdb.connect(str(path), read_only=True) as connection:
         [(rows,)] = connection.execute("select count(*) from incomplete_sections").fetchall()
     return int(rows)
+
+
+def list_stored_sections(path: Path) -> list[str]:
+    with duckdb.connect(str(path), read_only=True) as connection:
+        sections = connection.execute("select path from scopes where sort = 32 order by path").fetchall()
+    return [section for (section,) in sections]
 
 
 def test_sections_are_read_from_the_index_once_a_report_has_asked_for_them(
@@ -112,9 +118,7 @@ def test_report_of_few_views_does_not_ask_for_indexing(tmp_path: Path) -> None:
     list_all(store)
     store.wait_for_sections()
     store.close()
-    with duckdb.connect(str(tmp_path / "a.duckdb"), read_only=True) as connection:
-        sections = connection.execute("select path from scopes where sort = 32 order by path").fetchall()
-    assert sections == [("/a",), ("/i",), ("/m",)]
+    assert list_stored_sections(tmp_path / "a.duckdb") == ["/a", "/i", "/m"]
 
 
 def test_visits_that_are_removed_while_sections_are_indexed_stay_removed(
@@ -132,7 +136,7 @@ def test_visits_that_are_removed_while_sections_are_indexed_stay_removed(
             assert store.withdraw_views("docs", range(0, 400, 2)) == 200
         return iter(groups)
 
-    monkeypatch.setattr(section_indexing, "split_by_visitor", remove_and_split)
+    monkeypatch.setattr(section_indexer, "split_by_visitor", remove_and_split)
     list_all(store)
     store.wait_for_sections()
     assert len(rounds) == 2, "the visits were read again"
@@ -146,7 +150,7 @@ def test_indexing_that_was_stopped_is_completed_after_the_next_start(
 ) -> None:
     views = make_views()
     store = open_indexing_store(tmp_path, 5, monkeypatch)
-    monkeypatch.setattr(section_indexing, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(section_indexer, "PAUSE_SECONDS", 0.05)
     log_and_fold(store, *views)
     expected = store.list_sections("docs", query=SectionQuery("", 3))
     store.close()
@@ -169,7 +173,7 @@ def test_indexing_that_fails_is_reported_and_tried_again(
     log_and_fold(store, *views)
     refuse = Mock(side_effect=StoreFull)
     with monkeypatch.context() as patch:
-        patch.setattr(section_indexing, "split_by_visitor", refuse)
+        patch.setattr(section_indexer, "split_by_visitor", refuse)
         assert list_all(store) == make_expected(*views)
         store.wait_for_sections()
     assert "could not index sections; will retry in 300 seconds" in caplog.text
@@ -187,7 +191,7 @@ def test_indexing_that_fails_is_reported_and_tried_again(
 def test_project_with_very_many_sections_goes_on_counting_them_from_visits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(section_indexing, "MAX_DEEPER_SECTIONS", 2)
+    monkeypatch.setattr(section_indexer, "MAX_DEEPER_SECTIONS", 1)
     views = make_views()
     store = open_indexing_store(tmp_path, 50, monkeypatch)
     log_and_fold(store, *views)
@@ -195,12 +199,12 @@ def test_project_with_very_many_sections_goes_on_counting_them_from_visits(
     store.wait_for_sections()
     assert list_all(store) == make_expected(*views)
     store.close()
-    assert count_incomplete(tmp_path / "a.duckdb") == 0
+    assert len(list_stored_sections(tmp_path / "a.duckdb")) == len(["/a", "/i", "/m"]) + 1
 
 
 def test_deleted_project_ends_the_indexing_of_its_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_indexing_store(tmp_path, 5, monkeypatch)
-    monkeypatch.setattr(section_indexing, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(section_indexer, "PAUSE_SECONDS", 0.05)
     views = make_views()
     log_and_fold(store, *views)
     list_all(store)
@@ -209,4 +213,32 @@ def test_deleted_project_ends_the_indexing_of_its_sections(tmp_path: Path, monke
     assert list_all(store) == make_expected()
     log_and_fold(store, *views)
     assert list_all(store) == make_expected(*views)
+    store.close()
+
+
+def test_sections_of_a_project_that_was_created_again_are_counted_as_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report of the deleted project has asked for `/a/b`, which the new project does not have yet."""
+    store = open_indexing_store(tmp_path, 50, monkeypatch)
+    log_and_fold(store, *make_views())
+    _, visitors = section_reports.list_sections(store._database, "docs", DayRange(), 9, 0, SectionQuery("/a", 2))
+    assert "/a/b" in visitors.read_sections
+    store.forget_project("docs")
+    start = make_view("/", visitor=9)
+    log_and_fold(store, start)
+    store._section_indexer.request("docs", visitors.read_sections)
+    store.wait_for_sections()
+    views = [make_view(path, visitor=visitor) for visitor in (1, 2) for path in ("/a/b/c", "/a/b/c/d", "/a")]
+    log_and_fold(store, *views)
+    assert list_all(store) == make_expected(start, *views)
+    store.close()
+
+
+def test_new_pages_with_very_many_segments_cost_little(tmp_path: Path) -> None:
+    store = DuckStore(tmp_path / "a.duckdb")
+    log_and_fold(store, make_view("/a"))
+    began = time.process_time()
+    store.log_views([make_view(f"/{number}" + "/a" * 1_000) for number in range(200)])
+    assert time.process_time() - began < 3
     store.close()

@@ -27,7 +27,7 @@ SELECT_NEW_SCOPES = """
 
 
 class ScopeTable:
-    """A cache of the scopes, as of the last call of `load_new`. Discarded when scopes or classes change."""
+    """A cache of the scopes, as of the last call of `load_new`. Discarded when stored scopes or classes change."""
 
     def __init__(self) -> None:
         self.project = np.empty(0, np.int32)

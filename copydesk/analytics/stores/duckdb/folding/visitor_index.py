@@ -62,7 +62,7 @@ class VisitorIndex:
         """The rows of the table `folds`, or more: the first fold deletes those of earlier processes."""
         self._new_rows = 0
         self.removals = 0
-        """How often visits were removed, so that who reads visits and adds others for them later can notice it."""
+        """How often visits were removed. If it changes, visits that were read before may not exist any more."""
 
     @property
     def last_folded(self) -> int:
@@ -117,7 +117,7 @@ class VisitorIndex:
             raise
 
     def discard_scopes(self) -> None:
-        """Discards the cache of scopes. Call it when scopes were deleted, or a project's AI classes changed."""
+        """Discards the cache of scopes. Call it when stored scopes or a project's AI classes have changed."""
         self._scopes = ScopeTable()
 
     def rebuild(self, connection: DuckConnection, project: int | None) -> None:
@@ -130,11 +130,11 @@ class VisitorIndex:
 
     def replace_visits(self, connection: DuckConnection, old: VisitRows, new: VisitRows) -> None:
         """Deletes the visits of the old rows (by scope, key and day), stores the new ones, and corrects the index."""
-        self.removals += 1
         self._load_scopes(connection)
         keys = sort_distinct(np.concatenate((old.key, new.key)))
         known = self.visits.find(keys)
         is_removed = _match_visits(known, old)
+        self.removals += bool(is_removed.any())
         rows = join_visits([known, new])
         was = np.concatenate((known.bits, np.zeros(len(new), np.uint8)))
         now = np.concatenate((np.where(is_removed, np.uint8(0), known.bits), new.bits))
@@ -186,7 +186,10 @@ class VisitorIndex:
         self._add_visits(connection, self.visits.find(sort_distinct(new.key)), new)
 
     def add_sections(self, connection: DuckConnection, part: int, parts: int) -> None:
-        """Adds the visits of sections by one of equal parts of the visitors, from the visits of their pages."""
+        """Adds the visits of sections by one of equal parts of the visitors, from the visits of their pages.
+
+        All sections must be of the first level, as in a store of an earlier version.
+        """
         self._load_scopes(connection)
         found = [NO_VISITS]
         for rows in self.visits.read_unsorted():

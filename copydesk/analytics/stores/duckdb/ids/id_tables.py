@@ -137,7 +137,7 @@ class IdTables:
             append_rows(connection, "rules", ["id", "rule", "version"], [(new_ids[rule], *rule) for rule in new])
             self._rules.update(new_ids)
 
-    def add_sections(self, connection: DuckConnection, project: str, sections: Collection[str]) -> list[int]:
+    def add_deeper_sections(self, connection: DuckConnection, project: str, sections: Collection[str]) -> list[int]:
         """Stores sections below the first level. Returns the ids of those that are new."""
         return add_deeper_sections(connection, self._add_scopes, self.projects[project], project, sections)
 

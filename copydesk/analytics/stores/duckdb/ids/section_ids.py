@@ -7,6 +7,7 @@ added to the index.
 
 from collections.abc import Collection, Mapping, Sequence
 
+from copydesk.analytics.stores.base import MAX_SECTION_DEPTH
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.ids.scopes import (
     NO_SECTION,
@@ -27,7 +28,7 @@ SET_SECTIONS = """
 
 def list_sections_of(path: str) -> list[str]:
     """Returns the sections that a page belongs to, from the first level to the page itself; none for the start page."""
-    parts = [part for part in path.partition("?")[0].split("/") if part]
+    parts = [part for part in path.partition("?")[0].split("/") if part][:MAX_SECTION_DEPTH]
     return ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
 
 
@@ -46,16 +47,24 @@ def add_section_ids(
 def add_deeper_sections(
     connection: DuckConnection, add_scopes: AddScopes, project_id: int, project: str, sections: Collection[str]
 ) -> list[int]:
-    """Stores sections that are not stored yet, and moves pages and sections into them. Returns the ids of new ones."""
+    """Stores sections that are not stored yet, and moves pages and sections into them. Returns the ids of new ones.
+
+    Leaves out sections whose first level is not stored: they have no pages, because the project was deleted and created
+    again. Also leaves out sections that are too deep.
+    """
     known = _load_ids(connection, project_id, SECTION_SCOPE)
-    new = sorted(set(sections) - known.keys())
+    new = sorted(
+        section
+        for section in set(sections) - known.keys()
+        if (names := list_sections_of(section))[-1] == section and names[0] in known
+    )
     new_ids = list(add_scopes(connection, [_build_row(project_id, project, section) for section in new]))
     known.update(zip(new, new_ids, strict=True))
-    places = {
-        page: _find_innermost(list_sections_of(path), known)
-        for path, page in _load_ids(connection, project_id, PAGE_SCOPE).items()
-    }
-    places |= {section: _find_innermost(list_sections_of(path)[:-1], known) for path, section in known.items()}
+    places = {}
+    for path, scope in [*_load_ids(connection, project_id, PAGE_SCOPE).items(), *known.items()]:
+        names = list_sections_of(path)
+        if not set(new).isdisjoint(names):
+            places[scope] = _find_innermost(names if known.get(path) != scope else names[:-1], known)
     connection.execute(SET_SECTIONS, {"ids": list(places), "sections": list(places.values())})
     return new_ids
 

@@ -13,7 +13,7 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import SortedVisits, Vi
 from copydesk.analytics.stores.duckdb.sections.visitor_groups import Records
 
 ROWS_PER_READ = 1_000_000
-VISIT_TYPE = np.dtype([("visitor", np.int64), ("scope", np.int32), ("day", np.uint16), ("bits", np.uint8)])
+SECTION_VISIT_TYPE = np.dtype([("visitor", np.int64), ("scope", np.int32), ("day", np.uint16), ("bits", np.uint8)])
 """The visitor is the key of a visit to a section, because all sections of a site have the same keys."""
 SELECT_TREE = """
     select id, sort, salt, coalesce(section, 0) as section from scopes
@@ -80,7 +80,7 @@ def select_section_visits(sources: Sequence[SortedVisits], pages: PageSections) 
 
 
 def _build_records(visits: VisitRows, section: NDArray[Any], key_change: NDArray[np.int64]) -> Records:
-    records = np.empty(len(visits), VISIT_TYPE)
+    records = np.empty(len(visits), SECTION_VISIT_TYPE)
     records["visitor"], records["scope"] = visits.key ^ key_change[visits.scope], section
     records["day"], records["bits"] = visits.day, visits.bits
     return records

@@ -16,6 +16,8 @@ import numpy as np
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.visit_rows import SortedVisits, VisitRows
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
+from copydesk.analytics.stores.duckdb.ids.id_tables import IdTables
+from copydesk.analytics.stores.duckdb.ids.scopes import SECTION_SCOPE, find_scope_ids
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.sections.page_sections import (
     PageSections,
@@ -28,22 +30,23 @@ from copydesk.core.errors import StoreUnavailable
 log = logging.getLogger(__name__)
 
 MIN_INDEXED_VIEWS = 250_000
-"""A report that counts the visitors of sections from at least this many views asks for their indexing. Fewer are
-counted in a tenth of a second."""
+"""A report that counts the visitors of sections from at least this many views asks for their indexing."""
 MAX_DEEPER_SECTIONS = 1_000
 """A project has at most this many indexed sections below the first level."""
 VISITS_PER_GROUP = 2_000_000
+"""Visits that are in memory and sorted at once."""
 VISITS_PER_TRANSACTION = 100_000
-"""Folds, and the reports that wait for them, wait for one transaction at most."""
+"""Few enough that folds, and the reports that wait for them, do not wait long."""
 PAUSE_SECONDS = 0.01
 """Between two transactions, so that a fold can get the lock."""
 RETRY_SECONDS = 300
+"""The pause after a failure, for example because the disk is full."""
 COUNT_DEEPER = "select count(*) from scopes where project = $project and sort = 32 and coalesce(section, 0) <> 0"
 ADD_INCOMPLETE = "insert into incomplete_sections select unnest($sections::integer[])"
 DELETE_INCOMPLETE = "delete from incomplete_sections where scope in (select unnest($sections::integer[]))"
 
 
-class SectionIndexing:
+class SectionIndexer:
     """The thread that indexes sections. It takes the store's fold lock for short transactions only."""
 
     def __init__(
@@ -54,13 +57,16 @@ class SectionIndexing:
         fold_lock: threading.Lock,
         compact: Callable[[], None],
     ) -> None:
-        """`compact` compacts tables and merges runs; it is called with the lock after each transaction."""
+        """`compact` compacts tables and starts merges; it is called with the lock after each transaction."""
         self._database = database
         self._view_log = view_log
         self._index = index
         self._fold_lock = fold_lock
         self._compact = compact
-        self._requests: dict[str, set[str]] = {}
+        self._requests: list[tuple[str, frozenset[str]]] = []
+        """Projects with sections that one report has asked for."""
+        self._full_projects: set[str] = set()
+        """Projects that would exceed the limit of sections."""
         self._request_lock = threading.Lock()
         """Also protects `_thread`."""
         self._thread: threading.Thread | None = None
@@ -71,10 +77,18 @@ class SectionIndexing:
 
     def request(self, project: str, sections: Collection[str]) -> None:
         """Asks for the indexing of sections."""
-        if sections:
+        if sections and project not in self._full_projects:
+            request = project, frozenset(sections)
             with self._request_lock:
-                self._requests.setdefault(project, set()).update(sections)
+                if request not in self._requests:
+                    self._requests.append(request)
             self.start()
+
+    def forget_project(self, project: str) -> None:
+        """Drops what was asked for a project that is deleted. The caller holds the fold lock."""
+        with self._request_lock:
+            self._requests = [request for request in self._requests if request[0] != project]
+            self._full_projects.discard(project)
 
     def start(self) -> None:
         """Starts the thread if there is something to do, unless it is running, or failed a short time ago."""
@@ -89,8 +103,10 @@ class SectionIndexing:
 
     def wait(self) -> None:
         """Waits until the thread has ended."""
-        if self._thread is not None:
-            self._thread.join()
+        with self._request_lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def stop(self) -> None:
         """Stops the thread. The next process continues its work."""
@@ -119,19 +135,27 @@ class SectionIndexing:
     def _add_requested(self) -> None:
         """Stores the requested sections as incomplete ones. From now on, folds add their visits."""
         with self._request_lock:
-            requests, self._requests = self._requests, {}
+            requests, self._requests = self._requests, []
         if not requests:
             return
         with self._index.change(), self._view_log.correction() as (connection, id_tables):
-            for project, sections in requests.items():
+            for project, sections in requests:
                 if project in id_tables.projects:
-                    [(known,)] = connection.execute(COUNT_DEEPER, {"project": id_tables.projects[project]}).fetchall()
-                    if known + len(sections) > MAX_DEEPER_SECTIONS:
-                        log.info("not indexing %d more sections of project %s: too many", len(sections), project)
-                        continue
-                    new_ids = id_tables.add_sections(connection, project, sections)
-                    connection.execute(ADD_INCOMPLETE, {"sections": new_ids})
+                    self._add_sections(connection, id_tables, project, sections)
         self._index.discard_scopes()
+
+    def _add_sections(
+        self, connection: DuckConnection, id_tables: IdTables, project: str, sections: frozenset[str]
+    ) -> None:
+        project_id = id_tables.projects[project]
+        stored = find_scope_ids(connection, SECTION_SCOPE, project_id, sections)
+        [(deeper_count,)] = connection.execute(COUNT_DEEPER, {"project": project_id}).fetchall()
+        if deeper_count + len(sections - stored.keys()) > MAX_DEEPER_SECTIONS:
+            log.info("project %s has too many sections to index %d more", project, len(sections))
+            self._full_projects.add(project)
+            return
+        new_ids = id_tables.add_deeper_sections(connection, project, sections)
+        connection.execute(ADD_INCOMPLETE, {"sections": new_ids})
 
     def _complete(self, pages: PageSections, sources: list[SortedVisits], removals: int) -> None:
         """Adds the visits of incomplete sections, and marks these as complete, unless visits were removed."""
@@ -146,15 +170,17 @@ class SectionIndexing:
                 part = ordered[first : first + VISITS_PER_TRANSACTION]
                 with self._transaction(removals) as connection:
                     if connection is None:
+                        log.info("stopped indexing sections, because the store is closed or visits were removed")
                         return
                     self._index.add_visits(connection, _build_visits(part))
                 added += len(part)
                 time.sleep(PAUSE_SECONDS)
         with self._transaction(removals) as connection:
-            if connection is not None:
-                connection.execute(DELETE_INCOMPLETE, {"sections": list(pages.sections)})
-                seconds = time.monotonic() - started_at
-                log.info("indexed %d sections: %d visits, %.1f s", len(pages.sections), added, seconds)
+            if connection is None:
+                return
+            connection.execute(DELETE_INCOMPLETE, {"sections": list(pages.sections)})
+        seconds = time.monotonic() - started_at
+        log.info("indexed %d sections: %d visits, %.1f s", len(pages.sections), added, seconds)
 
     def _read(self, sources: list[SortedVisits], pages: PageSections) -> Iterator[Records]:
         for records in select_section_visits(sources, pages):
