@@ -90,6 +90,7 @@ SECTIONS = st.sampled_from(
         for prefix, depth in (("", 1), ("", 2), ("/a", 2), ("/a", 3), ("/a/b", 3), ("/a/b/d", 4), ("/no", 2))
     ]
 )
+MAX_ASKED_HOURS = 6
 INTERVALS: tuple[Interval, ...] = ("day", "week", "month")
 
 
@@ -99,7 +100,7 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
         def begin(self) -> None:
             self.folder = Path(tempfile.mkdtemp(prefix="copydesk-exact-"))
             self.store, self.model = open_store(self.folder), ReferenceStore()
-            self.asked_hours = [("docs", day * DAY, (day + 1) * DAY) for day in (FIRST, FIRST + 20)]
+            self.asked_hours: list[tuple[str, int, int]] = []
 
         def teardown(self) -> None:
             self.store.close()
@@ -108,6 +109,8 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
         @rule(views=st.lists(VIEWS, min_size=1, max_size=40))
         def log(self, views: list[PageView]) -> None:
             assert self.store.log_views(views) == self.model.log_views(views)
+            days = sorted({(view.project, view.at // DAY) for view in views})[:MAX_ASKED_HOURS]
+            self.remember_hours(*((project, day * DAY, (day + 1) * DAY) for project, day in days))
 
         @rule()
         def fold(self) -> None:
@@ -169,8 +172,11 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
             rest=st.sampled_from((0, 0, 1, 2, HOUR - 1)),
         )
         def ask_for_hours(self, project: str, first: int, start: int, hours: int, rest: int) -> None:
-            self.asked_hours.append((project, first * DAY + start, first * DAY + hours * HOUR + rest))
-            self.asked_hours = self.asked_hours[-6:]
+            self.remember_hours((project, first * DAY + start, first * DAY + hours * HOUR + rest))
+
+        def remember_hours(self, *asked: tuple[str, int, int]) -> None:
+            """Chooses what is asked for after each operation."""
+            self.asked_hours = [*self.asked_hours, *asked][-MAX_ASKED_HOURS:]
 
         @rule()
         def rebuild(self) -> None:

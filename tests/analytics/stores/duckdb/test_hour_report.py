@@ -51,6 +51,18 @@ def store(tmp_path: Path) -> DuckStore:
     return store
 
 
+def replace_project(store: DuckStore) -> None:
+    store.forget_project("docs")
+    log_and_fold(store, *make_views(40))
+
+
+def replace_all_projects(store: DuckStore) -> None:
+    """Deletes all projects, and logs views of another one first, which may get the number of a deleted one."""
+    store.forget_project("docs")
+    store.forget_project("other")
+    log_and_fold(store, make_view(project="third"), *make_views(10))
+
+
 CHANGES: dict[str, Callable[[DuckStore], object]] = {
     "new views": lambda store: log_and_fold(store, *make_views(50, 600)),
     "late views": lambda store: log_and_fold(
@@ -63,15 +75,8 @@ CHANGES: dict[str, Callable[[DuckStore], object]] = {
     "no AI classes": lambda store: store.set_ai_classes("docs", []),
     "deleted raw views": lambda store: store.delete_raw_views(MONDAY + 1),
     "deleted project": lambda store: store.forget_project("docs"),
-    "deleted project with the same name and new views": lambda store: (
-        store.forget_project("docs"),
-        log_and_fold(store, *make_views(40)),
-    ),
-    "deletion, and another project with the old number": lambda store: (
-        store.forget_project("docs"),
-        store.forget_project("other"),
-        log_and_fold(store, make_view(project="third"), *make_views(10)),
-    ),
+    "deleted project and new views": replace_project,
+    "deleted projects and another project": replace_all_projects,
 }
 
 

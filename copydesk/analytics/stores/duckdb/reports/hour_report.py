@@ -67,7 +67,8 @@ class HourReports:
             found = connection.execute(SELECT_PROJECT, {"name": project_id}).fetchall()
             if not found or first_at >= end_at:
                 return build_hourly_report([])
-            snapshot = Snapshot(*found[0], read_view_changes(connection), read_last_folded(connection))
+            [(project, site, ai_mask)] = found
+            snapshot = Snapshot(project, site, ai_mask, read_view_changes(connection), read_last_folded(connection))
             is_part_of_day = (end_at - 1) // DAY == day and first_at % HOUR == 0
             visitors = self._load_day(connection, snapshot, day) if is_part_of_day else None
             if visitors is None:

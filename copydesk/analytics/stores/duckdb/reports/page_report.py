@@ -90,7 +90,7 @@ def load_page(
 def _has_views(connection: DuckConnection, project: int, page: int) -> bool:
     """Returns whether a page has views on any day."""
     [(views,)] = connection.execute(SELECT_ALL_VIEWS, {"project": project, "page": page}).fetchall()
-    return views > 0
+    return bool(views > 0)
 
 
 def _load_agents_and_referrers(
