@@ -49,7 +49,9 @@ class RunSizes:
     merged_runs: int = 4
     """This many runs of similar size are merged into one, so that a search reads few runs."""
     part: int = 250_000
-    """How many visits of each of four runs are in memory while runs are merged or read; of more runs, fewer each."""
+    """How many visits of each of four runs are in memory while all are read; of more runs, fewer each."""
+    merged_part: int = 50_000
+    """The same, while runs are merged, which may happen during a fold."""
     moved: int = 2_000_000
     """How many visits of a long table become one run, as in a store of an earlier version or a restored backup."""
 
@@ -174,7 +176,7 @@ class VisitRuns:
             return None
         self._last_id += 1
         runs = {run_id: self._runs[run_id] for run_id in merged_ids}
-        merge = RunMerge(self._last_id, self._run_path(self._last_id), runs, self._sizes.part)
+        merge = RunMerge(self._last_id, self._run_path(self._last_id), runs, self._sizes.merged_part)
         self._merges.append(merge)
         return merge
 
