@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 DuckConnection = duckdb.DuckDBPyConnection
 MEMORY_LIMIT = 160_000_000
-LOW_MEMORY_LIMIT = 96_000_000
+LOW_MEMORY_LIMIT = 64_000_000
 """The limit while much memory is used outside DuckDB. It caches less then."""
 MIN_CHECKPOINT_BYTES = 32_000_000
 """The size of the write-ahead log from which a checkpoint is worthwhile."""
