@@ -142,14 +142,14 @@ def contain_keys(sorted_keys: Keys, keys: Keys) -> NDArray[np.bool_]:
     return is_contained
 
 
-def split_by_key(keys: Keys, ranges: int) -> Iterator[Positions]:
-    """Yields the rows of each of so many ranges of keys, in order.
+def split_by_key(rows: VisitRows, ranges: int) -> Iterator[VisitRows]:
+    """Yields the visits of each of so many ranges of keys, in the order of the ranges.
 
     Keys are hashes of 63 bits, so ranges of the same length have about as many keys.
     """
-    range_number = (keys >> 31) * ranges >> 32
+    range_number = (rows.key >> 31) * ranges >> 32
     for number in range(ranges):
-        yield np.flatnonzero(range_number == number)
+        yield rows.take(np.flatnonzero(range_number == number))
 
 
 def sort_positions(numbers: NDArray[np.int64]) -> Positions:

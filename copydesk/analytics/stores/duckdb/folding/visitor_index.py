@@ -34,9 +34,9 @@ MAX_VIEWS_PER_TRANSACTION = 100_000
 """Views per transaction: enough to share its cost, few enough to bound the memory."""
 MAX_VISITS_SEARCHED_AT_ONCE = 2_000
 """Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
-NEW_VISITS_PER_RANGE = 25_000
-"""New visits are added in ranges of keys with about this many each, which bounds the memory: with their known visits,
-of which there may be several times as many, they are copied about twenty times."""
+NEW_VISITS_PER_RANGE = 50_000
+"""More visits are added in ranges of keys, which bounds the memory: there may be several times as many known visits,
+and all of them are copied about twenty times."""
 ROWS_BETWEEN_CHECKS = 10_000
 """After this many new rows, it is checked whether the tables should be compacted."""
 MAX_FOLD_ROWS = 1_000
@@ -206,7 +206,7 @@ class VisitorIndex:
         self._fold_rows += 1
 
     def _find_known(self, new: VisitRows) -> Iterator[tuple[VisitRows, VisitRows]]:
-        """Yields the stored visits with the keys of new visits, and these, in ranges of keys in order.
+        """Yields new visits, in parts that have no scope and key in common, each after the stored visits with its keys.
 
         The new visits must be all visits of some views. A visitor who never visited the site has no visits of its
         pages, and none from a source, so these are not searched. Missing pages are no part of the site.
@@ -214,23 +214,23 @@ class VisitorIndex:
         if len(new) <= MAX_VISITS_SEARCHED_AT_ONCE:
             yield self.visits.find(sort_distinct(new.key)), new
             return
-        is_of_site = self._scopes.is_of_site[new.scope]
-        known_of_site = self.visits.find(sort_distinct(new.key[is_of_site]))
-        known_site_keys = sort_distinct(known_of_site.key)
         ranges = -(-len(new) // NEW_VISITS_PER_RANGE)
-        for rows, known_rows in zip(
-            split_by_key(new.key, ranges), split_by_key(known_of_site.key, ranges), strict=True
-        ):
-            others = new.take(rows[~is_of_site[rows]])
-            site_key = others.key ^ self._scopes.salt[others.scope] ^ self._scopes.salt[self._scopes.site[others.scope]]
-            may_be_known = self._scopes.is_missing[others.scope] | contain_keys(known_site_keys, site_key)
-            known = self.visits.find(sort_distinct(others.key[may_be_known]))
-            yield join_visits([known_of_site.take(known_rows), known]), new.take(rows)
+        is_of_site = self._scopes.is_of_site[new.scope]
+        found_keys = []
+        for part in split_by_key(new.take(is_of_site), ranges):
+            known = self.visits.find(sort_distinct(part.key))
+            found_keys.append(sort_distinct(known.key))
+            yield known, part
+        known_site_keys = np.concatenate(found_keys)
+        for part in split_by_key(new.take(~is_of_site), ranges):
+            site_key = part.key ^ self._scopes.salt[part.scope] ^ self._scopes.salt[self._scopes.site[part.scope]]
+            may_be_known = self._scopes.is_missing[part.scope] | contain_keys(known_site_keys, site_key)
+            yield self.visits.find(sort_distinct(part.key[may_be_known])), part
 
     def _add_visits(self, connection: DuckConnection, parts: Iterable[tuple[VisitRows, VisitRows]]) -> None:
         """Stores visits and adds those that are not known to the index.
 
-        Each part has all known visits with the keys of the new ones, and these. The parts are in the order of keys.
+        Each part has all known visits with the keys of the new ones, and these.
         """
         self.visits.add(connection, self._change_index(connection, starmap(_add_to_known, parts)))
 
@@ -273,9 +273,9 @@ class VisitorIndex:
             self._new_rows += len(codes)
 
     def _change_index(self, connection: DuckConnection, parts: Iterable[ChangedVisits]) -> VisitRows:
-        """Changes the index for visits with their bits before and after, in parts that have no key in common.
+        """Changes the index for visits with their bits before and after, in parts that have no scope and key in common.
 
-        Returns the bits that are new, as visits.
+        Returns the bits that are new, as visits sorted by key.
         """
         index_parts, added_parts = [], []
         for rows, was, now in parts:
@@ -288,7 +288,7 @@ class VisitorIndex:
         if len(index_rows):
             self._inserts.insert(connection, "firsts", self._name_columns(index_rows))
             self._new_rows += len(index_rows)
-        return join_visits(added_parts)
+        return added_parts[0] if len(added_parts) == 1 else join_visits(added_parts).sort_by_key()
 
     def _name_columns(self, rows: IndexRows) -> dict[str, NDArray[np.generic]]:
         return {
