@@ -10,7 +10,7 @@ import pytest
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.database import LOW_MEMORY_LIMIT, MEMORY_LIMIT, DuckDatabase
+from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.folding import run_file, visitor_index
 from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, find_sorted
@@ -42,10 +42,6 @@ def read_memory_limit(database: DuckDatabase) -> str:
     with database.read() as connection:
         [(limit,)] = connection.execute("select current_setting('memory_limit')").fetchall()
     return str(limit)
-
-
-def format_limit(limit: int) -> str:
-    return f"{limit // 2**10 / 2**10:.1f} MiB"
 
 
 def fold_batches(path: Path) -> tuple[list[tuple[int, ...]], tuple[object, ...]]:
@@ -112,17 +108,17 @@ def test_search_in_batches_of_a_mapped_file_finds_all(
 
 
 def test_limit_is_low_in_the_block_and_restored_after_an_error(tmp_path: Path) -> None:
-    database = DuckDatabase(tmp_path / "a.duckdb")
-    assert read_memory_limit(database) == format_limit(MEMORY_LIMIT)
+    database = DuckDatabase(tmp_path / "a.duckdb", memory_limit=128 * 2**20)
     with pytest.raises(KeyError), database.low_memory():
-        assert read_memory_limit(database) == format_limit(LOW_MEMORY_LIMIT)
+        assert read_memory_limit(database) == "61.0 MiB"
         raise KeyError
-    assert read_memory_limit(database) == format_limit(MEMORY_LIMIT)
+    assert read_memory_limit(database) == "128.0 MiB"
     database.close()
 
 
 def test_low_limit_never_exceeds_the_usual_one(tmp_path: Path) -> None:
-    database = DuckDatabase(tmp_path / "a.duckdb", memory_limit=64 * 2**20)
+    database = DuckDatabase(tmp_path / "a.duckdb", memory_limit=32 * 2**20)
     with database.low_memory():
-        assert read_memory_limit(database) == "64.0 MiB"
+        assert read_memory_limit(database) == "32.0 MiB"
+    assert read_memory_limit(database) == "32.0 MiB"
     database.close()

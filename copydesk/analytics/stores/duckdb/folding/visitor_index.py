@@ -34,7 +34,7 @@ MAX_VIEWS_PER_TRANSACTION = 100_000
 """Views per transaction: enough to share its cost, few enough to bound the memory."""
 MAX_VISITS_SEARCHED_AT_ONCE = 2_000
 """Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
-NEW_VISITS_PER_RANGE = 50_000
+NEW_VISITS_PER_RANGE = 100_000
 """More visits are added in ranges of keys, which bounds the memory: there may be several times as many known visits,
 and all of them are copied about twenty times."""
 ROWS_BETWEEN_CHECKS = 10_000
