@@ -141,15 +141,14 @@ class RunFile:
         keys = self.select_possible(keys)
         if not len(keys):
             return NO_POSITIONS, NO_VISITS
-        spanned_rows = self._estimate_spanned_rows(keys)
+        find = self._find_mapped
         batches = -(-len(keys) // MAX_LOOKUPS_AT_ONCE)
-        if self.rows <= MAX_HELD_ROWS:
-            find = self._find_mapped
-        elif len(keys) * DENSE_ROWS_PER_KEY > spanned_rows:
-            find = self._find_mapped
-            batches = max(batches, -(-spanned_rows // MAX_MAPPED_ROWS))
-        else:
-            find = self._find_by_reading
+        if self.rows > MAX_HELD_ROWS:
+            spanned_rows = self._estimate_spanned_rows(keys)
+            if len(keys) * DENSE_ROWS_PER_KEY > spanned_rows:
+                batches = max(batches, -(-spanned_rows // MAX_MAPPED_ROWS))
+            else:
+                find = self._find_by_reading
         if batches == 1:
             return find(keys)
         found = [find(some_keys) for some_keys in np.array_split(keys, batches)]
@@ -157,8 +156,8 @@ class RunFile:
 
     def _estimate_spanned_rows(self, keys: Keys) -> int:
         """Returns about how many rows are between the first and the last of these keys, which are sorted."""
-        first, last = find_filter_bits(keys[[0, -1]], self.rows)
-        return int(last - first) + 1
+        span = int(keys[-1]) - int(keys[0])
+        return (span * self.rows >> 63) + 1
 
     def _find_mapped(self, keys: Keys) -> tuple[Positions, VisitRows]:
         positions = find_sorted(self._visits.key, keys)
