@@ -18,7 +18,9 @@ from copydesk.core.errors import StoreUnavailable
 log = logging.getLogger(__name__)
 
 DuckConnection = duckdb.DuckDBPyConnection
-MEMORY_LIMIT = "160MB"
+MEMORY_LIMIT = 160_000_000
+LOW_MEMORY_LIMIT = 64_000_000
+"""The limit while much memory is used outside DuckDB. It caches less then."""
 MIN_CHECKPOINT_BYTES = 32_000_000
 """The size of the write-ahead log from which a checkpoint is worthwhile."""
 
@@ -38,14 +40,15 @@ class DuckDatabase:
     def __init__(
         self,
         path: Path,
-        memory_limit: str = MEMORY_LIMIT,
+        memory_limit: int = MEMORY_LIMIT,
         threads: int = 1,
         min_checkpoint_bytes: int = MIN_CHECKPOINT_BYTES,
     ) -> None:
         self.path = path
+        self._memory_limit = memory_limit
         self._min_checkpoint_bytes = min_checkpoint_bytes
         self._config: dict[str, str | bool | int | float | list[str]] = {
-            "memory_limit": memory_limit,
+            "memory_limit": f"{memory_limit}B",
             "threads": threads,
             "temp_directory": f"{path}.tmp",
             "checkpoint_threshold": "1TB",  # never automatically, because that would delay a request
@@ -92,6 +95,19 @@ class DuckDatabase:
                 else:
                     get_copy_path(self.path).unlink(missing_ok=True)
                     return
+
+    @contextmanager
+    def low_memory(self) -> Iterator[None]:
+        """Lowers DuckDB's memory limit while the block runs. The limit stays if reports use more at this moment."""
+        self._set_memory_limit(min(LOW_MEMORY_LIMIT, self._memory_limit))
+        try:
+            yield
+        finally:
+            self._set_memory_limit(self._memory_limit)
+
+    def _set_memory_limit(self, limit: int) -> None:
+        with suppress(StoreUnavailable), self._borrow_connection(self._idle_connections) as connection:
+            connection.execute(f"set memory_limit = '{limit}B'")
 
     def copy_to(self, target: Path, complete: Callable[[DuckConnection, str], None]) -> None:
         """Writes a consistent copy to a new file, and calls `complete` with the copy's name to complete it.

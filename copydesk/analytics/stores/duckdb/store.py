@@ -66,7 +66,7 @@ class DuckStore:
     def __init__(
         self,
         path: Path,
-        memory_limit: str = MEMORY_LIMIT,
+        memory_limit: int = MEMORY_LIMIT,
         threads: int = 1,
         min_checkpoint_bytes: int = MIN_CHECKPOINT_BYTES,
         run_sizes: RunSizes = DEFAULT_RUN_SIZES,
@@ -109,10 +109,12 @@ class DuckStore:
         return max(count_unfolded_views(self._database), int(self._is_upgrading()))
 
     def fold(self) -> int:
-        with self._fold_lock:
+        with self._fold_lock, ExitStack() as long_fold:
             folded_views = 0
             is_upgrading = self._is_upgrading()  # if so, the sources of views may not be known yet
-            for view_count in self._index.fold_views(self._view_log.last_number):
+            for number, view_count in enumerate(self._index.fold_views(self._view_log.last_number)):
+                if number == 1:
+                    long_fold.enter_context(self._database.low_memory())
                 folded_views += view_count
                 if not is_upgrading:
                     self._sum_up_views()

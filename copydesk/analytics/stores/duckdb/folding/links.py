@@ -4,6 +4,7 @@ The index counts links: each day of a visitor has a link to their previous day. 
 counted apart, because a visitor may have come as AI on one day and as a human on the next.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,9 @@ class IndexRows:
     def __len__(self) -> int:
         return len(self.scope)
 
+    def columns(self) -> list[NDArray[Any]]:
+        return [self.scope, self.day, self.prev, self.human, self.ai, self.total]
+
 
 def combine_visits(rows: VisitRows, was: Bits, now: Bits) -> VisitChanges:
     """Returns each scope, key and day once, with the bits before and after a change of all its rows."""
@@ -81,6 +85,24 @@ def count_links(scopes: ScopeTable, visits: VisitChanges) -> IndexRows:
             for some_links, sign in ((old_links[changed], REMOVED), (new_links[changed], ADDED)):
                 links.append(some_links[some_links != NO_LINK] << 4 | kind << 1 | sign)
     return _sum_links(np.concatenate(links))
+
+
+def join_index_rows(parts: Sequence[IndexRows]) -> IndexRows:
+    """Returns the sums of equal rows, without those that cancel out, ordered by day."""
+    if len(parts) == 1:
+        return parts[0]
+    scope, day, prev, *numbers = (
+        np.concatenate(columns) for columns in zip(*(part.columns() for part in parts), strict=True)
+    )
+    order = np.lexsort((scope, prev, day))
+    scope, day, prev = scope[order], day[order], prev[order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (scope[1:] != scope[:-1]) | (day[1:] != day[:-1]) | (prev[1:] != prev[:-1])
+    starts = np.flatnonzero(is_first)
+    human, ai, total = (np.add.reduceat(column[order], starts) if len(starts) else column for column in numbers)
+    changed = np.flatnonzero((human != 0) | (ai != 0) | (total != 0))
+    first = starts[changed]
+    return IndexRows(scope[first], day[first], prev[first], human[changed], ai[changed], total[changed])
 
 
 def _find_own_days(scopes: ScopeTable, visits: VisitChanges) -> VisitChanges:

@@ -56,6 +56,8 @@ MAX_LOOKUPS_AT_ONCE = 2_000
 DENSE_ROWS_PER_KEY = 2_000
 """A search for more keys than one in this many rows uses the mapped file: Linux maps 64 kB for each page that is read,
 which costs more than reading one page but serves several searches."""
+MAX_MAPPED_ROWS = 500_000
+"""A search in the mapped file returns its memory after about this many rows, because it may read them all."""
 MAX_HELD_ROWS = 400_000
 """Searches in runs of up to this many rows use the mapped file too, and its memory is kept."""
 
@@ -137,12 +139,25 @@ class RunFile:
     def find(self, keys: Keys) -> tuple[Positions, VisitRows]:
         """Returns the visits with these keys, which must be sorted and distinct, and their positions."""
         keys = self.select_possible(keys)
-        is_mapped = self.rows <= MAX_HELD_ROWS or len(keys) * DENSE_ROWS_PER_KEY > self.rows
-        find = self._find_mapped if is_mapped else self._find_by_reading
-        if len(keys) <= MAX_LOOKUPS_AT_ONCE:
+        if not len(keys):
+            return NO_POSITIONS, NO_VISITS
+        find = self._find_mapped
+        batches = -(-len(keys) // MAX_LOOKUPS_AT_ONCE)
+        if self.rows > MAX_HELD_ROWS:
+            spanned_rows = self._estimate_spanned_rows(keys)
+            if len(keys) * DENSE_ROWS_PER_KEY > spanned_rows:
+                batches = max(batches, -(-spanned_rows // MAX_MAPPED_ROWS))
+            else:
+                find = self._find_by_reading
+        if batches == 1:
             return find(keys)
-        found = [find(keys[first : first + MAX_LOOKUPS_AT_ONCE]) for first in range(0, len(keys), MAX_LOOKUPS_AT_ONCE)]
+        found = [find(some_keys) for some_keys in np.array_split(keys, batches)]
         return np.concatenate([positions for positions, _ in found]), join_visits([rows for _, rows in found])
+
+    def _estimate_spanned_rows(self, keys: Keys) -> int:
+        """Returns about how many rows are between the first and the last of these keys, which are sorted."""
+        span = int(keys[-1]) - int(keys[0])
+        return (span * self.rows >> 63) + 1
 
     def _find_mapped(self, keys: Keys) -> tuple[Positions, VisitRows]:
         positions = find_sorted(self._visits.key, keys)

@@ -133,6 +133,25 @@ def sort_distinct(keys: Keys) -> Keys:
     return ordered[is_first]
 
 
+def contain_keys(sorted_keys: Keys, keys: Keys) -> NDArray[np.bool_]:
+    """Returns a mask of the keys that are among sorted ones."""
+    if not len(sorted_keys):
+        return np.zeros(len(keys), np.bool_)
+    places = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
+    is_contained: NDArray[np.bool_] = sorted_keys[places] == keys
+    return is_contained
+
+
+def split_by_key(rows: VisitRows, ranges: int) -> Iterator[VisitRows]:
+    """Yields the visits of each of so many ranges of keys, in the order of the ranges.
+
+    Keys are hashes of 63 bits, so ranges of the same length have about as many keys.
+    """
+    range_number = (rows.key >> 31) * ranges >> 32
+    for number in range(ranges):
+        yield rows.take(np.flatnonzero(range_number == number))
+
+
 def sort_positions(numbers: NDArray[np.int64]) -> Positions:
     """Returns the same as a stable `np.argsort` of numbers that are not negative, in less than half the time.
 

@@ -36,6 +36,8 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 log = logging.getLogger(__name__)
 
 COPIED_ROWS = 1_000_000
+MERGE_READS_PER_PART = 5
+"""A merge reads a part in so many pieces, because it may run during a fold, which needs memory too."""
 RECENT_VISITS_PER_NEWEST = 12
 """The newest visits are at most one in so many of the recent ones."""
 
@@ -49,7 +51,7 @@ class RunSizes:
     merged_runs: int = 4
     """This many runs of similar size are merged into one, so that a search reads few runs."""
     part: int = 250_000
-    """How many visits of each of four runs are in memory while runs are merged or read; of more runs, fewer each."""
+    """How many visits of each of four runs are in memory while all are read; of more runs, fewer each."""
     moved: int = 2_000_000
     """How many visits of a long table become one run, as in a store of an earlier version or a restored backup."""
 
@@ -185,7 +187,7 @@ class VisitRuns:
             return None
         self._last_id += 1
         runs = {run_id: self._runs[run_id] for run_id in merged_ids}
-        merge = RunMerge(self._last_id, self._run_path(self._last_id), runs, self._sizes.part)
+        merge = RunMerge(self._last_id, self._run_path(self._last_id), runs, self._sizes.part // MERGE_READS_PER_PART)
         self._merges.append(merge)
         return merge
 

@@ -3,24 +3,28 @@
 `site_reports.count_visitors_by_page` counts from it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import starmap
 
 import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links
+from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links, join_index_rows
 from copydesk.analytics.stores.duckdb.folding.row_inserts import RowInserts
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT, ScopeTable
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
+    Bits,
     Keys,
     Scopes,
     VisitRows,
+    contain_keys,
     group_visits,
     join_visits,
     sort_distinct,
+    split_by_key,
 )
 from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews, ViewColumns
@@ -30,6 +34,9 @@ MAX_VIEWS_PER_TRANSACTION = 100_000
 """Views per transaction: enough to share its cost, few enough to bound the memory."""
 MAX_VISITS_SEARCHED_AT_ONCE = 2_000
 """Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
+NEW_VISITS_PER_RANGE = 100_000
+"""More visits are added in ranges of keys, which bounds the memory: there may be several times as many known visits,
+and all of them are copied about twenty times."""
 ROWS_BETWEEN_CHECKS = 10_000
 """After this many new rows, it is checked whether the tables should be compacted."""
 MAX_FOLD_ROWS = 1_000
@@ -40,6 +47,8 @@ SELECT_VIEWS = """
         (time // 86400000)::usmallint as day
     from views
 """
+ChangedVisits = tuple[VisitRows, Bits, Bits]
+"""Visits with their class bits before a change and after it."""
 
 
 class VisitorIndex:
@@ -126,7 +135,7 @@ class VisitorIndex:
         connection.execute("delete from firsts where project = $project or $project is null", {"project": project})
         for rows in self.visits.read_all():
             counted = rows if project is None else rows.take(self._scopes.project[rows.scope] == project)
-            self._change_index(connection, counted, np.zeros(len(counted), np.uint8), counted.bits)
+            self._change_index(connection, [(counted, np.zeros(len(counted), np.uint8), counted.bits)])
 
     def replace_visits(self, connection: DuckConnection, old: VisitRows, new: VisitRows) -> None:
         """Deletes the visits of the old rows (by scope, key and day), stores the new ones, and corrects the index."""
@@ -138,7 +147,7 @@ class VisitorIndex:
         rows = join_visits([known, new])
         was = np.concatenate((known.bits, np.zeros(len(new), np.uint8)))
         now = np.concatenate((np.where(is_removed, np.uint8(0), known.bits), new.bits))
-        self._change_index(connection, rows, was, now)
+        self._change_index(connection, [(rows, was, now)])
         self.visits.remove_keys(connection, keys, lambda found: _match_visits(found, old))
         whole = combine_visits(new, new.bits, new.bits)
         self.visits.add(connection, VisitRows(whole.key, whole.scope, whole.day, whole.now))
@@ -183,7 +192,8 @@ class VisitorIndex:
     def add_visits(self, connection: DuckConnection, new: VisitRows) -> None:
         """Stores visits. Those that are stored already change nothing."""
         self._load_scopes(connection)
-        self._add_visits(connection, self.visits.find(sort_distinct(new.key)), new)
+        parts = split_by_key(new, max(1, -(-len(new) // NEW_VISITS_PER_RANGE)))
+        self._add_visits(connection, ((self.visits.find(sort_distinct(part.key)), part) for part in parts))
 
     def add_sections(self, connection: DuckConnection, part: int, parts: int) -> None:
         """Adds the visits of sections by one of equal parts of the visitors, from the visits of their pages.
@@ -207,7 +217,7 @@ class VisitorIndex:
             self._load_scopes(connection)
         self._add_counts(connection, views, condition, params)
         new = self._find_visits(views)
-        self._add_visits(connection, self._find_known(new), new)
+        self._add_visits(connection, self._find_known(new))
         self._store_last_folded(connection, last)
         return len(views.page)
 
@@ -218,27 +228,34 @@ class VisitorIndex:
         self._inserts.insert(connection, "folds", {"upto": np.array([last], np.uint64)})
         self._fold_rows += 1
 
-    def _find_known(self, new: VisitRows) -> VisitRows:
-        """Returns the stored visits with the keys of new visits, which must be all visits of some views.
+    def _find_known(self, new: VisitRows) -> Iterator[tuple[VisitRows, VisitRows]]:
+        """Yields new visits, in parts that have no scope and key in common, each after the stored visits with its keys.
 
-        A visitor who never visited the site has no visits of its pages, and none from a source, so these are not
-        searched. Missing pages are no part of the site.
+        The new visits must be all visits of some views. A visitor who never visited the site has no visits of its
+        pages, and none from a source, so these are not searched. Missing pages are no part of the site.
         """
         if len(new) <= MAX_VISITS_SEARCHED_AT_ONCE:
-            return self.visits.find(sort_distinct(new.key))
+            yield self.visits.find(sort_distinct(new.key)), new
+            return
+        ranges = -(-len(new) // NEW_VISITS_PER_RANGE)
         is_of_site = self._scopes.is_of_site[new.scope]
-        known_of_site = self.visits.find(sort_distinct(new.key[is_of_site]))
-        others = new.take(~is_of_site)
-        site_key = others.key ^ self._scopes.salt[others.scope] ^ self._scopes.salt[self._scopes.site[others.scope]]
-        may_be_known = self._scopes.is_missing[others.scope] | np.isin(site_key, known_of_site.key)
-        return join_visits([known_of_site, self.visits.find(sort_distinct(others.key[may_be_known]))])
+        found_keys = []
+        for part in split_by_key(new.take(is_of_site), ranges):
+            known = self.visits.find(sort_distinct(part.key))
+            found_keys.append(sort_distinct(known.key))
+            yield known, part
+        known_site_keys = np.concatenate(found_keys)
+        for part in split_by_key(new.take(~is_of_site), ranges):
+            site_key = part.key ^ self._scopes.salt[part.scope] ^ self._scopes.salt[self._scopes.site[part.scope]]
+            may_be_known = self._scopes.is_missing[part.scope] | contain_keys(known_site_keys, site_key)
+            yield self.visits.find(sort_distinct(part.key[may_be_known])), part
 
-    def _add_visits(self, connection: DuckConnection, known: VisitRows, new: VisitRows) -> None:
-        """Stores visits and adds those that are not known to the index. The known ones are all with the same keys."""
-        rows = join_visits([known, new])
-        was = np.concatenate((known.bits, np.zeros(len(new), np.uint8)))
-        stored = self._change_index(connection, rows, was, rows.bits)
-        self.visits.add(connection, stored)
+    def _add_visits(self, connection: DuckConnection, parts: Iterable[tuple[VisitRows, VisitRows]]) -> None:
+        """Stores visits and adds those that are not known to the index.
+
+        Each part has all known visits with the keys of the new ones, and these.
+        """
+        self.visits.add(connection, self._change_index(connection, starmap(_add_to_known, parts)))
 
     def _find_visits(self, views: ViewColumns) -> VisitRows:
         """Returns the visits of views: to the page; to the agent and so to the site, and to the sections, unless the
@@ -281,18 +298,23 @@ class VisitorIndex:
             self._inserts.insert(connection, "counts", {**columns, "n": numbers.astype(np.int32)})
             self._new_rows += len(codes)
 
-    def _change_index(
-        self, connection: DuckConnection, rows: VisitRows, was: NDArray[np.uint8], now: NDArray[np.uint8]
-    ) -> VisitRows:
-        """Changes the index for visits with these bits before and after. Returns the bits that are new, as visits."""
-        changes = combine_visits(rows, was, now)
-        is_changed = changes.was != changes.now
-        index_rows = count_links(self._scopes, changes.take(_select_whole_keys(changes.key, is_changed)))
+    def _change_index(self, connection: DuckConnection, parts: Iterable[ChangedVisits]) -> VisitRows:
+        """Changes the index for visits with their bits before and after, in parts that have no scope and key in common.
+
+        Returns the bits that are new, as visits sorted by key.
+        """
+        index_parts, added_parts = [], []
+        for rows, was, now in parts:
+            changes = combine_visits(rows, was, now)
+            is_changed = changes.was != changes.now
+            index_parts.append(count_links(self._scopes, changes.take(_select_whole_keys(changes.key, is_changed))))
+            added = changes.take(is_changed)
+            added_parts.append(VisitRows(added.key, added.scope, added.day, added.now & ~added.was))
+        index_rows = join_index_rows(index_parts)
         if len(index_rows):
             self._inserts.insert(connection, "firsts", self._name_columns(index_rows))
             self._new_rows += len(index_rows)
-        added = changes.take(is_changed)
-        return VisitRows(added.key, added.scope, added.day, added.now & ~added.was)
+        return added_parts[0] if len(added_parts) == 1 else join_visits(added_parts).sort_by_key()
 
     def _name_columns(self, rows: IndexRows) -> dict[str, NDArray[np.generic]]:
         return {
@@ -302,6 +324,12 @@ class VisitorIndex:
 
     def _load_scopes(self, connection: DuckConnection) -> None:
         self._scopes.load_new(connection)
+
+
+def _add_to_known(known: VisitRows, new: VisitRows) -> ChangedVisits:
+    """Returns known and new visits with their bits before and after the new ones are added."""
+    rows = join_visits([known, new])
+    return rows, np.concatenate((known.bits, np.zeros(len(new), np.uint8))), rows.bits
 
 
 def _combine_day_kind(views: ViewColumns) -> NDArray[np.int64]:

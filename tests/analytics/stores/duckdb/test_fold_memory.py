@@ -1,0 +1,124 @@
+"""The memory of a fold is bounded: visits are added in ranges of keys, files are read in batches, DuckDB gets less."""
+
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from copydesk.analytics.page_view import PageView
+from copydesk.analytics.stores.base import ALL_DAYS
+from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.folding import run_file, visitor_index
+from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, write_run
+from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, find_sorted
+from copydesk.analytics.stores.duckdb.folding.visitor_index import MAX_VIEWS_PER_TRANSACTION, VisitorIndex
+from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
+from copydesk.core.clock import DAY
+from tests.analytics.stores.conformance.model import ReferenceStore
+from tests.analytics.stores.duckdb.writer import make_batch
+
+MAX_FOLD_BYTES = 45_000_000
+VISITORS = 1_000
+
+
+def make_returning_views(first: int, count: int) -> Iterator[PageView]:
+    """Makes views of 50 pages by people who come back day after day, so that each has many known visits."""
+    [example, *_] = make_batch(0)
+    for number in range(first, first + count):
+        at = (20_000 + number // VISITORS) * DAY
+        visitor = number % VISITORS * 6_364_136_223_846_793_005 % 2**63  # spread as hashes are
+        yield example._replace(path=f"/docs/{number % 49}", at=at, visitor=visitor, event=None)
+
+
+def read_index(database: DuckDatabase) -> list[tuple[int, ...]]:
+    with database.read() as connection:
+        return sorted(connection.execute("from firsts").fetchall())
+
+
+def read_memory_limit(database: DuckDatabase) -> str:
+    with database.read() as connection:
+        [(limit,)] = connection.execute("select current_setting('memory_limit')").fetchall()
+    return str(limit)
+
+
+def fold_batches(path: Path) -> tuple[list[tuple[int, ...]], tuple[object, ...]]:
+    """Folds 600 views in transactions of 100. Returns the rows of the index and the report."""
+    database = DuckDatabase(path)
+    log = ViewLog(database)
+    for number in range(30):
+        log.write(make_batch(number))
+    assert sum(VisitorIndex(database).fold_views(log.last_number, max_views=100)) == 600
+    rows = read_index(database)
+    log.close()
+    database.close()
+    store = DuckStore(path)
+    report = store.count_visitors_by_page("docs", ALL_DAYS, 50, 0)
+    store.close()
+    return rows, (report.totals, list(report.rows))
+
+
+@pytest.mark.parametrize("visits_per_range", [1, 7, 150])
+def test_visits_added_in_ranges_of_keys_give_the_same_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visits_per_range: int
+) -> None:
+    rows, report = fold_batches(tmp_path / "whole.duckdb")
+    monkeypatch.setattr(visitor_index, "MAX_VISITS_SEARCHED_AT_ONCE", 0)
+    monkeypatch.setattr(visitor_index, "NEW_VISITS_PER_RANGE", visits_per_range)
+    assert fold_batches(tmp_path / "ranges.duckdb") == (rows, report)
+    model = ReferenceStore()
+    for number in range(30):
+        model.log_views(make_batch(number))
+    model.fold()
+    wanted = model.count_visitors_by_page("docs", ALL_DAYS, 50, 0)
+    assert report == (wanted.totals, list(wanted.rows))
+
+
+def test_fold_onto_many_known_visits_needs_little_memory(tmp_path: Path) -> None:
+    store = DuckStore(tmp_path / "a.duckdb")
+    for first in (0, MAX_VIEWS_PER_TRANSACTION):
+        store.log_views(list(make_returning_views(first, MAX_VIEWS_PER_TRANSACTION)))
+        tracemalloc.start()
+        try:
+            assert store.fold() == MAX_VIEWS_PER_TRANSACTION
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    store.close()
+    assert peak < MAX_FOLD_BYTES
+
+
+@pytest.mark.parametrize("mapped_rows", [1, 50, 10_000])
+def test_search_in_batches_of_a_mapped_file_finds_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mapped_rows: int
+) -> None:
+    monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
+    monkeypatch.setattr(run_file, "MAX_MAPPED_ROWS", mapped_rows)
+    chance = np.random.default_rng(1)
+    key = np.sort(np.repeat(chance.integers(0, 2**63 - 1, 500, dtype=np.int64), 2))
+    visits = VisitRows(key, np.arange(1_000, dtype=np.int32), np.ones(1_000, np.uint16), np.ones(1_000, np.uint8))
+    write_run(tmp_path / "a.run", 1_000, [visits])
+    run = RunFile(tmp_path / "a.run", 1_000)
+    for wanted in (np.unique(key), np.unique(key)[::9], np.unique(key)[200:210], key[:0]):
+        positions, found = run.find(wanted)
+        assert positions.tolist() == find_sorted(key, wanted).tolist()
+        assert found.scope.tolist() == positions.tolist()
+
+
+def test_limit_is_low_in_the_block_and_restored_after_an_error(tmp_path: Path) -> None:
+    database = DuckDatabase(tmp_path / "a.duckdb", memory_limit=128 * 2**20)
+    with pytest.raises(KeyError), database.low_memory():
+        assert read_memory_limit(database) == "61.0 MiB"
+        raise KeyError
+    assert read_memory_limit(database) == "128.0 MiB"
+    database.close()
+
+
+def test_low_limit_never_exceeds_the_usual_one(tmp_path: Path) -> None:
+    database = DuckDatabase(tmp_path / "a.duckdb", memory_limit=32 * 2**20)
+    with database.low_memory():
+        assert read_memory_limit(database) == "32.0 MiB"
+    assert read_memory_limit(database) == "32.0 MiB"
+    database.close()
