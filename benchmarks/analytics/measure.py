@@ -26,8 +26,8 @@ T = TypeVar("T")
 Counts = tuple[int, int, int]
 BATCH_VIEWS = 5_000
 ADDED_VIEWS, WEEKS = 250_000, 4
-SMALL_FOLDS, SMALL_FOLD_VIEWS = 40, 100
 """Views per added fold, and the number of folds in order: one of them may have to merge all earlier parts."""
+SMALL_FOLDS, SMALL_FOLD_VIEWS = 40, 100
 DAY_RANGES = {
     "year": DayRange(FIRST_DAY, FIRST_DAY + DAYS),
     "month": DayRange(FIRST_DAY + 200, FIRST_DAY + 230),

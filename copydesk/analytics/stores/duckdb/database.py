@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 DuckConnection = duckdb.DuckDBPyConnection
 MEMORY_LIMIT = 160_000_000
-LOW_MEMORY_LIMIT = 64_000_000
-"""The limit while much memory is used outside DuckDB. It caches less then."""
+MAX_RELEASED_CACHE = 48_000_000
+"""How much of its memory DuckDB keeps at most when its cache is released."""
 MIN_CHECKPOINT_BYTES = 32_000_000
 """The size of the write-ahead log from which a checkpoint is worthwhile."""
 
@@ -96,17 +96,18 @@ class DuckDatabase:
                     get_copy_path(self.path).unlink(missing_ok=True)
                     return
 
-    @contextmanager
-    def low_memory(self) -> Iterator[None]:
-        """Lowers DuckDB's memory limit while the block runs. The limit stays if reports use more at this moment."""
-        self._set_memory_limit(min(LOW_MEMORY_LIMIT, self._memory_limit))
-        try:
-            yield
-        finally:
-            self._set_memory_limit(self._memory_limit)
+    def release_cache(self) -> None:
+        """Makes DuckDB return most of the memory of its cache, which it otherwise fills up to its limit.
+
+        Lowers the limit only for a moment, because compacting tables and some reports need more. DuckDB refuses it
+        while they use more; the cache then stays.
+        """
+        with suppress(StoreUnavailable):
+            self._set_memory_limit(min(MAX_RELEASED_CACHE, self._memory_limit))
+        self._set_memory_limit(self._memory_limit)
 
     def _set_memory_limit(self, limit: int) -> None:
-        with suppress(StoreUnavailable), self._borrow_connection(self._idle_connections) as connection:
+        with self._borrow_connection(self._idle_connections) as connection:
             connection.execute(f"set memory_limit = '{limit}B'")
 
     def copy_to(self, target: Path, complete: Callable[[DuckConnection, str], None]) -> None:

@@ -109,16 +109,16 @@ class DuckStore:
         return max(count_unfolded_views(self._database), int(self._is_upgrading()))
 
     def fold(self) -> int:
-        with self._fold_lock, ExitStack() as long_fold:
+        with self._fold_lock:
             folded_views = 0
             is_upgrading = self._is_upgrading()  # if so, the sources of views may not be known yet
             for number, view_count in enumerate(self._index.fold_views(self._view_log.last_number)):
-                if number == 1:
-                    long_fold.enter_context(self._database.low_memory())
                 folded_views += view_count
                 if not is_upgrading:
                     self._sum_up_views()
                 self._tidy_up()
+                if number > 0:  # a long fold, whose own arrays need memory
+                    self._database.release_cache()
             self._continue_upgrade()
             self._run_merges.start()
             self._section_indexer.start()

@@ -1,4 +1,5 @@
-"""The memory of a fold is bounded: visits are added in ranges of keys, files are read in batches, DuckDB gets less."""
+"""The memory of a fold is bounded: visits are added in ranges of keys, files are read in batches, and DuckDB's cache is
+released."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.database import MAX_RELEASED_CACHE, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding import run_file, visitor_index
 from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, find_sorted
@@ -42,6 +43,12 @@ def read_memory_limit(database: DuckDatabase) -> str:
     with database.read() as connection:
         [(limit,)] = connection.execute("select current_setting('memory_limit')").fetchall()
     return str(limit)
+
+
+def read_used_memory(database: DuckDatabase) -> int:
+    with database.read() as connection:
+        [(used,)] = connection.execute("select sum(memory_usage_bytes)::bigint from duckdb_memory()").fetchall()
+    return int(used)
 
 
 def fold_batches(path: Path) -> tuple[list[tuple[int, ...]], tuple[object, ...]]:
@@ -107,18 +114,22 @@ def test_search_in_batches_of_a_mapped_file_finds_all(
         assert found.scope.tolist() == positions.tolist()
 
 
-def test_limit_is_low_in_the_block_and_restored_after_an_error(tmp_path: Path) -> None:
+def test_released_cache_is_empty_and_the_limit_is_as_before(tmp_path: Path) -> None:
     database = DuckDatabase(tmp_path / "a.duckdb", memory_limit=128 * 2**20)
-    with pytest.raises(KeyError), database.low_memory():
-        assert read_memory_limit(database) == "61.0 MiB"
-        raise KeyError
+    with database.write() as connection:
+        connection.execute("create table numbers as select range as number, hash(range) as other from range(6_000_000)")
+    database.checkpoint(force=True)
+    with database.read() as connection:
+        connection.execute("select sum(hash(number, other)) from numbers").fetchall()
+    before = read_used_memory(database)
+    database.release_cache()
+    assert read_used_memory(database) <= MAX_RELEASED_CACHE < before
     assert read_memory_limit(database) == "128.0 MiB"
     database.close()
 
 
-def test_low_limit_never_exceeds_the_usual_one(tmp_path: Path) -> None:
+def test_cache_of_a_store_with_a_low_limit_can_be_released(tmp_path: Path) -> None:
     database = DuckDatabase(tmp_path / "a.duckdb", memory_limit=32 * 2**20)
-    with database.low_memory():
-        assert read_memory_limit(database) == "32.0 MiB"
+    database.release_cache()
     assert read_memory_limit(database) == "32.0 MiB"
     database.close()
