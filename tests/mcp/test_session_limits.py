@@ -217,6 +217,7 @@ def test_server_with_sessions_stops_promptly(tmp_path: Path, drain_seconds: int)
             json={"prompt": "Wait for me"},
             headers={"Authorization": f"Bearer {secret}"},
         )
+        assert created.status_code == 201, created.text
         job = created.json()["id"]
         session = client.initialize()
         arguments = {"jobId": job, "timeoutSeconds": 600, "cancelJobIfCancelled": True}
