@@ -75,8 +75,8 @@ def select_section_visits(sources: Sequence[SortedVisits], pages: PageSections) 
                 inside = np.flatnonzero(section)
                 if len(inside):
                     yield _build_records(part.take(inside), section[inside], pages.key_change)
-        if isinstance(source, RunFile):
-            source.release_memory()
+            if isinstance(source, RunFile):
+                source.release_memory()
 
 
 def _build_records(visits: VisitRows, section: NDArray[Any], key_change: NDArray[np.int64]) -> Records:

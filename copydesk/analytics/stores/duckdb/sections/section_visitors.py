@@ -78,8 +78,8 @@ def _select_visits(source: VisitRows | RunFile, pages: SectionPages, days: DayRa
         counted = in_range[pages.section[part.scope[in_range]] >= 0]
         if len(counted):
             yield part.take(counted)
-    if isinstance(source, RunFile):
-        source.release_memory()
+        if isinstance(source, RunFile):
+            source.release_memory()
 
 
 def _select_counted(visits: VisitRows, pages: SectionPages, ai_mask: int) -> Records:
