@@ -118,7 +118,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, help="where the data are made; later runs use them again")
     parser.add_argument(
-        "--millions", type=int, nargs="+", default=[1, 10], help="sizes, by default 1 10; 100 needs 8 GB of disk"
+        "--millions", type=int, nargs="+", default=[1, 10], help="sizes, by default 1 10; 100 needs 14 GB of disk"
     )
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ CLOUD_HEADER = (
     "page_title,gclid,fbclid,msclkid,ttclid,li_fat_id,twclid,lcp,inp,cls,fcp,ttfb,event_type,event_name,tag,"
     "distinct_id,created_at,job_id"
 )
-"""What Umami Cloud exports; it quotes every cell, also the \\N of NULL."""
+"""The columns of an export of Umami Cloud, which quotes every cell, also the \\N of NULL."""
 TABLE_HEADER = (
     "event_id,website_id,session_id,created_at,url_path,url_query,referrer_path,referrer_query,referrer_domain,"
     "page_title,event_type,event_name,visit_id,tag,hostname"

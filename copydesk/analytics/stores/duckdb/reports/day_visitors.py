@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from copydesk.analytics.stores.duckdb.folding.visit_rows import contain_keys
+
 HOURS = 24
 Hours = NDArray[np.uint32]
 """Hours of a day, one bit for each."""
@@ -39,9 +41,7 @@ class DayVisitors:
                 self.visitor, self.human, self.ai, self.visitors_by_hour, self.views_by_hour + other.views_by_hour
             )
         places = np.searchsorted(self.visitor, other.visitor)
-        is_known = np.zeros(len(other), np.bool_)
-        inside = np.flatnonzero(places < len(self))
-        is_known[inside] = self.visitor[places[inside]] == other.visitor[inside]
+        is_known = contain_keys(self.visitor, other.visitor)
         known_places, is_new = places[is_known], ~is_known
         human, ai = self.human.copy(), self.ai.copy()
         human[known_places] |= other.human[is_known]

@@ -28,7 +28,7 @@ DayKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a transaction sees of a project."""
+    """The state of a project that a transaction sees."""
 
     project: int
     site: int

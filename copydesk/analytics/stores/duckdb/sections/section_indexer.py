@@ -74,9 +74,10 @@ class SectionIndexer:
         self._may_be_incomplete = True
         """Whether an earlier process may have left sections incomplete, or this one has failed to complete them."""
         self._next_at = 0.0
+        """When the next attempt may start after a failure."""
 
     def request(self, project: str, sections: Collection[str]) -> None:
-        """Asks for the indexing of sections."""
+        """Asks for the indexing of sections, which starts in the background."""
         if sections and project not in self._full_projects:
             request = project, frozenset(sections)
             with self._request_lock:
