@@ -41,7 +41,11 @@ def serve_calls(descriptor: int) -> None:
             request = connection.recv_bytes()
         except (EOFError, OSError):
             os._exit(0)
-        connection.send_bytes(_answer(pickle.loads(request)))  # noqa: S301 the service wrote it
+        answer = _answer(pickle.loads(request))  # noqa: S301 the service wrote it
+        try:
+            connection.send_bytes(answer)
+        except ConnectionError:  # the service ended, or gave up, while the function ran
+            os._exit(0)
 
 
 def _answer(call: Call) -> bytes:

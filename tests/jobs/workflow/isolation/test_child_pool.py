@@ -1,6 +1,8 @@
 """Work on untrusted text is stopped by its limits, by a cancellation, and by the end of the service."""
 
+import multiprocessing
 import os
+import pickle
 import resource
 import signal
 import subprocess
@@ -19,7 +21,9 @@ from copydesk.jobs.execution.queue import Claim
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused
 from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool, LimitExceeded
+from copydesk.jobs.workflow.isolation.child import Call
 from copydesk.jobs.workflow.isolation.child_pool import shared_fork_server
+from copydesk.jobs.workflow.isolation.fork_server import ForkServer
 from copydesk.jobs.workspace.repository_limits import MIB
 from tests.jobs.bench import wait_until
 from tests.support import isolated_calls
@@ -159,6 +163,16 @@ def test_children_do_not_see_the_service_s_secrets(monkeypatch: pytest.MonkeyPat
     assert pool.run(os.getenv, "COPYDESK_SECRET_KEY") is None
     assert pool.run(os.getenv, "PATH") == os.environ["PATH"]
     pool.close()
+
+
+def test_child_ends_quietly_if_nobody_waits_for_its_answer() -> None:
+    fork_server = ForkServer()
+    ours, theirs = multiprocessing.Pipe()
+    with ours, theirs:
+        child = fork_server.fork(theirs.fileno())
+        ours.send_bytes(pickle.dumps(Call(time.sleep, (0.2,), SMALL)))
+    assert fork_server.reap(child) == 0, "1 means that it printed a traceback"
+    fork_server.close()
 
 
 def test_children_end_when_the_service_is_killed(tmp_path: Path) -> None:
