@@ -7,7 +7,7 @@ import pytest
 
 from copydesk.analytics.stores.base import Store
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.folding.visit_runs import RunSizes
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes
 from tests.support.clickhouse_store import URL_FILE_NAME, FolderClickHouseStore
 
 BACKUP_NAME = "analytics.duckdb"

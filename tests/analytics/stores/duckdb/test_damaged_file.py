@@ -15,7 +15,7 @@ import pytest
 
 from copydesk.analytics.stores.base import LogResult
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes
 from copydesk.analytics.stores.errors import StoreDamaged, StoreFull, StoreInUse
 from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, SHORT_RUNS, make_batch
 

@@ -12,13 +12,14 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import MAX_RELEASED_CACHE, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding import run_file, visitor_index
-from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, write_run
+from copydesk.analytics.stores.duckdb.folding import visitor_index
+from copydesk.analytics.stores.duckdb.folding.runs import run_file
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, find_sorted
 from copydesk.analytics.stores.duckdb.folding.visitor_index import MAX_VIEWS_PER_TRANSACTION, VisitorIndex
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.model import ReferenceStore
+from tests.analytics.stores.duckdb.run_files import write_visits
 from tests.analytics.stores.duckdb.writer import make_batch
 
 MAX_FOLD_BYTES = 45_000_000
@@ -106,8 +107,7 @@ def test_search_in_batches_of_a_mapped_file_finds_all(
     chance = np.random.default_rng(1)
     key = np.sort(np.repeat(chance.integers(0, 2**63 - 1, 500, dtype=np.int64), 2))
     visits = VisitRows(key, np.arange(1_000, dtype=np.int32), np.ones(1_000, np.uint16), np.ones(1_000, np.uint8))
-    write_run(tmp_path / "a.run", 1_000, [visits])
-    run = RunFile(tmp_path / "a.run", 1_000)
+    run = write_visits(tmp_path / "a.run", visits)
     for wanted in (np.unique(key), np.unique(key)[::9], np.unique(key)[200:210], key[:0]):
         positions, found = run.find(wanted)
         assert positions.tolist() == find_sorted(key, wanted).tolist()

@@ -10,7 +10,7 @@ from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb import store as store_module
 from copydesk.analytics.stores.duckdb.folding import view_summaries, visitor_index
-from copydesk.analytics.stores.duckdb.folding.visit_runs import RunSizes
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes
 from copydesk.analytics.stores.duckdb.upgrades import section_backfill, source_backfill
 from tests.analytics.stores.conformance.test_corrections import read_reports
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view

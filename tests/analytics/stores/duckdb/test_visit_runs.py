@@ -1,34 +1,32 @@
 """Runs of visits: their files, merges, damage, and stores whose visits are still in the table."""
 
 import shutil
-import struct
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import numpy as np
+import duckdb
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from copydesk.analytics.stores.base import ALL_DAYS
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
-from copydesk.analytics.stores.duckdb.folding import run_file
-from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, write_run
-from copydesk.analytics.stores.duckdb.folding.run_merge import RunMerge
-from copydesk.analytics.stores.duckdb.folding.run_merges import RunMerges
-from copydesk.analytics.stores.duckdb.folding.visit_rows import (
-    VisitRows,
-    find_sorted,
-    merge_sorted,
-)
-from copydesk.analytics.stores.duckdb.folding.visit_runs import RunSizes
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import open_run
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
+from copydesk.analytics.stores.duckdb.folding.runs.run_merge import RunMerge
+from copydesk.analytics.stores.duckdb.folding.runs.run_merges import RunMerges
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes
+from copydesk.analytics.stores.duckdb.folding.visit_rows import merge_sorted
 from copydesk.analytics.stores.errors import StoreDamaged, StoreFull
 from tests.analytics.stores.conformance.model import ReferenceStore
+from tests.analytics.stores.duckdb.run_files import (
+    EARLIER_FORMATS,
+    make_visits,
+    to_tuples,
+    write_earlier_run,
+    write_visits,
+)
 from tests.analytics.stores.duckdb.writer import SHORT_RUNS, make_batch
 
 BATCHES = 30
@@ -47,6 +45,11 @@ def fill_store(path: Path, sizes: RunSizes, batches: range = range(BATCHES)) -> 
         store.fold()
     store._run_merges.wait()
     store.close()
+
+
+def duckdb_rows(path: Path, statement: str) -> list[tuple[int, ...]]:
+    with duckdb.connect(path) as connection:
+        return connection.execute(statement).fetchall()
 
 
 def list_runs(path: Path) -> list[Path]:
@@ -76,113 +79,14 @@ def plan_merge(store: DuckStore) -> RunMerge:
     return merge
 
 
-def make_visits(count: int, seed: int = 1) -> VisitRows:
-    chance = np.random.default_rng(seed)
-    return VisitRows(
-        np.sort(chance.integers(0, max(count // 2, 1), count, dtype=np.int64)),
-        chance.integers(1, 9, count, dtype=np.int32),
-        chance.integers(1, 99, count, dtype=np.uint16),
-        chance.integers(1, 31, count, dtype=np.uint8),
-    )
-
-
-def to_tuples(rows: VisitRows) -> list[tuple[int, int, int, int]]:
-    return sorted(zip(*(column.tolist() for column in rows.columns()), strict=True))
-
-
-@pytest.mark.parametrize("count", [1, 2, 1_000])
-def test_run_finds_all_visits_of_a_key(tmp_path: Path, count: int) -> None:
-    visits = make_visits(count)
-    write_run(tmp_path / "a.run", count, [visits.take(slice(0, count // 2)), visits.take(slice(count // 2, count))])
-    run = RunFile(tmp_path / "a.run", count)
-    run.verify()
-    wanted = np.unique(np.concatenate((visits.key[::3], [count + 5])))
-    _, found = run.find(wanted)
-    assert to_tuples(found) == to_tuples(visits.take(np.isin(visits.key, wanted)))
-
-
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=70), st.lists(st.integers(-2, 45), max_size=20))
-def test_reading_single_pages_finds_what_a_plain_search_finds(stored: list[int], wanted: list[int]) -> None:
-    visits = make_visits(len(stored))
-    visits = VisitRows(np.array(sorted(stored), np.int64), visits.scope, visits.day, visits.bits)
-    wanted_keys = np.array(sorted(set(wanted)), np.int64)
-    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
-        patch.setattr(run_file, "FENCE_ROWS", 4)
-        patch.setattr(run_file, "MAX_HELD_ROWS", 0)
-        patch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
-        write_run(Path(folder, "a.run"), len(visits), [visits])
-        positions, found = RunFile(Path(folder, "a.run"), len(visits)).find(wanted_keys)
-    wanted_positions = find_sorted(visits.key, wanted_keys)
-    assert positions.tolist() == wanted_positions.tolist()
-    assert to_tuples(found) == to_tuples(visits.take(wanted_positions))
-
-
-def make_hashed_visits(count: int, seed: int = 1) -> VisitRows:
-    """Makes visits with keys that are spread over all numbers, as hashes are. Many occur twice."""
-    visits = make_visits(count, seed)
-    return VisitRows(visits.key * (2**63 // max(count // 2, 1)), visits.scope, visits.day, visits.bits)
-
-
-@pytest.mark.parametrize("part_rows", [1, 7, 5_000])
-@pytest.mark.parametrize("by_reading", [False, True])
-def test_filter_keeps_every_key_of_the_run_and_few_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_reading: bool, part_rows: int
-) -> None:
-    if by_reading:
-        monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
-        monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
-    visits = make_hashed_visits(5_000)
-    parts = [visits.take(slice(first, first + part_rows)) for first in range(0, 5_000, part_rows)]
-    write_run(tmp_path / "a.run", 5_000, parts)
-    run = RunFile(tmp_path / "a.run", 5_000)
-    run.verify()
-    absent = np.sort(np.random.default_rng(2).integers(0, 2**63 - 1, 3_000))
-    wanted = np.unique(np.concatenate((visits.key, absent, [-1, 0, 2**63 - 1])))
-    positions, found = run.find(wanted)
-    assert positions.tolist() == list(range(5_000))
-    assert to_tuples(found) == to_tuples(visits)
-    assert set(visits.key.tolist()) <= set(run.select_possible(wanted).tolist())
-    assert len(run.select_possible(absent)) < 900
-    assert len(run.find(absent[:0])[0]) == 0
-
-
-def test_large_run_has_no_filter_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_file, "MAX_FILTERED_ROWS", 999)
-    visits = make_hashed_visits(1_000)
-    write_run(tmp_path / "a.run", 1_000, [visits])
-    run = RunFile(tmp_path / "a.run", 1_000)
-    run.verify()
-    absent = np.arange(1, 100)
-    assert len(run.select_possible(absent)) == 99
-    assert run.find(np.unique(visits.key))[0].tolist() == list(range(1_000))
-
-
-@pytest.mark.parametrize(("mark", "fences"), [(b"visits01", 0), (b"visits02", 4)])
-def test_run_of_an_earlier_version_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: bytes, fences: int
-) -> None:
-    """The first version had neither fences nor a filter, and the second had every 512th key as a fence."""
-    monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
-    monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
-    visits = make_visits(2_000)
-    contents = [column.tobytes() for column in visits.columns()]
-    if fences:
-        contents.append(visits.key[::512].tobytes())
-    checksums = [zlib.crc32(content) for content in contents]
-    footer = struct.pack(f"<8sQ{len(checksums)}I", mark, 2_000, *checksums)
-    (tmp_path / "2.run").write_bytes(b"".join(contents) + footer)
-    run = RunFile(tmp_path / "2.run", 2_000)
-    run.verify()
-    positions, _ = run.find(np.arange(0, 1_000, 7))
-    assert positions.tolist() == find_sorted(visits.key, np.arange(0, 1_000, 7)).tolist()
-
-
 @pytest.mark.parametrize("part_rows", [1, 3, 1_000])
-def test_merge_yields_every_visit_once_and_no_key_in_two_parts(part_rows: int) -> None:
-    sources = [make_visits(count, seed=count) for count in (0, 1, 40, 300)]
-    parts = list(merge_sorted(sources, part_rows))
+@pytest.mark.parametrize("in_files", [False, True])
+def test_merge_yields_every_visit_once_and_no_key_in_two_parts(tmp_path: Path, part_rows: int, in_files: bool) -> None:
+    visits = [make_visits(count, seed=count) for count in (1, 40, 300)]
+    files = [write_visits(tmp_path / f"{len(each)}.run", each) for each in visits]
+    parts = list(merge_sorted([make_visits(0), *(files if in_files else visits)], part_rows))
     merged = [row for part in parts for row in to_tuples(part)]
-    assert sorted(merged) == sorted(row for source in sources for row in to_tuples(source))
+    assert sorted(merged) == sorted(row for each in visits for row in to_tuples(each))
     for before, after in pairwise(parts):
         assert before.key[-1] < after.key[0]
 
@@ -191,6 +95,24 @@ def test_visits_are_in_few_runs_after_merges(path: Path) -> None:
     fill_store(path, SHORT_RUNS)
     assert 1 <= len(list_runs(path)) <= 6
     assert_exact(path, SHORT_RUNS)
+
+
+@pytest.mark.parametrize("mark", EARLIER_FORMATS)
+def test_runs_of_an_earlier_format_are_used_and_then_rewritten(path: Path, mark: bytes) -> None:
+    sizes = RunSizes(recent=50, merged_runs=99, part=30)
+    fill_store(path, sizes)
+    for run in list_runs(path):
+        [(rows,)] = duckdb_rows(path, f"select rows from visit_runs where id = {int(run.stem)}")
+        write_earlier_run(run, mark, open_run(run, rows).read_rows(0, rows))
+    before = list_runs(path)
+    store = DuckStore(path, run_sizes=sizes)
+    store.log_views(make_batch(BATCHES))
+    store.fold()
+    store._run_merges.wait()
+    assert all(isinstance(run, RunFile) for run in store._index.visits._runs.values())
+    store.close()
+    assert not set(before) & set(list_runs(path))
+    assert_exact(path, sizes, BATCHES + 1)
 
 
 def test_long_fold_merges_runs_without_the_thread(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,41 +124,6 @@ def test_long_fold_merges_runs_without_the_thread(path: Path, monkeypatch: pytes
     store.close()
     assert 1 <= len(list_runs(path)) <= 21
     assert_exact(path, SHORT_RUNS)
-
-
-def test_lookup_of_many_keys_finds_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_file, "MAX_LOOKUPS_AT_ONCE", 7)
-    visits = make_visits(1_000)
-    write_run(tmp_path / "a.run", 1_000, [visits])
-    positions, found = RunFile(tmp_path / "a.run", 1_000).find(np.unique(visits.key))
-    assert positions.tolist() == list(range(1_000))
-    assert to_tuples(found) == to_tuples(visits)
-
-
-@pytest.mark.parametrize("place", ["key", "scope", "day", "bits", "fences", "filter", "footer"])
-def test_changed_run_is_refused(tmp_path: Path, place: str) -> None:
-    write_run(tmp_path / "a.run", 100, [make_visits(100)])
-    content = bytearray((tmp_path / "a.run").read_bytes())
-    places = {"key": 5, "scope": 805, "day": 1205, "bits": 1405, "fences": 1501, "filter": 1510, "footer": -30}
-    content[places[place]] ^= 1
-    (tmp_path / "a.run").write_bytes(content)
-    with pytest.raises(StoreDamaged):
-        RunFile(tmp_path / "a.run", 100).verify()
-
-
-@pytest.mark.parametrize("field", [0, 1, 2, 3])
-@pytest.mark.parametrize("value", [0, 1, 7])
-def test_footer_with_another_number_is_refused(tmp_path: Path, field: int, value: int) -> None:
-    """The footer has a mark, the rows, the rows between two fences, the bits of the filter, and checksums."""
-    write_run(tmp_path / "a.run", 300, [make_visits(300)])
-    content = bytearray((tmp_path / "a.run").read_bytes())
-    start = len(content) - run_file.FOOTER.size
-    fields = list(run_file.FOOTER.unpack_from(content, start))
-    fields[field] = value if field else b"visits%02d" % value
-    run_file.FOOTER.pack_into(content, start, *fields)
-    (tmp_path / "a.run").write_bytes(content)
-    with pytest.raises(StoreDamaged):
-        RunFile(tmp_path / "a.run", 300)
 
 
 @pytest.mark.parametrize("damage", ["missing", "short", "long", "empty"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.folding.visit_runs import RunSizes
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes
 from copydesk.core.clock import DAY
 
 BATCH_VIEWS = 20

@@ -36,6 +36,25 @@ class VisitRows:
     def sort_by_key(self) -> "VisitRows":
         return self.take(sort_positions(self.key))
 
+    def find(self, keys: Keys) -> "tuple[Positions, VisitRows]":
+        """Returns the visits with these keys, and their positions. All keys must be sorted, and these be distinct."""
+        positions = find_sorted(self.key, keys)
+        return positions, self.take(positions)
+
+    def read_rows(self, first: int, end: int) -> "VisitRows":
+        """Returns the visits at these positions."""
+        return self.take(slice(first, end))
+
+    def get_key(self, position: int) -> int:
+        return int(self.key[position])
+
+    def find_end(self, key: int) -> int:
+        """Returns the position after all visits with this key or a smaller one, if the visits are sorted by key."""
+        return int(np.searchsorted(self.key, key, "right"))
+
+    def release_memory(self) -> None:
+        """Does nothing: only files have memory that can be read again."""
+
 
 NO_VISITS = VisitRows(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint16), np.empty(0, np.uint8))
 
@@ -72,10 +91,17 @@ def insert_sorted(rows: VisitRows, new_rows: VisitRows) -> VisitRows:
 class SortedVisits(Protocol):
     """Visits sorted by key, in memory or in a file."""
 
-    @property
-    def key(self) -> Keys: ...
+    def __len__(self) -> int: ...
 
-    def take(self, rows: Positions | slice, /) -> VisitRows: ...
+    def find(self, keys: Keys) -> tuple[Positions, VisitRows]: ...
+
+    def read_rows(self, first: int, end: int) -> VisitRows: ...
+
+    def get_key(self, position: int) -> int: ...
+
+    def find_end(self, key: int) -> int: ...
+
+    def release_memory(self) -> None: ...
 
 
 def merge_sorted(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRows]:
@@ -86,13 +112,11 @@ def merge_sorted(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRo
     positions = [0] * len(sources)
     while True:
         ends = [position + rows for position in positions]
-        bounds = [source.key[end] for source, end in zip(sources, ends, strict=True) if end < len(source.key)]
+        bounds = [source.get_key(end) for source, end in zip(sources, ends, strict=True) if end < len(source)]
         parts = []
         for number, source in enumerate(sources):
-            first, end = positions[number], len(source.key)
-            if bounds:
-                end = first + int(np.searchsorted(source.key[first:], min(bounds), "right"))
-            parts.append(source.take(slice(first, end)))
+            first, end = positions[number], source.find_end(min(bounds)) if bounds else len(source)
+            parts.append(source.read_rows(first, end))
             positions[number] = end
         if merged := join_visits([part for part in parts if len(part)] or [NO_VISITS]):
             yield merged.sort_by_key()

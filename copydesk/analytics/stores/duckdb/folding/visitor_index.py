@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links, join_index_rows
 from copydesk.analytics.stores.duckdb.folding.row_inserts import RowInserts
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT, ScopeTable
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
@@ -26,7 +27,6 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     sort_distinct,
     split_by_key,
 )
-from copydesk.analytics.stores.duckdb.folding.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews, ViewColumns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 
@@ -103,7 +103,7 @@ class VisitorIndex:
                 yield view_count
 
     def prepare(self) -> None:
-        """Loads what the first fold needs: the recent visits, the filters of the runs, and the scopes.
+        """Loads what the first fold needs: the visits, as far as folds keep them in memory, and the scopes.
 
         Loads nothing if the fold will move visits first.
         """
@@ -112,7 +112,7 @@ class VisitorIndex:
                 return
         with self.change(), self._database.write(for_fold=True) as connection:
             self._load_scopes(connection)
-            self.visits.find(NO_VISITS.key)
+            self.visits.load()
 
     @contextmanager
     def change(self) -> Iterator[None]:

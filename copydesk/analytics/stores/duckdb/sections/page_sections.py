@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection
-from copydesk.analytics.stores.duckdb.folding.run_file import RunFile
 from copydesk.analytics.stores.duckdb.folding.visit_rows import SortedVisits, VisitRows
 from copydesk.analytics.stores.duckdb.sections.visitor_groups import Records
 
@@ -67,16 +66,15 @@ def _climb(outer: NDArray[np.int32], sections: NDArray[np.int32]) -> Iterator[ND
 def select_section_visits(sources: Sequence[SortedVisits], pages: PageSections) -> Iterator[Records]:
     """Yields the visits of the incomplete sections, from the visits of their pages."""
     for source in sources:
-        for first in range(0, len(source.key), ROWS_PER_READ):
-            part = source.take(slice(first, first + ROWS_PER_READ))
+        for first in range(0, len(source), ROWS_PER_READ):
+            part = source.read_rows(first, first + ROWS_PER_READ)
             part = part.take(np.flatnonzero(part.scope < len(pages.key_change)))
             for level in pages.levels:
                 section = level[part.scope]
                 inside = np.flatnonzero(section)
                 if len(inside):
                     yield _build_records(part.take(inside), section[inside], pages.key_change)
-            if isinstance(source, RunFile):
-                source.release_memory()
+            source.release_memory()
 
 
 def _build_records(visits: VisitRows, section: NDArray[Any], key_change: NDArray[np.int64]) -> Records:

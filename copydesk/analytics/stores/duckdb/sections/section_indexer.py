@@ -160,7 +160,7 @@ class SectionIndexer:
 
     def _complete(self, pages: PageSections, sources: list[SortedVisits], removals: int) -> None:
         """Adds the visits of incomplete sections, and marks these as complete, unless visits were removed."""
-        visits = sum(len(source.key) for source in sources)
+        visits = sum(len(source) for source in sources)
         log.info("indexing %d sections: reading %d visits", len(pages.sections), visits)
         started_at = time.monotonic()
         groups = count_groups(visits * len(pages.levels), VISITS_PER_GROUP)

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from copydesk.analytics.stores.base import DayRange
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.folding.links import AI, HUMAN, find_kinds
-from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, get_run_path
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run, open_run
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import get_run_path
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import read_visits
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, VisitRows, find_sorted, sort_distinct
-from copydesk.analytics.stores.duckdb.folding.visit_runs import read_visits
 from copydesk.analytics.stores.duckdb.sections.visitor_groups import Records, count_groups, split_by_visitor
 
 ROWS_PER_READ = 1_000_000
@@ -64,22 +65,21 @@ def count_section_visitors(
     return counts
 
 
-def _open_sources(connection: DuckConnection, path: Path) -> list[VisitRows | RunFile]:
+def _open_sources(connection: DuckConnection, path: Path) -> list[VisitRows | Run]:
     recent = read_visits(connection, "select key, scope, day, bits from visits")
     runs = connection.execute("select id, rows from visit_runs").fetchall()
-    return [recent, *(RunFile(get_run_path(path, run_id), rows) for run_id, rows in runs)]
+    return [recent, *(open_run(get_run_path(path, run_id), rows) for run_id, rows in runs)]
 
 
-def _select_visits(source: VisitRows | RunFile, pages: SectionPages, days: DayRange) -> Iterator[VisitRows]:
+def _select_visits(source: VisitRows | Run, pages: SectionPages, days: DayRange) -> Iterator[VisitRows]:
     """Yields the visits of the pages in the range, in parts."""
-    for first in range(0, len(source.key), ROWS_PER_READ):
-        part = source.take(slice(first, first + ROWS_PER_READ))
+    for first in range(0, len(source), ROWS_PER_READ):
+        part = source.read_rows(first, first + ROWS_PER_READ)
         in_range = np.flatnonzero((part.day >= days.first) & (part.day < days.end) & (part.scope < len(pages.section)))
         counted = in_range[pages.section[part.scope[in_range]] >= 0]
         if len(counted):
             yield part.take(counted)
-        if isinstance(source, RunFile):
-            source.release_memory()
+        source.release_memory()
 
 
 def _select_counted(visits: VisitRows, pages: SectionPages, ai_mask: int) -> Records:

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from copydesk.analytics.stores.duckdb.folding.run_file import RunFile, write_run
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
+from copydesk.analytics.stores.duckdb.folding.runs.run_pages import VisitBounds, join_bounds
+from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import SortedVisits, VisitRows, merge_sorted
 from copydesk.analytics.stores.errors import StoreFull
 
@@ -18,7 +20,7 @@ class RunMerge:
 
     run_id: int
     path: Path
-    runs: dict[int, RunFile]
+    runs: dict[int, Run]
     part_rows: int
 
     @property
@@ -29,9 +31,14 @@ class RunMerge:
         """Writes the merged run. Returns False if it was stopped. Raises StoreDamaged if a run is damaged."""
         for run in self.runs.values():
             run.verify()
+        runs = list(self.runs.values())
+        bounds = join_bounds(run.bounds for run in runs)
+
+        def read_parts() -> Iterator[VisitRows]:
+            return _yield_until_stopped(merge_runs(runs, self.part_rows), is_stopping)
+
         try:
-            parts = merge_runs(list(self.runs.values()), self.part_rows)
-            write_visits(self.path, self.rows, _yield_until_stopped(parts, is_stopping))
+            write_visits(self.path, self.rows, bounds, read_parts)
         except MergeStopped:
             return False
         return True
@@ -48,10 +55,10 @@ def _yield_until_stopped(parts: Iterable[VisitRows], is_stopping: Callable[[], b
         yield part
 
 
-def write_visits(path: Path, rows: int, parts: Iterable[VisitRows]) -> None:
+def write_visits(path: Path, rows: int, bounds: VisitBounds, read_parts: Callable[[], Iterable[VisitRows]]) -> None:
     """Writes a run. Raises StoreFull if the disk refuses it."""
     try:
-        write_run(path, rows, parts)
+        write_run(path, rows, bounds, read_parts)
     except OSError as error:
         raise StoreFull from error
 
@@ -61,5 +68,4 @@ def merge_runs(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRows
     for part in merge_sorted(sources, max(1, rows * FULL_PART_RUNS // max(len(sources), 1))):
         yield part
         for source in sources:
-            if isinstance(source, RunFile):
-                source.release_memory()
+            source.release_memory()

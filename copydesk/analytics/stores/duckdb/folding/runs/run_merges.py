@@ -4,8 +4,8 @@ import logging
 import threading
 import time
 
-from copydesk.analytics.stores.duckdb.folding.run_merge import RunMerge
-from copydesk.analytics.stores.duckdb.folding.visit_runs import VisitRuns
+from copydesk.analytics.stores.duckdb.folding.runs.run_merge import RunMerge
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import VisitRuns
 from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)

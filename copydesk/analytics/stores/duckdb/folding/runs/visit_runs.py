@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,20 +16,17 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.row_inserts import Columns, RowInserts
-from copydesk.analytics.stores.duckdb.folding.run_file import (
-    RunFile,
-    get_run_folder,
-    get_run_path,
-    sync_folder,
-)
-from copydesk.analytics.stores.duckdb.folding.run_merge import RunMerge, merge_runs, write_visits
+from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EarlierRunFile
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run, open_run
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile, get_run_folder, get_run_path
+from copydesk.analytics.stores.duckdb.folding.runs.run_merge import RunMerge, merge_runs, write_visits
+from copydesk.analytics.stores.duckdb.folding.runs.run_pages import VisitBounds, find_bounds
+from copydesk.analytics.stores.duckdb.folding.runs.run_writer import sync_folder
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
     Keys,
-    Positions,
     SortedVisits,
     VisitRows,
-    find_sorted,
     insert_sorted,
     join_visits,
 )
@@ -70,10 +68,10 @@ class VisitRuns:
         self._recent: tuple[VisitRows, VisitRows] | None = None
         """The rows of the table `visits`: most of them and the newest, so that few are moved when some are added. Both
         are sorted by key. None before they are loaded, and after a failure."""
-        self._runs: dict[int, RunFile] = {}
+        self._runs: dict[int, Run] = {}
         self._last_id = 0
-        self._obsolete: list[RunFile] = []
-        self._held_runs: list[dict[int, RunFile]] = []
+        self._obsolete: list[Run] = []
+        self._held_runs: list[dict[int, Run]] = []
         """For each copy that is being made: all runs since it began. A deleted file can be read while it is open."""
         self._merges: list[RunMerge] = []
         """The merges that are being written: their files are not listed yet."""
@@ -94,7 +92,7 @@ class VisitRuns:
         self._obsolete = []
 
     @contextmanager
-    def hold_runs(self) -> Iterator[dict[int, RunFile]]:
+    def hold_runs(self) -> Iterator[dict[int, Run]]:
         """Yields all runs, including those that are created and deleted until the block ends."""
         if self._recent is None:
             self._load()
@@ -128,9 +126,17 @@ class VisitRuns:
         [(rows,)] = connection.execute("select count(*) from visits").fetchall()
         return int(rows) > self._sizes.recent
 
+    def load(self) -> None:
+        """Loads what every search needs: recent visits, and the fences and filters of runs."""
+        if self._recent is None:
+            self._load()
+        for run in self._runs.values():
+            if isinstance(run, RunFile):
+                run.load_index()
+
     def find(self, keys: Keys) -> VisitRows:
         """Returns all visits with these keys, which must be sorted and distinct."""
-        found = [_find_visits(source, keys)[1] for source in self._list_sources()]
+        found = [source.find(keys)[1] for source in self._list_sources()]
         return join_visits([part for part in found if len(part)] or [NO_VISITS])
 
     def add(self, connection: DuckConnection, rows: VisitRows) -> None:
@@ -147,7 +153,7 @@ class VisitRuns:
         if len(recent) > len(rows):
             connection.execute("delete from visits")
         self._recent = NO_VISITS, NO_VISITS
-        self._add_run(connection, len(recent), [recent])
+        self._add_run(connection, len(recent), find_bounds(recent), lambda: [recent])
 
     def remove(self, connection: DuckConnection, select: Callable[[VisitRows], NDArray[np.bool_]]) -> None:
         """Deletes the visits that `select` selects among those it is shown, which are all."""
@@ -159,7 +165,7 @@ class VisitRuns:
         """Deletes the visits that `select` selects among those with these keys, which must be sorted and distinct."""
 
         def find(source: SortedVisits) -> NDArray[np.int64]:
-            positions, rows = _find_visits(source, keys)
+            positions, rows = source.find(keys)
             return positions[select(rows)]
 
         self._remove(connection, find)
@@ -171,18 +177,20 @@ class VisitRuns:
     def read_unsorted(self) -> Iterator[VisitRows]:
         """Yields all visits in parts, in no order, which costs less than `read_all`."""
         for source in self._list_sources():
-            for first in range(0, len(source.key), self._sizes.part):
-                yield source.take(slice(first, first + self._sizes.part))
-                if isinstance(source, RunFile):
-                    source.release_memory()
+            for first in range(0, len(source), self._sizes.part):
+                yield source.read_rows(first, first + self._sizes.part)
+                source.release_memory()
 
     def plan_merge(self, is_urgent: bool = False) -> RunMerge | None:
         """Returns a merge of runs of similar size, if there are enough of them: twice as many if it must be urgent.
 
-        Loads nothing.
+        If nothing else is to be done, this is a rewrite of one run of an earlier format. Loads nothing.
         """
-        least = self._sizes.merged_runs * (2 if is_urgent else 1)
-        merged_ids = [] if self._recent is None else self._select_mergeable(least)
+        if self._recent is None:
+            return None
+        merged_ids = self._select_mergeable(self._sizes.merged_runs * (2 if is_urgent else 1))
+        if not merged_ids and not is_urgent:
+            merged_ids = self._select_earlier()[:1]
         if not merged_ids:
             return None
         self._last_id += 1
@@ -213,8 +221,20 @@ class VisitRuns:
         with suppress(OSError):
             merge.path.unlink()
 
+    def _select_earlier(self) -> list[int]:
+        """Returns the runs of earlier formats that are not being merged."""
+        being_merged = self._list_being_merged()
+        return [
+            run_id
+            for run_id, run in self._runs.items()
+            if isinstance(run, EarlierRunFile) and run_id not in being_merged
+        ]
+
+    def _list_being_merged(self) -> set[int]:
+        return {run_id for merge in self._merges for run_id in merge.runs}
+
     def _select_mergeable(self, least: int) -> list[int]:
-        being_merged = {run_id for merge in self._merges for run_id in merge.runs}
+        being_merged = self._list_being_merged()
         by_size: dict[int, list[int]] = {}
         for run_id, run in self._runs.items():
             if run_id in being_merged:
@@ -240,20 +260,23 @@ class VisitRuns:
             if len(removed):
                 run.verify()
                 if len(removed) < run.rows:
-                    self._add_run(connection, run.rows - len(removed), _skip_rows(run, removed, self._sizes.part))
+                    read_kept = partial(_skip_rows, run, removed, self._sizes.part)
+                    self._add_run(connection, run.rows - len(removed), run.bounds, read_kept)
                 self._delete_run(connection, run_id)
             run.release_memory()
 
-    def _add_run(self, connection: DuckConnection, rows: int, parts: Iterable[VisitRows]) -> None:
+    def _add_run(
+        self, connection: DuckConnection, rows: int, bounds: VisitBounds, read_parts: Callable[[], Iterable[VisitRows]]
+    ) -> None:
         if not self._folder.exists():
             self._folder.mkdir()
             sync_folder(self._folder.parent)
         self._last_id += 1
-        write_visits(self._run_path(self._last_id), rows, parts)
+        write_visits(self._run_path(self._last_id), rows, bounds, read_parts)
         self._list_run(connection, self._last_id, rows)
 
     def _list_run(self, connection: DuckConnection, run_id: int, rows: int) -> None:
-        run = RunFile(self._run_path(run_id), rows)
+        run = open_run(self._run_path(run_id), rows)
         connection.execute("insert into visit_runs values ($id, $rows)", {"id": run_id, "rows": rows})
         for runs in (self._runs, *self._held_runs):
             runs[run_id] = run
@@ -279,7 +302,7 @@ class VisitRuns:
     def _open_and_clean_runs(self) -> None:
         with self._database.read() as connection:
             listed = dict(connection.execute("select id, rows from visit_runs order by id").fetchall())
-        self._runs = {run_id: RunFile(self._run_path(run_id), rows) for run_id, rows in listed.items()}
+        self._runs = {run_id: open_run(self._run_path(run_id), rows) for run_id, rows in listed.items()}
         used_ids = [*listed, *(merge.run_id for merge in self._merges)]
         self._last_id = max(self._last_id, *used_ids, 0)  # a number is never used again
         names = {self._run_path(run_id).name for run_id in used_ids}
@@ -306,7 +329,7 @@ class VisitRuns:
                 moved = read_visits(
                     connection, "select key, scope, day, bits from visits where rowid <= $last", params
                 ).sort_by_key()
-                self._add_run(connection, len(moved), [moved])
+                self._add_run(connection, len(moved), find_bounds(moved), partial(list, [moved]))
                 connection.execute("delete from visits where rowid <= $last", params)
             self._database.checkpoint(force=True)
 
@@ -324,7 +347,7 @@ def _name_columns(rows: VisitRows) -> Columns:
     return {"scope": rows.scope, "key": rows.key, "day": rows.day, "bits": rows.bits}
 
 
-def copy_runs(connection: DuckConnection, runs: Mapping[int, RunFile], database: str) -> None:
+def copy_runs(connection: DuckConnection, runs: Mapping[int, Run], database: str) -> None:
     """Moves the runs that a copied database lists into its table of visits, so that the copy is one file."""
     listed = connection.execute(f"select id from {database}.visit_runs order by id").fetchall()  # noqa: S608 - ours
     for (run_id,) in listed:
@@ -336,29 +359,21 @@ def copy_runs(connection: DuckConnection, runs: Mapping[int, RunFile], database:
     connection.execute(f"delete from {database}.visit_runs")  # noqa: S608 - ours
 
 
-def _find_visits(source: SortedVisits, keys: Keys) -> tuple[Positions, VisitRows]:
-    if isinstance(source, RunFile):
-        return source.find(keys)
-    positions = find_sorted(source.key, keys)
-    return positions, source.take(positions)
-
-
 def _select_everywhere(
     source: SortedVisits, select: Callable[[VisitRows], NDArray[np.bool_]], part_rows: int
 ) -> NDArray[np.int64]:
     found = [np.empty(0, np.int64)]
-    for first in range(0, len(source.key), part_rows):
-        found.append(np.flatnonzero(select(source.take(slice(first, first + part_rows)))) + first)
-        if isinstance(source, RunFile):
-            source.release_memory()
+    for first in range(0, len(source), part_rows):
+        found.append(np.flatnonzero(select(source.read_rows(first, first + part_rows))) + first)
+        source.release_memory()
     return np.concatenate(found)
 
 
-def _skip_rows(run: RunFile, removed: NDArray[np.int64], part_rows: int) -> Iterator[VisitRows]:
+def _skip_rows(run: Run, removed: NDArray[np.int64], part_rows: int) -> Iterator[VisitRows]:
     """Yields the visits of a run except those at these positions."""
     for first in range(0, run.rows, part_rows):
         end = min(first + part_rows, run.rows)
         kept = np.ones(end - first, np.bool_)
         kept[removed[np.searchsorted(removed, first) : np.searchsorted(removed, end)] - first] = False
         if kept.any():
-            yield run.take(np.flatnonzero(kept) + first)
+            yield run.read_rows(first, end).take(kept)

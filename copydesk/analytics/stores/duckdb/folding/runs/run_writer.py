@@ -1,0 +1,101 @@
+"""Writes runs."""
+
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
+    add_to_filter,
+    choose_filter_bits,
+    count_filter_bytes,
+)
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import FOOTER, MARK, Bytes
+from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
+    KeysTooFarApart,
+    PageLayout,
+    VisitBounds,
+    choose_layout,
+)
+from copydesk.analytics.stores.duckdb.folding.visit_rows import NO_VISITS, VisitRows, join_visits
+
+
+def write_run(path: Path, rows: int, bounds: VisitBounds, read_parts: Callable[[], Iterable[VisitRows]]) -> None:
+    """Writes a run and flushes it to the disk.
+
+    The parts must be in order, have this many rows together, and be within the bounds. They are read again if their
+    keys turn out to be too far apart for narrow ones.
+    """
+    try:
+        _write(path, rows, choose_layout(rows, bounds), read_parts())
+    except KeysTooFarApart:
+        _write(path, rows, choose_layout(rows, bounds, may_be_narrow=False), read_parts())
+    sync_folder(path.parent)
+
+
+def _write(path: Path, rows: int, layout: PageLayout, parts: Iterable[VisitRows]) -> None:
+    with path.open("wb") as file:
+        writer = RunWriter(file, rows, layout)
+        for part in parts:
+            writer.add(part)
+        writer.finish()
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class RunWriter:
+    """Writes one run."""
+
+    def __init__(self, file: BinaryIO, rows: int, layout: PageLayout) -> None:
+        self._file = file
+        self._rows = rows
+        self._layout = layout
+        self._filter_bits = choose_filter_bits(rows)
+        self._filter: Bytes = np.zeros(count_filter_bytes(self._filter_bits), np.uint8)
+        self._fences = [NO_VISITS.key]
+        self._checksum = 0
+        self._done = 0
+        self._waiting = NO_VISITS
+        """Fewer visits than a page has, which wait for the next ones."""
+
+    def add(self, visits: VisitRows) -> None:
+        """Writes visits that follow the earlier ones."""
+        add_to_filter(self._filter, self._filter_bits, visits.key)
+        visits = join_visits([self._waiting, visits]) if len(self._waiting) else visits
+        whole_rows = len(visits) // self._layout.page_rows * self._layout.page_rows
+        self._write_pages(visits.take(slice(0, whole_rows)))
+        self._waiting = visits.take(slice(whole_rows, len(visits)))
+
+    def finish(self) -> None:
+        """Writes the last page and what follows the pages."""
+        self._write_pages(self._waiting)
+        if self._done != self._rows:
+            raise ValueError(f"A run of {self._rows} rows got {self._done}.")
+        fences = np.concatenate(self._fences).data.cast("B")
+        self._file.write(fences)
+        self._file.write(self._filter.data)
+        checksums = self._checksum, zlib.crc32(fences), zlib.crc32(self._filter.data)
+        footer = FOOTER.pack(MARK, self._rows, self._layout.pack(), self._filter_bits, *checksums, 0)[:-4]
+        self._file.write(footer + struct.pack("<I", zlib.crc32(footer)))
+
+    def _write_pages(self, visits: VisitRows) -> None:
+        if not len(visits):
+            return
+        content = self._layout.encode(visits).view(np.uint8).data
+        self._checksum = zlib.crc32(content, self._checksum)
+        self._file.write(content)
+        self._fences.append(visits.key[:: self._layout.page_rows].copy())
+        self._done += len(visits)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes new names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

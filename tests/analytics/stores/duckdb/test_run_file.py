@@ -1,0 +1,196 @@
+"""Files of visits: what is written is found, in every layout; damage is noticed; earlier formats are read."""
+
+import struct
+import zlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.analytics.stores.duckdb.folding.runs import key_filter, run_file, run_pages
+from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EarlierRunFile
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import open_run
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
+from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, find_sorted
+from copydesk.analytics.stores.errors import StoreDamaged
+from tests.analytics.stores.duckdb.run_files import (
+    EARLIER_FORMATS,
+    make_hashed_visits,
+    make_visits,
+    split_visits,
+    to_tuples,
+    write_earlier_run,
+    write_visits,
+)
+
+
+@pytest.fixture(params=["narrow keys", "wide keys"])
+def keys(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Runs a test with both widths of keys."""
+    monkeypatch.setattr(run_pages, "MIN_NARROW_ROWS", 0 if request.param == "narrow keys" else 1_000_000)
+    return str(request.param)
+
+
+@pytest.fixture(params=["packed", "in columns"])
+def others(request: pytest.FixtureRequest) -> tuple[int, int]:
+    """Runs a test with scopes and days that share 4 bytes, and with some that do not fit. Returns what to add."""
+    return (0, 0) if request.param == "packed" else (2**30, 60_000)
+
+
+@pytest.mark.parametrize("count", [1, 2, 127, 128, 129, 1_000])
+def test_run_has_all_visits_and_finds_those_of_a_key(
+    tmp_path: Path, keys: str, others: tuple[int, int], count: int
+) -> None:
+    visits = make_visits(count)
+    scope, day = visits.scope.copy(), visits.day.copy()
+    scope[0] += others[0]
+    day[-1] += others[1]
+    visits = VisitRows(visits.key, scope, day, visits.bits)
+    run = write_visits(tmp_path / "a.run", *split_visits(visits, max(1, count // 3)))
+    page_bytes = run_pages.PAGE_ROWS * ((6 if keys == "narrow keys" else 8) + (7 if others[0] else 4))
+    assert (tmp_path / "a.run").stat().st_size == (
+        -(-count // run_pages.PAGE_ROWS) * (page_bytes + 8) + -(-count * 4 // 8) + run_file.FOOTER.size
+    )
+    wanted = np.unique(np.concatenate((visits.key[::3], [count + 5])))
+    _, found = run.find(wanted)
+    assert to_tuples(found) == to_tuples(visits.take(np.isin(visits.key, wanted)))
+    for first, end in ((0, count), (count // 2, count), (3, 5), (130, 140), (0, 2 * count)):
+        for column, read_column in zip(visits.columns(), run.read_rows(first, end).columns(), strict=True):
+            assert read_column.tolist() == column[first:end].tolist()
+            assert read_column.dtype == column.dtype
+    assert [run.get_key(position) for position in range(count)] == visits.key.tolist()
+    for key in range(-1, count + 2):
+        assert run.find_end(key) == np.searchsorted(visits.key, key, "right")
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=70),
+    st.lists(st.integers(-2, 45), max_size=20),
+    st.booleans(),
+    st.booleans(),
+)
+def test_search_finds_what_a_plain_search_finds(
+    stored: list[int], wanted: list[int], has_narrow_keys: bool, by_reading: bool
+) -> None:
+    visits = make_visits(len(stored))
+    visits = VisitRows(np.array(sorted(stored), np.int64), visits.scope, visits.day, visits.bits)
+    wanted_keys = np.array(sorted(set(wanted)), np.int64)
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+        patch.setattr(run_pages, "PAGE_ROWS", 4)
+        patch.setattr(run_pages, "MIN_NARROW_ROWS", 0 if has_narrow_keys else 99)
+        if by_reading:
+            patch.setattr(run_file, "MAX_HELD_ROWS", 0)
+            patch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
+        positions, found = write_visits(Path(folder, "a.run"), visits).find(wanted_keys)
+    wanted_positions = find_sorted(visits.key, wanted_keys)
+    assert positions.tolist() == wanted_positions.tolist()
+    assert to_tuples(found) == to_tuples(visits.take(wanted_positions))
+
+
+def test_keys_that_are_too_far_apart_are_stored_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_pages, "MIN_NARROW_ROWS", 0)
+    near, far = make_visits(300), make_visits(300)
+    near.key[200:] += near.key[128] + 2**48 - 1 - near.key[255]
+    far.key[200:] += far.key[128] + 2**48 - far.key[255]
+    for name, visits, key_bytes in (("near", near, 6), ("far", far, 8), ("hashed", make_hashed_visits(300), 8)):
+        run = write_visits(tmp_path / name, *split_visits(visits, 50))
+        pages = (tmp_path / name).stat().st_size - run_file.FOOTER.size - 150
+        assert pages == 3 * (128 * (key_bytes + 4) + 8)
+        assert to_tuples(run.read_rows(0, 300)) == to_tuples(visits)
+
+
+@pytest.mark.parametrize("part_rows", [1, 7, 5_000])
+@pytest.mark.parametrize("by_reading", [False, True])
+def test_filter_keeps_every_key_of_the_run_and_few_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_reading: bool, part_rows: int
+) -> None:
+    if by_reading:
+        monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
+        monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
+    visits = make_hashed_visits(5_000)
+    run = write_visits(tmp_path / "a.run", *split_visits(visits, part_rows))
+    absent = np.sort(np.random.default_rng(2).integers(0, 2**63 - 1, 3_000))
+    wanted = np.unique(np.concatenate((visits.key, absent, [-1, 0, 2**63 - 1])))
+    positions, found = run.find(wanted)
+    assert positions.tolist() == list(range(5_000))
+    assert to_tuples(found) == to_tuples(visits)
+    assert set(visits.key.tolist()) <= set(run.select_possible(wanted).tolist())
+    assert len(run.select_possible(absent)) < 900
+    assert len(run.find(absent[:0])[0]) == 0
+
+
+def test_large_run_has_no_filter_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_filter, "MAX_FILTERED_ROWS", 999)
+    visits = make_hashed_visits(1_000)
+    run = write_visits(tmp_path / "a.run", visits)
+    absent = np.arange(1, 100)
+    assert len(run.select_possible(absent)) == 99
+    assert run.find(np.unique(visits.key))[0].tolist() == list(range(1_000))
+
+
+def test_lookup_of_many_keys_finds_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_file, "MAX_LOOKUPS_AT_ONCE", 7)
+    visits = make_visits(1_000)
+    positions, found = write_visits(tmp_path / "a.run", visits).find(np.unique(visits.key))
+    assert positions.tolist() == list(range(1_000))
+    assert to_tuples(found) == to_tuples(visits)
+
+
+@pytest.mark.parametrize("place", range(0, 128 * 12 + 8 + 50 + run_file.FOOTER.size, 23))
+def test_changed_run_is_refused(tmp_path: Path, place: int) -> None:
+    write_visits(tmp_path / "a.run", make_visits(100))
+    content = bytearray((tmp_path / "a.run").read_bytes())
+    content[place] ^= 1
+    (tmp_path / "a.run").write_bytes(content)
+    with pytest.raises(StoreDamaged):
+        open_run(tmp_path / "a.run", 100).verify()
+
+
+@pytest.mark.parametrize("field", [0, 1, 3])
+@pytest.mark.parametrize("value", [0, 1, 7])
+def test_footer_with_another_number_is_refused(tmp_path: Path, field: int, value: int) -> None:
+    """The footer has a mark, the rows, the layout, the bits of the filter, checksums, and a checksum of its own."""
+    write_visits(tmp_path / "a.run", make_visits(300))
+    content = bytearray((tmp_path / "a.run").read_bytes())
+    start = len(content) - run_file.FOOTER.size
+    fields = list(run_file.FOOTER.unpack_from(content, start))
+    fields[field] = value if field else b"visits%02d" % value
+    run_file.FOOTER.pack_into(content, start, *fields)
+    content[-4:] = struct.pack("<I", zlib.crc32(content[start:-4]))
+    (tmp_path / "a.run").write_bytes(content)
+    with pytest.raises(StoreDamaged):
+        open_run(tmp_path / "a.run", 300)
+
+
+def test_run_with_another_number_of_rows_is_refused(tmp_path: Path) -> None:
+    write_visits(tmp_path / "a.run", make_visits(300))
+    with pytest.raises(StoreDamaged):
+        RunFile(tmp_path / "a.run", 299)
+
+
+@pytest.mark.parametrize("mark", EARLIER_FORMATS)
+def test_run_of_an_earlier_format_is_read(tmp_path: Path, mark: bytes) -> None:
+    visits = make_visits(2_000)
+    write_earlier_run(tmp_path / "2.run", mark, visits)
+    run = open_run(tmp_path / "2.run", 2_000)
+    assert isinstance(run, EarlierRunFile)
+    run.verify()
+    positions, found = run.find(np.arange(0, 1_000, 7))
+    assert positions.tolist() == find_sorted(visits.key, np.arange(0, 1_000, 7)).tolist()
+    assert to_tuples(found) == to_tuples(visits.take(positions))
+    assert to_tuples(run.read_rows(0, 2_000)) == to_tuples(visits)
+    assert run.bounds == run_pages.find_bounds(visits)
+    assert run.find_end(500) == np.searchsorted(visits.key, 500, "right")
+
+
+@pytest.mark.parametrize("mark", EARLIER_FORMATS)
+def test_damaged_run_of_an_earlier_format_is_refused(tmp_path: Path, mark: bytes) -> None:
+    write_earlier_run(tmp_path / "2.run", mark, make_visits(2_000))
+    content = (tmp_path / "2.run").read_bytes()
+    for damaged in (content[1:], content[:-1], content + b"1", content[-40:], b"1" + content[1:]):
+        (tmp_path / "2.run").write_bytes(damaged)
+        with pytest.raises(StoreDamaged):
+            open_run(tmp_path / "2.run", 2_000).verify()
