@@ -3,6 +3,7 @@ released."""
 
 import tracemalloc
 from collections.abc import Iterator
+from functools import partialmethod
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import MAX_VIEWS_PER
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.model import ReferenceStore
-from tests.analytics.stores.duckdb.run_files import write_visits
+from tests.analytics.stores.duckdb.run_files import make_hashed_visits, write_visits
 from tests.analytics.stores.duckdb.writer import make_batch
 
 MAX_FOLD_BYTES = 45_000_000
@@ -133,3 +134,42 @@ def test_cache_of_a_store_with_a_low_limit_can_be_released(tmp_path: Path) -> No
     database.release_cache()
     assert read_memory_limit(database) == "32.0 MiB"
     database.close()
+
+
+@pytest.mark.parametrize(("max_views", "releases"), [(1_000, 0), (20, 29)])
+def test_cache_is_released_after_each_transaction_of_a_long_fold_but_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_views: int, releases: int
+) -> None:
+    released: list[DuckDatabase] = []
+    monkeypatch.setattr(DuckDatabase, "release_cache", lambda database: released.append(database))
+    monkeypatch.setattr(VisitorIndex, "fold_views", partialmethod(VisitorIndex.fold_views, max_views=max_views))
+    store = DuckStore(tmp_path / "a.duckdb")
+    for number in range(30):
+        store.log_views(make_batch(number))
+    assert store.fold() == 600
+    store.close()
+    assert len(released) == releases
+
+
+def test_search_for_many_keys_does_not_keep_the_filter_of_a_large_file_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits = make_hashed_visits(2_000_000)
+    run = write_visits(tmp_path / "a.run", visits)
+    run.load_index()
+    found, in_memory = [], []
+    for wanted in (visits.key[::4_000], visits.key):  # few keys, and all of them
+        positions, _ = run.find(np.unique(wanted))
+        found.append(len(positions))
+        in_memory.append(count_mapped_bytes(tmp_path / "a.run"))
+    assert found[1] == len(visits)
+    assert in_memory[0] > 500_000, "the filter takes a megabyte, and small folds use it again and again"
+    assert in_memory[1] == 0
+
+
+def count_mapped_bytes(path: Path) -> int:
+    """Returns how much memory of a mapped file this process holds."""
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    [first] = [number for number, line in enumerate(lines) if line.endswith(str(path))]
+    [resident] = [line for line in lines[first : first + 10] if line.startswith("Rss:")]
+    return int(resident.split()[1]) * 1024
