@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.stores.duckdb.folding.runs import key_filter, run_file, run_pages
+from copydesk.analytics.stores.duckdb.folding.runs import earlier_run_file, key_filter, run_file, run_pages
 from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EarlierRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import open_run
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
+from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, find_sorted
 from copydesk.analytics.stores.errors import StoreDamaged
 from tests.analytics.stores.duckdb.run_files import (
@@ -102,6 +103,26 @@ def test_keys_that_are_too_far_apart_are_stored_whole(tmp_path: Path, monkeypatc
         assert to_tuples(run.read_rows(0, 300)) == to_tuples(visits)
 
 
+@pytest.mark.parametrize(
+    ("scope", "day", "bits"), [(9, 5, 1), (8, 100, 1), (8, 0, 1), (-1, 5, 1), (8, 5, 32), (2**20, 5, 1)]
+)
+def test_visits_beyond_the_bounds_are_not_written(tmp_path: Path, scope: int, day: int, bits: int) -> None:
+    """They would be read back as other visits."""
+    visits = VisitRows(
+        np.ones(1, np.int64), np.array([scope], np.int32), np.array([day], np.uint16), np.array([bits], np.uint8)
+    )
+    with pytest.raises(ValueError, match="not within"):
+        write_run(tmp_path / "a.run", 1, run_pages.VisitBounds(8, 1, 99), lambda: [visits])
+
+
+@pytest.mark.parametrize("page_rows", [0, 3, 2**31])
+def test_layout_that_no_version_writes_is_refused(page_rows: int) -> None:
+    layout = run_pages.choose_layout(1, run_pages.VisitBounds(1, 1, 1)).pack()
+    assert run_pages.unpack_layout(layout).page_rows == 128
+    with pytest.raises(StoreDamaged):
+        run_pages.unpack_layout(struct.pack("<I", page_rows) + layout[4:])
+
+
 @pytest.mark.parametrize("part_rows", [1, 7, 5_000])
 @pytest.mark.parametrize("by_reading", [False, True])
 def test_filter_keeps_every_key_of_the_run_and_few_others(
@@ -171,8 +192,12 @@ def test_run_with_another_number_of_rows_is_refused(tmp_path: Path) -> None:
         RunFile(tmp_path / "a.run", 299)
 
 
+@pytest.mark.parametrize("max_held_rows", [400_000, 0])
 @pytest.mark.parametrize("mark", EARLIER_FORMATS)
-def test_run_of_an_earlier_format_is_read(tmp_path: Path, mark: bytes) -> None:
+def test_run_of_an_earlier_format_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: bytes, max_held_rows: int
+) -> None:
+    monkeypatch.setattr(earlier_run_file, "MAX_HELD_ROWS", max_held_rows)
     visits = make_visits(2_000)
     write_earlier_run(tmp_path / "2.run", mark, visits)
     run = open_run(tmp_path / "2.run", 2_000)

@@ -5,15 +5,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import pytest
 
-from copydesk.analytics.stores.base import ALL_DAYS
+from copydesk.analytics.stores.base import ALL_DAYS, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EarlierRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import open_run
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile, get_run_path
 from copydesk.analytics.stores.duckdb.folding.runs.run_merge import RunMerge
 from copydesk.analytics.stores.duckdb.folding.runs.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes
@@ -31,6 +33,7 @@ from tests.analytics.stores.duckdb.writer import SHORT_RUNS, make_batch
 
 BATCHES = 30
 ONE_TABLE = RunSizes(recent=1_000_000)
+UNMERGED_RUNS = RunSizes(recent=50, merged_runs=99, part=30)
 
 
 @pytest.fixture
@@ -45,11 +48,6 @@ def fill_store(path: Path, sizes: RunSizes, batches: range = range(BATCHES)) -> 
         store.fold()
     store._run_merges.wait()
     store.close()
-
-
-def duckdb_rows(path: Path, statement: str) -> list[tuple[int, ...]]:
-    with duckdb.connect(path) as connection:
-        return connection.execute(statement).fetchall()
 
 
 def list_runs(path: Path) -> list[Path]:
@@ -97,22 +95,67 @@ def test_visits_are_in_few_runs_after_merges(path: Path) -> None:
     assert_exact(path, SHORT_RUNS)
 
 
-@pytest.mark.parametrize("mark", EARLIER_FORMATS)
-def test_runs_of_an_earlier_format_are_used_and_then_rewritten(path: Path, mark: bytes) -> None:
-    sizes = RunSizes(recent=50, merged_runs=99, part=30)
-    fill_store(path, sizes)
-    for run in list_runs(path):
-        [(rows,)] = duckdb_rows(path, f"select rows from visit_runs where id = {int(run.stem)}")
+def fill_earlier_store(path: Path, mark: bytes) -> list[Path]:
+    """Makes a store whose runs have an earlier format. Returns them."""
+    fill_store(path, UNMERGED_RUNS)
+    with duckdb.connect(path) as connection:
+        listed = connection.execute("select id, rows from visit_runs").fetchall()
+    for run_id, rows in listed:
+        run = get_run_path(path, run_id)
         write_earlier_run(run, mark, open_run(run, rows).read_rows(0, rows))
-    before = list_runs(path)
-    store = DuckStore(path, run_sizes=sizes)
+    return list_runs(path)
+
+
+def fold_one_batch(path: Path) -> list[type]:
+    """Folds the next batch, and waits for merges. Returns the types of the runs."""
+    store = DuckStore(path, run_sizes=UNMERGED_RUNS)
     store.log_views(make_batch(BATCHES))
     store.fold()
     store._run_merges.wait()
-    assert all(isinstance(run, RunFile) for run in store._index.visits._runs.values())
+    types = [type(run) for run in store._index.visits._runs.values()]
     store.close()
-    assert not set(before) & set(list_runs(path))
-    assert_exact(path, sizes, BATCHES + 1)
+    return types
+
+
+@pytest.mark.parametrize("mark", EARLIER_FORMATS)
+def test_runs_of_an_earlier_format_are_used_and_then_rewritten(path: Path, mark: bytes) -> None:
+    earlier = fill_earlier_store(path, mark)
+    assert set(fold_one_batch(path)) == {RunFile}
+    assert not set(earlier) & set(list_runs(path))
+    assert_exact(path, UNMERGED_RUNS, BATCHES + 1)
+
+
+def test_damaged_run_of_an_earlier_format_does_not_keep_others_from_being_rewritten(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    earlier = fill_earlier_store(path, b"visits03")
+    content = earlier[0].read_bytes()
+    earlier[0].write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    assert fold_one_batch(path).count(EarlierRunFile) == 1
+    assert set(earlier) & set(list_runs(path)) == {earlier[0]}
+    assert caplog.text.count("could not rewrite file") == 1
+    earlier[0].write_bytes(content)
+    assert_exact(path, UNMERGED_RUNS, BATCHES + 1)
+
+
+def test_runs_are_not_rewritten_on_a_nearly_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = fill_earlier_store(path, b"visits03")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=earlier[0].stat().st_size))
+        assert fold_one_batch(path).count(EarlierRunFile) == len(earlier)
+    assert_exact(path, UNMERGED_RUNS, BATCHES + 1)
+
+
+def test_section_reports_are_complete_while_many_runs_are_rewritten(path: Path) -> None:
+    fill_earlier_store(path, b"visits03")
+    store = DuckStore(path, run_sizes=UNMERGED_RUNS)
+    wanted = store.list_sections("docs", query=SectionQuery("/1", 2))
+    store.log_views(make_batch(0))  # known events, so nothing is added
+    store.fold()
+    while (thread := store._run_merges._thread) is not None and thread.is_alive():
+        assert store.list_sections("docs", query=SectionQuery("/1", 2)) == wanted
+    assert wanted.rows
+    store.close()
 
 
 def test_long_fold_merges_runs_without_the_thread(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ The index counts sections of the first level, and deeper ones that it was asked 
 visitors of that page; those of other sections are counted from visits.
 """
 
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -20,8 +21,10 @@ from copydesk.analytics.stores.duckdb.upgrades.section_backfill import is_sectio
 from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.analytics.stores.report_rows import Counts, SectionReport, SectionRow
 
-READ_ATTEMPTS = 5
-"""A report may read files that a merge deletes; the next attempt reads the merged one."""
+READ_ATTEMPTS = 10
+RETRY_SECONDS = 0.05
+"""A report may read files that a merge deletes; the next attempt reads the merged one. After an upgrade, many short
+files may be replaced within a second."""
 SELECT_SCOPE_VISITORS = """
     select scope, sum(human)::bigint, sum(ai)::bigint, sum(total)::bigint from firsts
     where project = $project and scope in (select unnest($scopes::integer[]))
@@ -64,6 +67,7 @@ def list_sections(
         except StoreDamaged:
             if attempt == READ_ATTEMPTS - 1:
                 raise
+            time.sleep(RETRY_SECONDS)
     raise StoreDamaged
 
 

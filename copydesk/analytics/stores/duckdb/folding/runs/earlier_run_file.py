@@ -29,8 +29,10 @@ FILTERED_MARK, FILTERED_FOOTER = b"visits03", struct.Struct("<8sQIQ6I")
 FENCED_MARK, FENCED_FOOTER, FENCE_ROWS = b"visits02", struct.Struct("<8sQ5I"), 512
 """The rows, and the checksums of columns and fences. The first version had no fences."""
 FIRST_MARK, FIRST_FOOTER = b"visits01", struct.Struct("<8sQ4I")
-MAX_LOOKUPS_AT_ONCE = 2_000
-CHECKED_ROWS = 1_000_000
+MAX_HELD_ROWS = 400_000
+KEYS_PER_SEARCH, KEYS_PER_LONG_SEARCH = 2_000, 100
+"""A search returns the memory of the file after so many keys: fewer in long files, where they touch more of it."""
+ROWS_PER_READ = 1_000_000
 
 
 class EarlierRunFile:
@@ -72,18 +74,24 @@ class EarlierRunFile:
         return self.rows
 
     @property
+    def size(self) -> int:
+        """The bytes of the file."""
+        return len(self._map)
+
+    @property
     def bounds(self) -> VisitBounds:
         """The bounds of the visits, for which all of them are read."""
         bounds = []
-        for first in range(0, self.rows, CHECKED_ROWS):
-            bounds.append(find_bounds(self.read_rows(first, first + CHECKED_ROWS)))
+        for first in range(0, self.rows, ROWS_PER_READ):
+            bounds.append(find_bounds(self.read_rows(first, first + ROWS_PER_READ)))
             self.release_memory()
         return join_bounds(bounds)
 
     def find(self, keys: Keys) -> tuple[Positions, VisitRows]:
         """Returns the visits with these keys, which must be sorted and distinct, and their positions."""
         positions, rows = [np.empty(0, np.int64)], []
-        for some_keys in np.array_split(keys, -(-len(keys) // MAX_LOOKUPS_AT_ONCE) or 1):
+        most = KEYS_PER_SEARCH if self.rows <= MAX_HELD_ROWS else KEYS_PER_LONG_SEARCH
+        for some_keys in np.array_split(keys, -(-len(keys) // most) or 1):
             positions.append(find_sorted(self._visits.key, some_keys))
             rows.append(self._visits.take(positions[-1]))
             self.release_memory()
@@ -112,7 +120,7 @@ class EarlierRunFile:
 
 
 def is_earlier_run(path: Path) -> bool:
-    """Returns whether a file ends like a run of an earlier format. What it ends like may still be damaged."""
+    """Returns whether a file ends like a run of an earlier format. Such a file may still be damaged."""
     try:
         with path.open("rb") as file:
             file.seek(-min(path.stat().st_size, FILTERED_FOOTER.size), os.SEEK_END)

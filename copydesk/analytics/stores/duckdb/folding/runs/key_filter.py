@@ -10,7 +10,8 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Positions
 
 FILTER_BITS_PER_ROW = 4
 MAX_FILTERED_ROWS = 16_000_000
-"""Larger runs have no filter. There are few of them, and the filters of all others take at most about 32 MB."""
+"""Larger runs have no filter. There are few of them. Folds of few views keep the filters of all others in memory, which
+takes at most about 32 MB."""
 
 
 def choose_filter_bits(rows: int) -> int:

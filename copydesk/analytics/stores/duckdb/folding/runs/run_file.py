@@ -99,7 +99,7 @@ class RunFile:
 
         Raises StoreDamaged if the fences are damaged.
         """
-        self._check(self._fence_start, self._filter_start, self._fence_checksum)
+        self._check_part(self._fence_start, self._filter_start, self._fence_checksum)
         fences = np.frombuffer(self._map, np.int64, self._page_count, self._fence_start).copy()
         self.release_memory()
         return fences
@@ -108,10 +108,10 @@ class RunFile:
     def _filter(self) -> Bytes:
         """Raises StoreDamaged if the filter is damaged."""
         size = count_filter_bytes(self._filter_bits)
-        self._check(self._filter_start, self._filter_start + size, self._filter_checksum)
+        self._check_part(self._filter_start, self._filter_start + size, self._filter_checksum)
         return np.frombuffer(self._map, np.uint8, size, self._filter_start)
 
-    def _check(self, start: int, end: int, wanted_checksum: int) -> None:
+    def _check_part(self, start: int, end: int, wanted_checksum: int) -> None:
         """Raises StoreDamaged if a part of the file is not what was written."""
         if compute_checksum(memoryview(self._map)[start:end], self.release_memory) != wanted_checksum:
             raise StoreDamaged
@@ -156,10 +156,10 @@ class RunFile:
         fenced = np.flatnonzero(self._fences[last_page] == keys)  # these may begin on an earlier page
         first_page[fenced] = np.searchsorted(self._fences, keys[fenced]) - 1
         first_page = np.maximum(first_page, 0)
-        numbers = sort_distinct(expand_ranges(first_page, last_page + 1 - first_page))
-        pages = read_pages(numbers)
-        read_keys = self._layout.decode_keys(pages, self._fences[numbers])
-        if len(numbers) and numbers[-1] == self._page_count - 1:
+        page_numbers = sort_distinct(expand_ranges(first_page, last_page + 1 - first_page))
+        pages = read_pages(page_numbers)
+        read_keys = self._layout.decode_keys(pages, self._fences[page_numbers])
+        if len(page_numbers) and page_numbers[-1] == self._page_count - 1:
             read_keys = read_keys[: len(read_keys) - self._count_unused_rows()]
         matches, first, counts = find_ranges(read_keys, keys)
         if not len(matches):
@@ -167,22 +167,22 @@ class RunFile:
         places = expand_ranges(first, counts)
         page, row = self._layout.split_places(places)
         rows = VisitRows(np.repeat(keys[matches], counts), *self._layout.decode_others(pages, places))
-        return numbers[page] * self._layout.page_rows + row, rows
+        return page_numbers[page] * self._layout.page_rows + row, rows
 
     def _count_unused_rows(self) -> int:
         """Returns how many rows fill up the last page."""
         return self._page_count * self._layout.page_rows - self.rows
 
-    def _read_mapped(self, numbers: Positions) -> Pages:
-        pages: Pages = self._pages[numbers]
+    def _read_mapped(self, page_numbers: Positions) -> Pages:
+        pages: Pages = self._pages[page_numbers]
         if self.rows > MAX_HELD_ROWS:
             self.release_memory()
         return pages
 
-    def _read_single(self, numbers: Positions) -> Pages:
+    def _read_single(self, page_numbers: Positions) -> Pages:
         size = self._layout.page_type.itemsize
         try:
-            content = b"".join(map(os.pread, repeat(self._descriptor), repeat(size), (numbers * size).tolist()))
+            content = b"".join(map(os.pread, repeat(self._descriptor), repeat(size), (page_numbers * size).tolist()))
         except OSError as error:
             raise StoreUnavailable from error
         return np.frombuffer(content, self._layout.page_type)
@@ -211,10 +211,10 @@ class RunFile:
 
     def verify(self) -> None:
         """Reads the whole run. Raises StoreDamaged if its content is not what was written."""
-        self._check(0, self._fence_start, self._page_checksum)
-        self._check(self._fence_start, self._filter_start, self._fence_checksum)
+        self._check_part(0, self._fence_start, self._page_checksum)
+        self._check_part(self._fence_start, self._filter_start, self._fence_checksum)
         end = self._filter_start + count_filter_bytes(self._filter_bits)
-        self._check(self._filter_start, end, self._filter_checksum)
+        self._check_part(self._filter_start, end, self._filter_checksum)
 
     def release_memory(self) -> None:
         """Returns the memory of the file that this process holds to the operating system, which may keep it."""
@@ -222,7 +222,7 @@ class RunFile:
 
 
 def open_mapped(path: Path, owner: object) -> tuple[int, mmap.mmap]:
-    """Opens a file and maps it. Returns its descriptor, which is closed when nobody uses the owner any more.
+    """Opens a file and maps it. Returns its descriptor, which is closed after the owner was deleted, and the map.
 
     Raises StoreDamaged if the file is missing or empty.
     """

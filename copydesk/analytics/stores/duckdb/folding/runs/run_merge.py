@@ -1,4 +1,4 @@
-"""A merge of runs into one, and the writing of runs."""
+"""Merges runs into one."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +22,11 @@ class RunMerge:
     path: Path
     runs: dict[int, Run]
     part_rows: int
+
+    @property
+    def is_rewrite(self) -> bool:
+        """Whether this only rewrites a run of an earlier format."""
+        return len(self.runs) == 1
 
     @property
     def rows(self) -> int:

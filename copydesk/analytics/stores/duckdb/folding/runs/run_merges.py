@@ -12,6 +12,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 300
 """The pause after a merge that failed, for example because the disk is full."""
+MERGE_FAILED = "could not merge files of visits; will retry in %d seconds: %s"
+REWRITE_FAILED = "could not rewrite file %d of visits in the current format; will retry after the next start: %s"
 
 
 class RunMerges:
@@ -74,21 +76,29 @@ class RunMerges:
     def _pause(self, error: Exception) -> None:
         """Reports a failed merge, and merges nothing for a while."""
         self._next_at = time.monotonic() + RETRY_SECONDS
-        is_expected = isinstance(error, StoreUnavailable)
-        message = "could not merge files of visits; will retry in %d seconds: %s"
-        log.warning(message, RETRY_SECONDS, error, exc_info=None if is_expected else error)
+        log.warning(MERGE_FAILED, RETRY_SECONDS, error, exc_info=get_unexpected(error))
 
     def _merge(self, merge: RunMerge) -> RunMerge | None:
         """Carries out a merge. Returns the next one, if there is one."""
         is_written = False
         try:
             is_written = merge.write(self._is_stopping.is_set)
+        except Exception as error:
+            if not merge.is_rewrite:
+                raise
+            with self._fold_lock:
+                self._visits.skip_rewrite(merge)
+            log.warning(REWRITE_FAILED, *merge.runs, error, exc_info=get_unexpected(error))
         finally:
             if not is_written:
                 with self._fold_lock:
                     self._visits.drop_merge(merge)
-        if not is_written:
-            return None
         with self._fold_lock:
-            self._visits.finish_merge(merge)
+            if is_written:
+                self._visits.finish_merge(merge)
             return None if self._is_stopping.is_set() else self._visits.plan_merge()
+
+
+def get_unexpected(error: Exception) -> Exception | None:
+    """Returns an error whose traceback should be logged."""
+    return None if isinstance(error, StoreUnavailable) else error

@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.base import CLASS_BITS
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Positions, VisitRows
+from copydesk.analytics.stores.errors import StoreDamaged
 
 PAGE_ROWS = 128
 """A power of two, because places are split into a page and a row."""
-MIN_NARROW_ROWS = 8_000_000
-"""Keys of files with at least this many rows take 6 bytes: 128 of so many hashes are almost never farther apart than
-48 bits say."""
-KIND_BITS = sum(CLASS_BITS.values()).bit_length()
+MIN_NARROW_ROWS = 12_000_000
+"""Keys of files with at least this many rows take 6 bytes: 128 of so many hashes are hardly ever farther apart than 48
+bits say, unless every key occurs about ten times."""
+MAX_PAGE_ROWS = 1 << 15
+CLASS_BIT_COUNT = sum(CLASS_BITS.values()).bit_length()
 LAYOUT = struct.Struct("<IBBHHI")
 Pages = NDArray[np.void]
 
@@ -60,7 +62,8 @@ class PageLayout:
 
     page_rows: int
     has_narrow_keys: bool
-    kind_bits: int
+    class_bits: int
+    """How many class bits a visit has."""
     bounds: VisitBounds
 
     @cached_property
@@ -74,7 +77,7 @@ class PageLayout:
     @cached_property
     def is_packed(self) -> bool:
         """Whether scope, day and class bits share 4 bytes."""
-        return self.bounds.max_scope.bit_length() + self._day_bits + self.kind_bits <= 32
+        return self.bounds.max_scope.bit_length() + self._day_bits + self.class_bits <= 32
 
     @cached_property
     def page_type(self) -> np.dtype[np.void]:
@@ -88,8 +91,9 @@ class PageLayout:
     def encode(self, visits: VisitRows) -> Pages:
         """Returns the pages of visits, which must be sorted by key. The last page is filled up with zeros.
 
-        Raises KeysTooFarApart.
+        Raises KeysTooFarApart, and ValueError if the visits are not within the bounds.
         """
+        self._check_bounds(visits)
         pages = np.zeros(self.count_pages(len(visits)), self.page_type)
         if self.has_narrow_keys:
             first_keys = np.repeat(visits.key[:: self.page_rows], self.page_rows)[: len(visits)]
@@ -103,11 +107,20 @@ class PageLayout:
         if self.is_packed:
             day = (visits.day - np.uint16(self.bounds.first_day)).astype(np.uint32)
             packed = visits.scope.astype(np.uint32) << np.uint32(self._day_bits) | day
-            self._fill(pages, "packed", packed << np.uint32(self.kind_bits) | visits.bits)
+            self._fill(pages, "packed", packed << np.uint32(self.class_bits) | visits.bits)
         else:
             for name in ("scope", "day", "bits"):
                 self._fill(pages, name, getattr(visits, name))
         return pages
+
+    def _check_bounds(self, visits: VisitRows) -> None:
+        """Refuses visits that would be read back as others."""
+        if len(visits) and (
+            join_bounds([self.bounds, find_bounds(visits)]) != self.bounds
+            or int(visits.scope.min()) < 0
+            or int(visits.bits.max()) >> self.class_bits
+        ):
+            raise ValueError(f"Visits are not within {self.bounds} and {self.class_bits} class bits.")
 
     def _fill(self, pages: Pages, name: str, column: NDArray[Any]) -> None:
         whole_pages = len(column) // self.page_rows
@@ -128,12 +141,12 @@ class PageLayout:
         return keys.reshape(-1)
 
     def decode_others(self, pages: Pages, places: Positions | slice) -> list[NDArray[Any]]:
-        """Returns the scopes, days and bits at these places, of which each page has as many as rows."""
+        """Returns the scopes, days and bits at these places, which are the numbers of rows among those of all pages."""
         if not self.is_packed:
             return [self._select(pages[name], places) for name in ("scope", "day", "bits")]
         packed = self._select(pages["packed"], places)
-        bits = (packed & np.uint32((1 << self.kind_bits) - 1)).astype(np.uint8)
-        packed = packed >> np.uint32(self.kind_bits)
+        bits = (packed & np.uint32((1 << self.class_bits) - 1)).astype(np.uint8)
+        packed = packed >> np.uint32(self.class_bits)
         day = (packed & np.uint32((1 << self._day_bits) - 1)).astype(np.uint16)
         day += np.uint16(self.bounds.first_day)
         return [(packed >> np.uint32(self._day_bits)).astype(np.int32), day, bits]
@@ -152,14 +165,17 @@ class PageLayout:
         """Returns the layout as a part of a file."""
         bounds = self.bounds
         return LAYOUT.pack(
-            self.page_rows, self.has_narrow_keys, self.kind_bits, bounds.first_day, bounds.last_day, bounds.max_scope
+            self.page_rows, self.has_narrow_keys, self.class_bits, bounds.first_day, bounds.last_day, bounds.max_scope
         )
 
 
 def choose_layout(rows: int, bounds: VisitBounds, may_be_narrow: bool = True) -> PageLayout:
-    return PageLayout(PAGE_ROWS, may_be_narrow and rows >= MIN_NARROW_ROWS, KIND_BITS, bounds)
+    return PageLayout(PAGE_ROWS, may_be_narrow and rows >= MIN_NARROW_ROWS, CLASS_BIT_COUNT, bounds)
 
 
 def unpack_layout(content: bytes) -> PageLayout:
-    page_rows, has_narrow_keys, kind_bits, first_day, last_day, max_scope = LAYOUT.unpack(content)
-    return PageLayout(page_rows, bool(has_narrow_keys), kind_bits, VisitBounds(max_scope, first_day, last_day))
+    """Returns the layout that `pack` returned as bytes. Raises StoreDamaged if there is no such layout."""
+    page_rows, has_narrow_keys, class_bits, first_day, last_day, max_scope = LAYOUT.unpack(content)
+    if not 1 <= page_rows <= MAX_PAGE_ROWS or page_rows & (page_rows - 1):
+        raise StoreDamaged
+    return PageLayout(page_rows, bool(has_narrow_keys), class_bits, VisitBounds(max_scope, first_day, last_day))

@@ -30,21 +30,24 @@ def write_run(path: Path, rows: int, bounds: VisitBounds, read_parts: Callable[[
     The parts must be in order, have this many rows together, and be within the bounds. They are read again if their
     keys turn out to be too far apart for narrow ones.
     """
-    try:
-        _write(path, rows, choose_layout(rows, bounds), read_parts())
-    except KeysTooFarApart:
-        _write(path, rows, choose_layout(rows, bounds, may_be_narrow=False), read_parts())
+    if not _try_to_write(path, rows, choose_layout(rows, bounds), read_parts()):
+        _try_to_write(path, rows, choose_layout(rows, bounds, may_be_narrow=False), read_parts())
     sync_folder(path.parent)
 
 
-def _write(path: Path, rows: int, layout: PageLayout, parts: Iterable[VisitRows]) -> None:
+def _try_to_write(path: Path, rows: int, layout: PageLayout, parts: Iterable[VisitRows]) -> bool:
+    """Returns False if keys are too far apart for the layout."""
     with path.open("wb") as file:
         writer = RunWriter(file, rows, layout)
-        for part in parts:
-            writer.add(part)
-        writer.finish()
+        try:
+            for part in parts:
+                writer.add(part)
+            writer.finish()
+        except KeysTooFarApart:
+            return False
         file.flush()
         os.fsync(file.fileno())
+    return True
 
 
 class RunWriter:
@@ -58,7 +61,7 @@ class RunWriter:
         self._filter: Bytes = np.zeros(count_filter_bytes(self._filter_bits), np.uint8)
         self._fences = [NO_VISITS.key]
         self._checksum = 0
-        self._done = 0
+        self._written_rows = 0
         self._waiting = NO_VISITS
         """Fewer visits than a page has, which wait for the next ones."""
 
@@ -73,8 +76,8 @@ class RunWriter:
     def finish(self) -> None:
         """Writes the last page and what follows the pages."""
         self._write_pages(self._waiting)
-        if self._done != self._rows:
-            raise ValueError(f"A run of {self._rows} rows got {self._done}.")
+        if self._written_rows != self._rows:
+            raise ValueError(f"A run of {self._rows} rows got {self._written_rows}.")
         fences = np.concatenate(self._fences).data.cast("B")
         self._file.write(fences)
         self._file.write(self._filter.data)
@@ -89,7 +92,7 @@ class RunWriter:
         self._checksum = zlib.crc32(content, self._checksum)
         self._file.write(content)
         self._fences.append(visits.key[:: self._layout.page_rows].copy())
-        self._done += len(visits)
+        self._written_rows += len(visits)
 
 
 def sync_folder(folder: Path) -> None:

@@ -5,6 +5,7 @@ deleted before the next change. A change writes new files and never touches a li
 """
 
 import logging
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -75,6 +76,8 @@ class VisitRuns:
         """For each copy that is being made: all runs since it began. A deleted file can be read while it is open."""
         self._merges: list[RunMerge] = []
         """The merges that are being written: their files are not listed yet."""
+        self._skipped_ids: set[int] = set()
+        """The runs of earlier formats that could not be rewritten."""
 
     @contextmanager
     def change(self) -> Iterator[None]:
@@ -221,14 +224,22 @@ class VisitRuns:
         with suppress(OSError):
             merge.path.unlink()
 
+    def skip_rewrite(self, merge: RunMerge) -> None:
+        """Plans no further rewrite of this run."""
+        self._skipped_ids.update(merge.runs)
+
     def _select_earlier(self) -> list[int]:
-        """Returns the runs of earlier formats that are not being merged."""
-        being_merged = self._list_being_merged()
-        return [
-            run_id
+        """Returns the runs of earlier formats that can be rewritten. The disk must have twice as much space as each."""
+        excluded = self._list_being_merged() | self._skipped_ids
+        sizes = {
+            run_id: run.size
             for run_id, run in self._runs.items()
-            if isinstance(run, EarlierRunFile) and run_id not in being_merged
-        ]
+            if isinstance(run, EarlierRunFile) and run_id not in excluded
+        }
+        if not sizes:
+            return []
+        free_bytes = shutil.disk_usage(self._folder).free
+        return [run_id for run_id, size in sizes.items() if free_bytes >= 2 * size]
 
     def _list_being_merged(self) -> set[int]:
         return {run_id for merge in self._merges for run_id in merge.runs}
