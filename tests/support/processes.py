@@ -123,6 +123,8 @@ def free_port() -> int:
 def _run_command(orders: CommandSpec) -> None:
     from copydesk.cli import main
 
+    for name in [name for name in os.environ if name.startswith("COPYDESK_")]:
+        del os.environ[name]  # settings of the test that was running when the fork server started
     os.environ.update(orders.environment)
     log = os.open(orders.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
