@@ -319,5 +319,8 @@ class DuckStore:
             self._preparation.join()
         self._section_indexer.stop()
         self._run_merges.stop()
+        if self._fold_lock.acquire(blocking=False):  # a fold that still runs keeps its files open until it fails
+            self._index.visits.close()
+            self._fold_lock.release()
         self._view_log.close()
         self._database.close()

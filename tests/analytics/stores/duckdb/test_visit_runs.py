@@ -1,5 +1,6 @@
 """Runs of visits: their files, merges, damage, and stores whose visits are still in the table."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -293,6 +294,21 @@ def test_merge_that_ends_after_the_visits_moved_into_the_table_is_dropped(path: 
     store.close()
     assert list_runs(path) == []
     assert_exact(path, ONE_TABLE)
+
+
+def test_closed_store_has_no_open_files(path: Path) -> None:
+    store = DuckStore(path, run_sizes=UNMERGED_RUNS)
+    for number in range(BATCHES):
+        store.log_views(make_batch(number))
+        store.fold()
+    assert len(list_open_files(path.parent)) >= BATCHES
+    store.close()
+    assert list_open_files(path.parent) == []
+
+
+def list_open_files(folder: Path) -> list[str]:
+    targets = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return [target for target in targets if target.startswith(str(folder))]
 
 
 def test_two_backups_at_once_are_complete(path: Path, tmp_path: Path) -> None:

@@ -94,6 +94,10 @@ class VisitRuns:
                 run.path.unlink()
         self._obsolete = []
 
+    def close(self) -> None:
+        """Closes all files, as soon as nobody reads them. The next change would open them again."""
+        self._recent, self._runs, self._obsolete = None, {}, []
+
     @contextmanager
     def hold_runs(self) -> Iterator[dict[int, Run]]:
         """Yields all runs, including those that are created and deleted until the block ends."""
