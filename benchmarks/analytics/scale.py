@@ -36,8 +36,6 @@ EVENTS_PER_SECOND, REQUESTS_PER_SECOND = 200, 20
 FIRST_FOLDS = 7
 IDLE_CPU_SECONDS = 0.05
 """A service that used at most this much CPU in a second is idle."""
-MAX_GROWTH = 1.5
-"""The most that a cost may grow when the views grow tenfold."""
 YEAR = f"dateFrom={format_day(FIRST_DAY)}&dateTo={format_day(FIRST_DAY + DAYS)}"
 MONTH = f"dateFrom={format_day(FIRST_DAY + 200)}&dateTo={format_day(FIRST_DAY + 230)}"
 DAY_300 = f"dateFrom={format_day(FIRST_DAY + 300)}&dateTo={format_day(FIRST_DAY + 301)}"

@@ -16,9 +16,10 @@ from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import read_schema_version, reject_newer_schema
 from copydesk.core.errors import StoreUnavailable, UserFacingError
+from copydesk.core.runtime.durable_files import sync_to_disk, write_durably
 from copydesk.core.settings import Settings, env_variable
 from copydesk.transfer.backup.analytics_copy import COPY_FILES, AnalyticsEngine, inspect_copy
-from copydesk.transfer.backup.manifest import Manifest, checksum_file, sync_to_disk, write_durably
+from copydesk.transfer.backup.manifest import Manifest, checksum_file
 from copydesk.transfer.backup.table_dump import dump_tables, open_snapshot
 from copydesk.transfer.backup.verify import list_files, verify_backup
 from copydesk.transfer.progress import Progress

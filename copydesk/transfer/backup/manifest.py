@@ -1,7 +1,6 @@
 """The manifest of a backup: versions, counts, checksums and sizes, without any of its contents."""
 
 import json
-import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from copydesk.core.errors import UserFacingError
+from copydesk.core.runtime.durable_files import write_durably
 
 MANIFEST_FILE = "manifest.json"
 FORMAT_VERSION = 1
@@ -94,23 +94,6 @@ def checksum_file(path: Path) -> FileChecksum:
             digest.update(chunk)
             size += len(chunk)
     return FileChecksum(bytes=size, sha256=digest.hexdigest())
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Writes a file that only its owner can read, and syncs it to disk."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_to_disk(path: Path) -> None:
-    """Syncs a file's contents, or a folder's entries, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _compute_checksum(fields: dict[str, Any]) -> str:

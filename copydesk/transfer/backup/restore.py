@@ -20,12 +20,13 @@ from copydesk.core.db.migrate import (
 from copydesk.core.db.tables import secrets
 from copydesk.core.errors import UserFacingError
 from copydesk.core.projects.sealed_secrets import CannotUnseal, SealedSecrets
+from copydesk.core.runtime.durable_files import sync_to_disk
 from copydesk.core.settings import Settings
 from copydesk.core.text.plurals import pluralize
 from copydesk.transfer.backup import analytics_copy
 from copydesk.transfer.backup.analytics_copy import COPY_FILES
 from copydesk.transfer.backup.create import KEY_FILE, RANGES_FILE
-from copydesk.transfer.backup.manifest import BackupTooNew, Manifest, sync_to_disk
+from copydesk.transfer.backup.manifest import BackupTooNew, Manifest
 from copydesk.transfer.backup.table_load import load_tables
 from copydesk.transfer.backup.verify import verify_backup
 from copydesk.transfer.exclusive_access import exclusive_analytics_access, exclusive_connection

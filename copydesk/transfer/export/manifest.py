@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from copydesk.core.errors import UserFacingError
-from copydesk.transfer.backup.manifest import sync_to_disk, write_durably
+from copydesk.core.runtime.durable_files import sync_to_disk, write_durably
 
 MANIFEST_FILE = "manifest.jsonl"
 MANIFEST_VERSION = 1

@@ -14,7 +14,8 @@ from copydesk.analytics.stores.errors import StoreFull
 from copydesk.analytics.stores.export_format import EXPORT_SCHEMA_VERSION, RAW_DATASET, ExportDay, ExportFormat
 from copydesk.core import clock
 from copydesk.core.errors import UserFacingError
-from copydesk.transfer.backup.manifest import checksum_file, sync_to_disk
+from copydesk.core.runtime.durable_files import sync_to_disk
+from copydesk.transfer.backup.manifest import checksum_file
 from copydesk.transfer.export.manifest import ExportManifest, ManifestEntry
 from copydesk.transfer.progress import Progress
 

@@ -151,9 +151,7 @@ def test_cache_is_released_after_each_transaction_of_a_long_fold_but_the_first(
     assert len(released) == releases
 
 
-def test_search_for_many_keys_does_not_keep_the_filter_of_a_large_file_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_for_many_keys_does_not_keep_the_filter_of_a_large_file_in_memory(tmp_path: Path) -> None:
     visits = make_hashed_visits(2_000_000)
     run = write_visits(tmp_path / "a.run", visits)
     run.load_index()

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
-from copydesk.analytics.stores.duckdb.folding.runs.run_pages import VisitBounds, join_bounds
+from copydesk.analytics.stores.duckdb.folding.runs.run_pages import join_bounds
 from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import SortedVisits, VisitRows, merge_sorted
-from copydesk.analytics.stores.errors import StoreFull
 
 FULL_PART_RUNS = 4
 """Up to this many runs are read in whole parts; of more runs, each part has fewer rows, to bound the memory."""
@@ -43,7 +42,7 @@ class RunMerge:
             return _yield_until_stopped(merge_runs(runs, self.part_rows), is_stopping)
 
         try:
-            write_visits(self.path, self.rows, bounds, read_parts)
+            write_run(self.path, self.rows, bounds, read_parts)
         except MergeStopped:
             return False
         return True
@@ -58,14 +57,6 @@ def _yield_until_stopped(parts: Iterable[VisitRows], is_stopping: Callable[[], b
         if is_stopping():
             raise MergeStopped
         yield part
-
-
-def write_visits(path: Path, rows: int, bounds: VisitBounds, read_parts: Callable[[], Iterable[VisitRows]]) -> None:
-    """Writes a run. Raises StoreFull if the disk refuses it."""
-    try:
-        write_run(path, rows, bounds, read_parts)
-    except OSError as error:
-        raise StoreFull from error
 
 
 def merge_runs(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRows]:

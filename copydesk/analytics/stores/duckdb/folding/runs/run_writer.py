@@ -22,17 +22,22 @@ from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     choose_layout,
 )
 from copydesk.analytics.stores.duckdb.folding.visit_rows import NO_VISITS, VisitRows, join_visits
+from copydesk.analytics.stores.errors import StoreFull
+from copydesk.core.runtime.durable_files import sync_to_disk
 
 
 def write_run(path: Path, rows: int, bounds: VisitBounds, read_parts: Callable[[], Iterable[VisitRows]]) -> None:
     """Writes a run and flushes it to the disk.
 
     The parts must be in order, have this many rows together, and be within the bounds. They are read again if their
-    keys turn out to be too far apart for narrow ones.
+    keys turn out to be too far apart for narrow ones. Raises StoreFull if the disk refuses the file.
     """
-    if not _try_to_write(path, rows, choose_layout(rows, bounds), read_parts()):
-        _try_to_write(path, rows, choose_layout(rows, bounds, may_be_narrow=False), read_parts())
-    sync_folder(path.parent)
+    try:
+        if not _try_to_write(path, rows, choose_layout(rows, bounds), read_parts()):
+            _try_to_write(path, rows, choose_layout(rows, bounds, may_be_narrow=False), read_parts())
+        sync_to_disk(path.parent)
+    except OSError as error:
+        raise StoreFull from error
 
 
 def _try_to_write(path: Path, rows: int, layout: PageLayout, parts: Iterable[VisitRows]) -> bool:
@@ -93,12 +98,3 @@ class RunWriter:
         self._file.write(content)
         self._fences.append(visits.key[:: self._layout.page_rows].copy())
         self._written_rows += len(visits)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes new names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -20,9 +20,9 @@ from copydesk.analytics.stores.duckdb.folding.row_inserts import Columns, RowIns
 from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EarlierRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run, open_run
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile, get_run_folder, get_run_path
-from copydesk.analytics.stores.duckdb.folding.runs.run_merge import RunMerge, merge_runs, write_visits
+from copydesk.analytics.stores.duckdb.folding.runs.run_merge import RunMerge, merge_runs
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import VisitBounds, find_bounds
-from copydesk.analytics.stores.duckdb.folding.runs.run_writer import sync_folder
+from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
     Keys,
@@ -31,6 +31,7 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     insert_sorted,
     join_visits,
 )
+from copydesk.core.runtime.durable_files import sync_to_disk
 
 log = logging.getLogger(__name__)
 
@@ -285,9 +286,9 @@ class VisitRuns:
     ) -> None:
         if not self._folder.exists():
             self._folder.mkdir()
-            sync_folder(self._folder.parent)
+            sync_to_disk(self._folder.parent)
         self._last_id += 1
-        write_visits(self._run_path(self._last_id), rows, bounds, read_parts)
+        write_run(self._run_path(self._last_id), rows, bounds, read_parts)
         self._list_run(connection, self._last_id, rows)
 
     def _list_run(self, connection: DuckConnection, run_id: int, rows: int) -> None:
