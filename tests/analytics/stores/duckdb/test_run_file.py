@@ -28,11 +28,16 @@ from tests.analytics.stores.duckdb.run_files import (
 )
 
 
-@pytest.fixture(params=["narrow keys", "wide keys"])
-def keys(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Runs a test with both widths of keys."""
-    monkeypatch.setattr(run_pages, "MIN_NARROW_ROWS", 0 if request.param == "narrow keys" else 1_000_000)
-    return str(request.param)
+@pytest.fixture(params=[6, 7, 8])
+def key_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Runs a test with each width of keys."""
+    allow_key_bytes(monkeypatch, request.param)
+    return int(request.param)
+
+
+def allow_key_bytes(patch: pytest.MonkeyPatch, key_bytes: int) -> None:
+    """Gives files of any length keys of so many bytes, if these are enough."""
+    patch.setattr(run_pages, "MIN_ROWS_BY_KEY_BYTES", {each: 0 for each in (6, 7) if each >= key_bytes})
 
 
 @pytest.fixture(params=["packed", "in columns"])
@@ -43,7 +48,7 @@ def others(request: pytest.FixtureRequest) -> tuple[int, int]:
 
 @pytest.mark.parametrize("count", [1, 2, 127, 128, 129, 1_000])
 def test_run_has_all_visits_and_finds_those_of_a_key(
-    tmp_path: Path, keys: str, others: tuple[int, int], count: int
+    tmp_path: Path, key_bytes: int, others: tuple[int, int], count: int
 ) -> None:
     visits = make_visits(count)
     scope, day = visits.scope.copy(), visits.day.copy()
@@ -51,7 +56,7 @@ def test_run_has_all_visits_and_finds_those_of_a_key(
     day[-1] += others[1]
     visits = VisitRows(visits.key, scope, day, visits.bits)
     run = write_visits(tmp_path / "a.run", *split_visits(visits, max(1, count // 3)))
-    page_bytes = run_pages.PAGE_ROWS * ((6 if keys == "narrow keys" else 8) + (7 if others[0] else 4))
+    page_bytes = run_pages.PAGE_ROWS * (key_bytes + (7 if others[0] else 4))
     assert (tmp_path / "a.run").stat().st_size == (
         -(-count // run_pages.PAGE_ROWS) * (page_bytes + 8) + -(-count * 4 // 8) + run_file.FOOTER.size
     )
@@ -70,18 +75,18 @@ def test_run_has_all_visits_and_finds_those_of_a_key(
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=70),
     st.lists(st.integers(-2, 45), max_size=20),
-    st.booleans(),
+    st.sampled_from([6, 7, 8]),
     st.booleans(),
 )
 def test_search_finds_what_a_plain_search_finds(
-    stored: list[int], wanted: list[int], has_narrow_keys: bool, by_reading: bool
+    stored: list[int], wanted: list[int], key_bytes: int, by_reading: bool
 ) -> None:
     visits = make_visits(len(stored))
     visits = VisitRows(np.array(sorted(stored), np.int64), visits.scope, visits.day, visits.bits)
     wanted_keys = np.array(sorted(set(wanted)), np.int64)
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
         patch.setattr(run_pages, "PAGE_ROWS", 4)
-        patch.setattr(run_pages, "MIN_NARROW_ROWS", 0 if has_narrow_keys else 99)
+        allow_key_bytes(patch, key_bytes)
         if by_reading:
             patch.setattr(run_file, "MAX_HELD_ROWS", 0)
             patch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
@@ -91,16 +96,34 @@ def test_search_finds_what_a_plain_search_finds(
     assert to_tuples(found) == to_tuples(visits.take(wanted_positions))
 
 
-def test_keys_that_are_too_far_apart_are_stored_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_pages, "MIN_NARROW_ROWS", 0)
-    near, far = make_visits(300), make_visits(300)
-    near.key[200:] += near.key[128] + 2**48 - 1 - near.key[255]
-    far.key[200:] += far.key[128] + 2**48 - far.key[255]
-    for name, visits, key_bytes in (("near", near, 6), ("far", far, 8), ("hashed", make_hashed_visits(300), 8)):
-        run = write_visits(tmp_path / name, *split_visits(visits, 50))
-        pages = (tmp_path / name).stat().st_size - run_file.FOOTER.size - 150
-        assert pages == 3 * (128 * (key_bytes + 4) + 8)
-        assert to_tuples(run.read_rows(0, 300)) == to_tuples(visits)
+def test_keys_take_as_many_bytes_as_their_distances_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    allow_key_bytes(monkeypatch, 6)
+    for distance, key_bytes in ((2**48 - 1, 6), (2**48, 7), (2**56 - 1, 7), (2**56, 8)):
+        visits = make_visits(300)
+        visits.key[200:] += visits.key[128] + distance - visits.key[255]
+        check_key_bytes(tmp_path / str(distance), visits, key_bytes)
+    check_key_bytes(tmp_path / "hashed", make_hashed_visits(300), 8)
+
+
+def check_key_bytes(path: Path, visits: VisitRows, key_bytes: int) -> None:
+    run = write_visits(path, *split_visits(visits, 50))
+    assert path.stat().st_size - run_file.FOOTER.size - 150 == 3 * (128 * (key_bytes + 4) + 8)
+    assert to_tuples(run.read_rows(0, 300)) == to_tuples(visits)
+
+
+def test_keys_of_hashed_visits_fit_into_what_files_of_their_length_have() -> None:
+    """A file is written again if its keys do not fit, so this must be rare."""
+    rows = run_pages.MIN_ROWS_BY_KEY_BYTES[7]
+    visits = make_hashed_visits(rows)
+    layout = run_pages.list_layouts(rows, run_pages.find_bounds(visits))[0]
+    assert layout.key_bytes == 7
+    assert len(layout.encode(visits)) == layout.count_pages(rows)
+
+
+@pytest.mark.parametrize(("written", "key_bytes"), [(0, 8), (1, 6), (6, 6), (7, 7), (8, 8)])
+def test_width_of_keys_is_read_as_each_version_wrote_it(written: int, key_bytes: int) -> None:
+    layout = run_pages.list_layouts(1, run_pages.VisitBounds(1, 1, 1))[0].pack()
+    assert run_pages.unpack_layout(layout[:4] + bytes([written]) + layout[5:]).key_bytes == key_bytes
 
 
 @pytest.mark.parametrize(
@@ -115,12 +138,12 @@ def test_visits_beyond_the_bounds_are_not_written(tmp_path: Path, scope: int, da
         write_run(tmp_path / "a.run", 1, run_pages.VisitBounds(8, 1, 99), lambda: [visits])
 
 
-@pytest.mark.parametrize("page_rows", [0, 3, 2**31])
-def test_layout_that_no_version_writes_is_refused(page_rows: int) -> None:
-    layout = run_pages.choose_layout(1, run_pages.VisitBounds(1, 1, 1)).pack()
+@pytest.mark.parametrize(("page_rows", "key_bytes"), [(0, 8), (3, 8), (2**31, 8), (128, 5), (128, 9)])
+def test_layout_that_no_version_writes_is_refused(page_rows: int, key_bytes: int) -> None:
+    layout = run_pages.list_layouts(1, run_pages.VisitBounds(1, 1, 1))[0].pack()
     assert run_pages.unpack_layout(layout).page_rows == 128
     with pytest.raises(StoreDamaged):
-        run_pages.unpack_layout(struct.pack("<I", page_rows) + layout[4:])
+        run_pages.unpack_layout(struct.pack("<IB", page_rows, key_bytes) + layout[5:])
 
 
 @pytest.mark.parametrize("part_rows", [1, 7, 5_000])

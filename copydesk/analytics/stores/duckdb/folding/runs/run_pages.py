@@ -1,8 +1,8 @@
 """Encodes visits as pages, which are groups of 128 visits, so that one read finds all about a key.
 
-A page has the columns of its visits one after the other. Keys are sorted hashes, so those of a page are close together
-in a long file: there, 6 bytes say how far each is from the first one, which the file has elsewhere. Scope, day and
-class bits share 4 bytes if they fit.
+A page has the columns of its visits one after the other. Keys are sorted hashes, so those of a page are close together:
+6 or 7 bytes say how far each is from the first one, which the file has elsewhere. Scope, day and class bits share 4
+bytes if they fit.
 """
 
 import struct
@@ -20,9 +20,13 @@ from copydesk.analytics.stores.errors import StoreDamaged
 
 PAGE_ROWS = 128
 """A power of two, because places are split into a page and a row."""
-MIN_NARROW_ROWS = 12_000_000
-"""Keys of files with at least this many rows take 6 bytes: 128 of so many hashes are hardly ever farther apart than 48
-bits say, unless every key occurs about ten times."""
+WHOLE_KEY_BYTES = 8
+MIN_ROWS_BY_KEY_BYTES = {6: 12_000_000, 7: 50_000}
+"""How many rows a file must have for keys of so many bytes: 128 of so many hashes are hardly ever farther apart than 48
+or 56 bits say, unless every key occurs about ten times."""
+KEY_PARTS = {6: [("low", "<u4"), ("high", "<u2")], 7: [("low", "<u4"), ("high", "<u2"), ("top", "u1")]}
+KEY_BYTES_BY_MARK = {0: 8, 1: 6}
+"""What the first version of this format wrote."""
 MAX_PAGE_ROWS = 1 << 15
 CLASS_BIT_COUNT = sum(CLASS_BITS.values()).bit_length()
 LAYOUT = struct.Struct("<IBBHHI")
@@ -30,7 +34,7 @@ Pages = NDArray[np.void]
 
 
 class KeysTooFarApart(Exception):
-    """Two keys of a page are too far apart for 6 bytes."""
+    """Two keys of a page are too far apart for the bytes that a key has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ class PageLayout:
     """How the pages of a file are encoded."""
 
     page_rows: int
-    has_narrow_keys: bool
+    key_bytes: int
+    """6 or 7 for distances, 8 for whole keys."""
     class_bits: int
     """How many class bits a visit has."""
     bounds: VisitBounds
@@ -81,7 +86,7 @@ class PageLayout:
 
     @cached_property
     def page_type(self) -> np.dtype[np.void]:
-        keys = [("low", "<u4"), ("high", "<u2")] if self.has_narrow_keys else [("key", "<i8")]
+        keys = KEY_PARTS.get(self.key_bytes, [("key", "<i8")])
         others = [("packed", "<u4")] if self.is_packed else [("scope", "<i4"), ("day", "<u2"), ("bits", "u1")]
         return np.dtype([(name, kind, self.page_rows) for name, kind in (*keys, *others)])
 
@@ -95,15 +100,17 @@ class PageLayout:
         """
         self._check_bounds(visits)
         pages = np.zeros(self.count_pages(len(visits)), self.page_type)
-        if self.has_narrow_keys:
+        if self.key_bytes == WHOLE_KEY_BYTES:
+            self._fill(pages, "key", visits.key)
+        else:
             first_keys = np.repeat(visits.key[:: self.page_rows], self.page_rows)[: len(visits)]
             distance = visits.key - first_keys
-            if len(distance) and int(distance.max()) >> 48:
+            if len(distance) and int(distance.max()) >> 8 * self.key_bytes:
                 raise KeysTooFarApart
             self._fill(pages, "low", distance.astype(np.uint32))
             self._fill(pages, "high", (distance >> 32).astype(np.uint16))
-        else:
-            self._fill(pages, "key", visits.key)
+            if self.key_bytes == 7:
+                self._fill(pages, "top", (distance >> 48).astype(np.uint8))
         if self.is_packed:
             day = (visits.day - np.uint16(self.bounds.first_day)).astype(np.uint32)
             packed = visits.scope.astype(np.uint32) << np.uint32(self._day_bits) | day
@@ -132,9 +139,11 @@ class PageLayout:
 
     def decode_keys(self, pages: Pages, first_keys: Keys) -> Keys:
         """Returns the keys of pages, with what fills up the last one. `first_keys` has the first key of each page."""
-        if not self.has_narrow_keys:
+        if self.key_bytes == WHOLE_KEY_BYTES:
             return np.ascontiguousarray(pages["key"]).reshape(-1)
         keys = pages["high"].astype(np.int64)
+        if self.key_bytes == 7:
+            keys |= pages["top"].astype(np.int64) << 16
         keys <<= 32
         keys |= pages["low"]
         keys += first_keys[:, np.newaxis]
@@ -165,17 +174,20 @@ class PageLayout:
         """Returns the layout as a part of a file."""
         bounds = self.bounds
         return LAYOUT.pack(
-            self.page_rows, self.has_narrow_keys, self.class_bits, bounds.first_day, bounds.last_day, bounds.max_scope
+            self.page_rows, self.key_bytes, self.class_bits, bounds.first_day, bounds.last_day, bounds.max_scope
         )
 
 
-def choose_layout(rows: int, bounds: VisitBounds, may_be_narrow: bool = True) -> PageLayout:
-    return PageLayout(PAGE_ROWS, may_be_narrow and rows >= MIN_NARROW_ROWS, CLASS_BIT_COUNT, bounds)
+def list_layouts(rows: int, bounds: VisitBounds) -> list[PageLayout]:
+    """Returns the layouts that a file of so many rows may have, the smallest first. The last one fits all keys."""
+    narrow = [key_bytes for key_bytes, min_rows in MIN_ROWS_BY_KEY_BYTES.items() if rows >= min_rows]
+    return [PageLayout(PAGE_ROWS, key_bytes, CLASS_BIT_COUNT, bounds) for key_bytes in (*narrow, WHOLE_KEY_BYTES)]
 
 
 def unpack_layout(content: bytes) -> PageLayout:
     """Returns the layout that `pack` returned as bytes. Raises StoreDamaged if there is no such layout."""
-    page_rows, has_narrow_keys, class_bits, first_day, last_day, max_scope = LAYOUT.unpack(content)
-    if not 1 <= page_rows <= MAX_PAGE_ROWS or page_rows & (page_rows - 1):
+    page_rows, key_bytes, class_bits, first_day, last_day, max_scope = LAYOUT.unpack(content)
+    key_bytes = KEY_BYTES_BY_MARK.get(key_bytes, key_bytes)
+    if not 1 <= page_rows <= MAX_PAGE_ROWS or page_rows & (page_rows - 1) or not 6 <= key_bytes <= WHOLE_KEY_BYTES:
         raise StoreDamaged
-    return PageLayout(page_rows, bool(has_narrow_keys), class_bits, VisitBounds(max_scope, first_day, last_day))
+    return PageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))

@@ -19,7 +19,7 @@ from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     KeysTooFarApart,
     PageLayout,
     VisitBounds,
-    choose_layout,
+    list_layouts,
 )
 from copydesk.analytics.stores.duckdb.folding.visit_rows import NO_VISITS, VisitRows, join_visits
 from copydesk.analytics.stores.errors import StoreFull
@@ -33,8 +33,9 @@ def write_run(path: Path, rows: int, bounds: VisitBounds, read_parts: Callable[[
     keys turn out to be too far apart for narrow ones. Raises StoreFull if the disk refuses the file.
     """
     try:
-        if not _try_to_write(path, rows, choose_layout(rows, bounds), read_parts()):
-            _try_to_write(path, rows, choose_layout(rows, bounds, may_be_narrow=False), read_parts())
+        for layout in list_layouts(rows, bounds):
+            if _try_to_write(path, rows, layout, read_parts()):
+                break
         sync_to_disk(path.parent)
     except OSError as error:
         raise StoreFull from error
