@@ -29,15 +29,14 @@ COPY_NAMES = (
     "insert into rules from base.rules",
 )
 COPY_DAY = """
-    insert into views by name
-    select * exclude (moved, copy, mask) replace (
-        $last + row_number() over (order by moved, copy, seq) as seq, moved as time,
-        xor(visitor, mask) as visitor, xor(event, mask) as event
-    )
+    create or replace temp table day_views as
+    select * exclude (moved, copy, mask, id) replace (
+        $last + row_number() over (order by moved, copy, seq) as seq, moved as time, xor(visitor, mask) as visitor
+    ), xor(id, mask) as id
     from (
-        select *, $midnight + (time % $length + copy * $shift) % $length as moved,
+        select views.*, id, $midnight + (time % $length + copy * $shift) % $length as moved,
             if(copy = 0, 0, (hash(copy) >> 1)::bigint) as mask
-        from base.views, (select unnest(range($copies)) as copy)
+        from base.views left join base.events using (seq), (select unnest(range($copies)) as copy)
         where time >= $midnight and time < $midnight + $length
     )
     order by moved, copy, seq
@@ -112,7 +111,6 @@ def make_unfolded(folder: Path, millions: int, report: Callable[[str], None]) ->
             if number % 50 == 0:
                 report(f"{millions} million views: day {number} of {DAYS}")
             views += _copy_day(connection, FIRST_DAY + number, millions, views)
-        connection.execute("insert into events select project, event from views where event is not null")
         connection.execute("update projects set name = ? where name = ?", [project, PROJECT])
     return ScaleData(str(data), millions * MILLION, project, key, cookie)
 
@@ -123,5 +121,7 @@ def _copy_day(connection: duckdb.DuckDBPyConnection, day: int, copies: int, last
     Returns how many views.
     """
     params = {"midnight": day * DAY, "length": DAY, "shift": SHIFT_MILLISECONDS, "copies": copies, "last": last}
-    [(views,)] = connection.execute(COPY_DAY, params).fetchall()
+    connection.execute(COPY_DAY, params)
+    connection.execute("insert into events by name select project, id, seq from day_views where id is not null")
+    [(views,)] = connection.execute("insert into views by name select * exclude (id) from day_views").fetchall()
     return int(views)

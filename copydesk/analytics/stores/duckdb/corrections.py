@@ -13,6 +13,11 @@ from copydesk.analytics.stores.errors import RawViewsDeleted
 
 SELECT_WITHDRAWN = """
     create or replace temp table affected_views as
+    with withdrawn as (select id, seq from events where project = $project and id in (select unnest($events::bigint[])))
+    select views.seq, visitor, (time // 86400000)::usmallint as day, withdrawn.id as event
+    from views join withdrawn on withdrawn.seq = views.seq
+    where project = $project
+    union all
     select seq, visitor, (time // 86400000)::usmallint as day, event from views
     where project = $project and event in (select unnest($events::bigint[]))
 """

@@ -54,7 +54,7 @@ def test_bloom_filter_has_no_false_negatives_and_few_false_positives(database: D
     chance = random.Random(known)
     stored, added, new = ([chance.getrandbits(63) for _ in range(count)] for count in (known, 5_000, 20_000))
     with database.write() as connection:
-        connection.execute("insert into events select 1, unnest($ids::bigint[])", {"ids": stored})
+        connection.execute("insert into events (project, id) select 1, unnest($ids::bigint[])", {"ids": stored})
         seen = EventFilter(connection)
     assert seen.needs_rebuild == (known > MIN_CAPACITY_EVENTS)
     if seen.needs_rebuild:

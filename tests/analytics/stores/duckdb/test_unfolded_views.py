@@ -90,7 +90,7 @@ def test_views_that_are_not_all_in_memory_are_not_found(tmp_path: Path) -> None:
 
 def test_rows_after_a_gap_replace_those_before_it() -> None:
     unfolded_views = UnfoldedViews()
-    rows = [(number, 1, 2, 3, 4, 1, MONDAY, 5, "", "", None, 0) for number in (1, 2, 4)]
+    rows = [(number, 1, 2, 3, 4, 1, MONDAY, 5, "", "", 0) for number in (1, 2, 4)]
     unfolded_views.add(rows[:2])
     unfolded_views.add(rows[2:])
     assert unfolded_views.find(0, 4) is None

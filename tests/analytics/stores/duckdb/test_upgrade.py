@@ -24,6 +24,12 @@ def drop_sections(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("alter table scopes drop column section")
 
 
+def move_events_into_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Stores events as versions before 10 did."""
+    connection.execute("update views set event = events.id from events where events.seq = views.seq")
+    connection.execute("alter table events drop column seq")
+
+
 def test_store_without_missing_pages_is_upgraded(tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
     store = DuckStore(path)
@@ -37,6 +43,7 @@ def test_store_without_missing_pages_is_upgraded(tmp_path: Path) -> None:
         connection.execute("drop table missing_referrers")
         connection.execute("drop table visit_runs")
         connection.execute("delete from marks where name = 'missing_referrers'")
+        move_events_into_views(connection)
         connection.execute("update marks set value = 3 where name = 'schema'")
     store = DuckStore(path)
     assert read_reports(store) == before
@@ -67,6 +74,7 @@ def downgrade_to_version_4(path: Path) -> None:
         connection.execute(f"delete from visits where scope in ({hosts})")
         connection.execute("delete from scopes where sort > 4")
         connection.execute("alter table views drop column source")
+        move_events_into_views(connection)
         connection.execute("update marks set value = 4 where name = 'schema'")
 
 
@@ -119,6 +127,7 @@ def test_store_of_the_previous_schema_keeps_its_numbers(tmp_path: Path) -> None:
         connection.execute("alter table views drop column source")
         drop_sections(connection)
         connection.execute("alter table views drop column event")
+        connection.execute("alter table events drop column seq")
         connection.execute("update marks set value = 2 where name = 'schema'")
     store = DuckStore(path)
     assert read_reports(store) == before
@@ -138,6 +147,7 @@ def test_views_that_were_folded_before_an_upgrade_are_not_folded_again(tmp_path:
     with duckdb.connect(str(path)) as connection:
         connection.execute("insert into marks select 'folded', max(upto) from folds")
         connection.execute("drop table folds")
+        move_events_into_views(connection)
         connection.execute("update marks set value = 6 where name = 'schema'")
     store = DuckStore(path)
     assert read_reports(store) == before
@@ -204,6 +214,7 @@ def test_sections_of_stored_visits_are_counted_after_an_upgrade(
     fresh.close()
     with duckdb.connect(str(path)) as connection:
         drop_sections(connection)
+        move_events_into_views(connection)
         connection.execute("update marks set value = 5 where name = 'schema'")
 
     monkeypatch.setattr(section_backfill, "VISITS_PER_PART", 25)
@@ -251,6 +262,7 @@ def test_stored_views_are_summed_up_after_an_upgrade(tmp_path: Path, monkeypatch
         connection.execute("delete from marks where name in ('summarized', 'page_counts', 'rule_counts')")
         connection.execute("insert into marks select 'folded', max(upto) from folds")
         connection.execute("drop table folds")
+        move_events_into_views(connection)
         connection.execute("update marks set value = 6 where name = 'schema'")
 
     monkeypatch.setattr(view_summaries, "MAX_SUMMED_VIEWS", 20)
@@ -266,4 +278,26 @@ def test_stored_views_are_summed_up_after_an_upgrade(tmp_path: Path, monkeypatch
     assert read_sums(store) == expected
     assert store.withdraw_views("docs", [1, 3]) == 2
     assert read_sums(store) == corrected
+    store.close()
+
+
+def test_views_of_an_earlier_version_and_new_ones_are_withdrawn_by_their_events(tmp_path: Path) -> None:
+    """Views had their event in a column of their own before version 10."""
+    path = tmp_path / "a.duckdb"
+    store = DuckStore(path)
+    log_and_fold(store, *(make_view(visitor=number, event=number) for number in (1, 2, 3)), make_view(visitor=4))
+    store.close()
+    with duckdb.connect(str(path)) as connection:
+        move_events_into_views(connection)
+        connection.execute("update marks set value = 9 where name = 'schema'")
+    store = DuckStore(path)
+    new_views = [make_view(visitor=number, event=number) for number in (3, 5, 6)]
+    assert store.log_views(new_views).duplicates == (0,)
+    store.fold()
+    assert store.count_visitors_by_page("docs").totals.total == 6
+    assert store.withdraw_views("docs", [2, 5, 99]) == 2
+    assert store.count_visitors_by_page("docs").totals.total == 4
+    assert store.log_views([make_view(visitor=number, event=number) for number in (1, 2, 5, 6)]).duplicates == (0, 3)
+    store.fold()
+    assert store.count_visitors_by_page("docs").totals.total == 6
     store.close()

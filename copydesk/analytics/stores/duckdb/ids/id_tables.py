@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence, Set
 
 from copydesk.analytics.page_view import MISSING_STATUSES, PageView
-from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_AI_CLASSES, shorten_event_hash
+from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_AI_CLASSES
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.ids.scopes import (
     AGENT_SCOPE,
@@ -27,10 +27,8 @@ MAX_CACHED_PAGES = 100_000
 AgentKey = tuple[int, str, str, str]
 PageKey = tuple[int, str]
 RuleKey = tuple[str, str]
-ViewRow = tuple[int, int, int, int, int, int, int, int | None, str, str, int | None, int]
-VIEW_COLUMNS = [
-    "seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer", "event", "source"
-]  # fmt: skip
+ViewRow = tuple[int, int, int, int, int, int, int, int | None, str, str, int]
+VIEW_COLUMNS = ["seq", "project", "page", "agent", "rule", "kind", "time", "visitor", "host", "referrer", "source"]
 
 
 class IdTables:
@@ -79,17 +77,15 @@ class IdTables:
         rules, sources = self._rules, self.sources.get_ids()
         rows: list[ViewRow] = []
         for seq, view in enumerate(views, first_seq):
-            project_name, path, at, kind, agent, operator, rule, version, visitor, host, referrer, status, event = view
+            project_name, path, at, kind, agent, operator, rule, version, visitor, host, referrer, status, _ = view
             project_id = projects[project_name]
             is_missing = status in MISSING_STATUSES
             page_id = (missing_pages if is_missing else pages)[project_id, path]
             agent_id = (missing_agents if is_missing else agents)[project_id, agent, operator, kind]
             rule_id = rules[rule, version]
             source_id = 0 if is_missing else sources[project_id, host, referrer]
-            event_id = None if event is None else shorten_event_hash(event)
             rows.append((
-                seq, project_id, page_id, agent_id, rule_id, CLASS_BITS[kind], at, visitor, host, referrer, event_id,
-                source_id,
+                seq, project_id, page_id, agent_id, rule_id, CLASS_BITS[kind], at, visitor, host, referrer, source_id
             ))  # fmt: skip
         return rows
 

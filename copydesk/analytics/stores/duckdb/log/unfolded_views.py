@@ -71,7 +71,7 @@ class UnfoldedViews:
 
 
 def _columns_from_rows(rows: Sequence[ViewRow]) -> ViewColumns:
-    _, _, page, agent, _, kind, time, visitor, _, _, _, source = zip(*rows, strict=True)
+    _, _, page, agent, _, kind, time, visitor, _, _, source = zip(*rows, strict=True)
     return ViewColumns(
         page=np.array(page, np.int32),
         agent=np.array(agent, np.int32),

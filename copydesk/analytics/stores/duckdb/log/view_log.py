@@ -18,6 +18,8 @@ from copydesk.core.errors import StoreUnavailable
 log = logging.getLogger(__name__)
 
 EventKey = tuple[int, int]
+"""A project and the hash of an event."""
+EVENT_COLUMNS = ["project", "id", "seq"]
 
 
 class ViewLog:
@@ -55,9 +57,11 @@ class ViewLog:
             with self._write_transaction() as (connection, id_tables):
                 id_tables.add_projects(connection, {view.project for view in views})
                 new_views, event_keys, duplicates = self._split_duplicates(connection, id_tables, views)
-                rows = id_tables.build_view_rows(connection, new_views, self._last_number + 1)
+                first_number = self._last_number + 1
+                rows = id_tables.build_view_rows(connection, new_views, first_number)
                 append_rows(connection, "views", VIEW_COLUMNS, rows)
-                append_rows(connection, "events", ["project", "id"], event_keys)
+                event_rows = [(*key, seq) for seq, key in enumerate(event_keys, first_number) if key is not None]
+                append_rows(connection, "events", EVENT_COLUMNS, event_rows)
             self._unfolded_views.add(rows)
             self._last_number += len(rows)
         self._start_filter_rebuild()
@@ -156,8 +160,8 @@ class ViewLog:
 
     def _split_duplicates(
         self, connection: DuckConnection, id_tables: IdTables, views: Sequence[PageView]
-    ) -> tuple[Sequence[PageView], list[EventKey], list[int]]:
-        """Returns the views to log, their events, and the positions of duplicates."""
+    ) -> tuple[Sequence[PageView], list[EventKey | None], list[int]]:
+        """Returns the views to log, the event of each, and the positions of duplicates."""
         if all(view.event is None for view in views):
             return views, [], []
         if self._event_filter is None:
@@ -165,21 +169,21 @@ class ViewLog:
         event_keys = [
             None if v.event is None else (id_tables.projects[v.project], shorten_event_hash(v.event)) for v in views
         ]
-        sent_keys = [event for event in event_keys if event is not None]
-        possible_duplicates = self._event_filter.find_possible_duplicates([event for _, event in sent_keys])
+        sent_events = [key[1] for key in event_keys if key is not None]
+        possible_duplicates = self._event_filter.find_possible_duplicates(sent_events)
         if not possible_duplicates:
-            return views, sent_keys, []
+            return views, event_keys, []
         known_keys = set(_find_logged_events(connection, possible_duplicates))
         new_views = []
         new_keys = []
         duplicates = []
-        for position, event in enumerate(event_keys):
-            if event is not None:
-                if event in known_keys:
+        for position, key in enumerate(event_keys):
+            if key is not None:
+                if key in known_keys:
                     duplicates.append(position)
                     continue
-                known_keys.add(event)
-                new_keys.append(event)
+                known_keys.add(key)
+            new_keys.append(key)
             new_views.append(views[position])
         return new_views, new_keys, duplicates
 

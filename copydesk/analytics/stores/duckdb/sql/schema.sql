@@ -19,14 +19,16 @@ create table if not exists scopes (
 create table if not exists rules (id integer not null, rule varchar not null, version varchar not null);
 
 -- source: the host that the view came from, or the kind of source if that has no hosts; 0 if it is no arrival, null if
--- it is not known yet, because an earlier version has logged the view.
+-- it is not known yet, because an earlier version has logged the view. event: only of views that an earlier version has
+-- logged; the others have it in the table events.
 create table if not exists views (
     seq bigint not null, project integer not null, page integer not null, agent integer not null,
     kind integer not null, rule integer not null, time bigint not null, visitor bigint,
     host varchar not null, referrer varchar not null, event bigint, source integer
 );
 
-create table if not exists events (project integer not null, id bigint not null);
+-- Known events. seq: the number of the event's view; null if an earlier version has logged it.
+create table if not exists events (project integer not null, id bigint not null, seq bigint);
 
 -- The most recent visits: the days on which visitors came. The scope is a page, an agent or a source, and the key is the
 -- visitor xor the scope's salt. Agents have the salt of their site, because the visits of a site are those of its

@@ -1,2 +1,3 @@
--- From this version on, files of visits may have keys of seven bytes, which earlier versions cannot read.
-select 1;
+-- Adds the number of an event's view, so that new views do not store their event a second time. From this version on,
+-- files of visits may have keys of seven bytes, which earlier versions cannot read.
+alter table events add column seq bigint;
