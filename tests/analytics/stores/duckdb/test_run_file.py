@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.stores.duckdb.folding.runs import earlier_run_file, key_filter, run_file, run_pages
+from copydesk.analytics.stores.duckdb.folding.runs import earlier_run_file, key_filter, run_file, run_pages, run_writer
 from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EarlierRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import open_run
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
@@ -166,8 +166,28 @@ def test_filter_keeps_every_key_of_the_run_and_few_others(
     assert len(run.find(absent[:0])[0]) == 0
 
 
-def test_large_run_has_no_filter_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_filter, "MAX_FILTERED_ROWS", 999)
+@pytest.mark.parametrize("part_rows", [7, 5_000])
+def test_long_run_has_a_smaller_filter_for_few_keys_and_none_for_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_rows: int
+) -> None:
+    monkeypatch.setattr(key_filter, "MIN_LONG_ROWS", 5_000)
+    monkeypatch.setattr(run_file, "MIN_LONG_ROWS", 5_000)
+    visits = make_hashed_visits(5_000)
+    run = write_visits(tmp_path / "a.run", *split_visits(visits, part_rows))
+    assert (tmp_path / "a.run").stat().st_size == 40 * (128 * 12 + 8) + 5_000 // 4 + run_file.FOOTER.size
+    absent = np.sort(np.random.default_rng(2).integers(0, 2**63 - 1, 3_000))
+    assert 500 < len(run.select_possible(absent)) < 800, "half of the keys occur several times"
+    wanted = np.unique(np.concatenate((visits.key[::5], absent[:900])))
+    assert run.find(wanted)[0].tolist() == np.flatnonzero(np.isin(visits.key, wanted)).tolist()
+    run.verify()
+    monkeypatch.setattr(RunFile, "select_possible", lambda *_: pytest.fail("this search needs no filter"))
+    assert run.find(np.unique(visits.key))[0].tolist() == list(range(5_000))
+
+
+def test_run_without_filter_as_an_earlier_version_wrote_it_finds_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_writer, "choose_filter_bits", lambda rows: 0)
     visits = make_hashed_visits(1_000)
     run = write_visits(tmp_path / "a.run", visits)
     absent = np.arange(1, 100)

@@ -151,7 +151,11 @@ def expand_ranges(first: Positions, counts: Positions) -> Positions:
 
 def sort_distinct(keys: Keys) -> Keys:
     """Returns each key once, sorted. Much faster than `np.unique`."""
-    ordered = np.sort(keys)
+    return drop_repeated(np.sort(keys))
+
+
+def drop_repeated(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns each number once, if equal ones are neighbors."""
     is_first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     return ordered[is_first]

@@ -8,15 +8,18 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Positions
 
-FILTER_BITS_PER_ROW = 4
-MAX_FILTERED_ROWS = 16_000_000
-"""Larger runs have no filter. There are few of them. Folds of few views keep the filters of all others in memory, which
-takes at most about 32 MB."""
+FILTER_BITS_PER_ROW, FILTER_BITS_PER_ROW_OF_LONG_RUNS = 4, 2
+"""Filters are in memory while views are folded a few at a time. Of the keys that a run does not have, four bits leave
+22%, two bits 39%."""
+MIN_LONG_ROWS = 16_000_000
+MAX_FILTER_BITS = (1 << 31) - 1
+"""More would not fit into the 63 bits in which the bit of a key is computed."""
 
 
 def choose_filter_bits(rows: int) -> int:
-    """Returns how many bits the filter of a run has; 0 means that it has none."""
-    return rows * FILTER_BITS_PER_ROW if rows <= MAX_FILTERED_ROWS else 0
+    """Returns how many bits the filter of a run has."""
+    bits_per_row = FILTER_BITS_PER_ROW if rows < MIN_LONG_ROWS else FILTER_BITS_PER_ROW_OF_LONG_RUNS
+    return min(rows * bits_per_row, MAX_FILTER_BITS)
 
 
 def count_filter_bytes(filter_bits: int) -> int:
@@ -29,16 +32,32 @@ def find_filter_bits(keys: Keys, filter_bits: int) -> Positions:
     return bits
 
 
-def add_to_filter(key_filter: NDArray[np.uint8], filter_bits: int, sorted_keys: Keys) -> None:
-    """Sets the bits of these keys."""
-    if not len(sorted_keys) or not filter_bits:
-        return
-    bits = find_filter_bits(sorted_keys, filter_bits)
-    first_byte = int(bits[0]) >> 3
-    is_set = np.zeros(int(bits[-1]) + 1 - first_byte * 8, np.bool_)
-    is_set[bits - first_byte * 8] = True
-    content = np.packbits(is_set, bitorder="little")
-    key_filter[first_byte : first_byte + len(content)] |= content
+class FilterBuilder:
+    """Builds a filter from sorted keys, and returns its bytes as they become known."""
+
+    def __init__(self, filter_bits: int) -> None:
+        self._filter_bits = filter_bits
+        self._finished_bytes = 0
+        self._last_byte = 0
+        """The byte after the finished ones, which further keys may change."""
+
+    def add(self, sorted_keys: Keys) -> NDArray[np.uint8]:
+        """Sets the bits of these keys, which follow the earlier ones. Returns the bytes that no later key changes."""
+        if not len(sorted_keys):
+            return np.empty(0, np.uint8)
+        bits = find_filter_bits(sorted_keys, self._filter_bits) - self._finished_bytes * 8
+        is_set = np.zeros(int(bits[-1]) + 1, np.bool_)
+        is_set[bits] = True
+        content = np.packbits(is_set, bitorder="little")
+        content[0] |= self._last_byte
+        self._last_byte = int(content[-1])
+        self._finished_bytes += len(content) - 1
+        return content[:-1]
+
+    def finish(self) -> bytes:
+        """Returns the bytes after all that were returned before."""
+        left_bytes = count_filter_bytes(self._filter_bits) - self._finished_bytes
+        return bytes([self._last_byte]).ljust(left_bytes, b"\0")[:left_bytes]
 
 
 def select_possible(key_filter: NDArray[np.uint8], filter_bits: int, keys: Keys) -> Keys:

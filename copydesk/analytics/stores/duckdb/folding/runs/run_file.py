@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
+    MIN_LONG_ROWS,
     count_filter_bytes,
     select_possible,
 )
@@ -36,10 +37,10 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     Keys,
     Positions,
     VisitRows,
+    drop_repeated,
     expand_ranges,
     find_ranges,
     join_visits,
-    sort_distinct,
 )
 from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.core.errors import StoreUnavailable
@@ -48,6 +49,7 @@ MARK = b"visits04"
 FOOTER = struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
 READ_BYTES = 8_000_000
 MAX_LOOKUPS_AT_ONCE = 2_000
+"""A search for more keys does not use the filter of a long run, which takes much memory and leaves more keys."""
 DENSE_ROWS_PER_KEY = 2_000
 """A search for more keys than one in this many rows uses the mapped file: Linux maps 64 kB for each page that is read,
 which costs more than reading one page but serves several searches."""
@@ -126,7 +128,8 @@ class RunFile:
 
     def find(self, keys: Keys) -> tuple[Positions, VisitRows]:
         """Returns the visits with these keys, which must be sorted and distinct, and their positions."""
-        keys = self.select_possible(keys)
+        if self.rows < MIN_LONG_ROWS or len(keys) <= MAX_LOOKUPS_AT_ONCE:
+            keys = self.select_possible(keys)
         if not len(keys):
             return NO_POSITIONS, NO_VISITS
         read_pages = self._read_mapped
@@ -156,7 +159,7 @@ class RunFile:
         fenced = np.flatnonzero(self._fences[last_page] == keys)  # these may begin on an earlier page
         first_page[fenced] = np.searchsorted(self._fences, keys[fenced]) - 1
         first_page = np.maximum(first_page, 0)
-        page_numbers = sort_distinct(expand_ranges(first_page, last_page + 1 - first_page))
+        page_numbers = drop_repeated(expand_ranges(first_page, last_page + 1 - first_page))  # as sorted as the keys
         pages = read_pages(page_numbers)
         read_keys = self._layout.decode_keys(pages, self._fences[page_numbers])
         if len(page_numbers) and page_numbers[-1] == self._page_count - 1:

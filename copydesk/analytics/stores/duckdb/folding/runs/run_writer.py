@@ -1,4 +1,5 @@
-"""Writes runs."""
+"""Writes runs. Where each part of a run begins follows from the number of rows, so the filter is written beside the
+pages, and takes no memory."""
 
 import os
 import struct
@@ -10,11 +11,10 @@ from typing import BinaryIO
 import numpy as np
 
 from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
-    add_to_filter,
+    FilterBuilder,
     choose_filter_bits,
-    count_filter_bytes,
 )
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import FOOTER, MARK, Bytes
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import FOOTER, MARK
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     KeysTooFarApart,
     PageLayout,
@@ -63,8 +63,12 @@ class RunWriter:
         self._file = file
         self._rows = rows
         self._layout = layout
+        page_count = layout.count_pages(rows)
         self._filter_bits = choose_filter_bits(rows)
-        self._filter: Bytes = np.zeros(count_filter_bytes(self._filter_bits), np.uint8)
+        self._filter_builder = FilterBuilder(self._filter_bits)
+        self._filter_end = page_count * (layout.page_type.itemsize + 8)
+        """Where the next bytes of the filter are written: after all pages and fences."""
+        self._filter_checksum = 0
         self._fences = [NO_VISITS.key]
         self._checksum = 0
         self._written_rows = 0
@@ -73,7 +77,7 @@ class RunWriter:
 
     def add(self, visits: VisitRows) -> None:
         """Writes visits that follow the earlier ones."""
-        add_to_filter(self._filter, self._filter_bits, visits.key)
+        self._write_filter(self._filter_builder.add(visits.key).data)
         visits = join_visits([self._waiting, visits]) if len(self._waiting) else visits
         whole_rows = len(visits) // self._layout.page_rows * self._layout.page_rows
         self._write_pages(visits.take(slice(0, whole_rows)))
@@ -86,10 +90,20 @@ class RunWriter:
             raise ValueError(f"A run of {self._rows} rows got {self._written_rows}.")
         fences = np.concatenate(self._fences).data.cast("B")
         self._file.write(fences)
-        self._file.write(self._filter.data)
-        checksums = self._checksum, zlib.crc32(fences), zlib.crc32(self._filter.data)
+        self._write_filter(memoryview(self._filter_builder.finish()))
+        self._file.seek(self._filter_end)
+        checksums = self._checksum, zlib.crc32(fences), self._filter_checksum
         footer = FOOTER.pack(MARK, self._rows, self._layout.pack(), self._filter_bits, *checksums, 0)[:-4]
         self._file.write(footer + struct.pack("<I", zlib.crc32(footer)))
+
+    def _write_filter(self, content: memoryview) -> None:
+        """Writes the next bytes of the filter, and leaves the position of the file as it is."""
+        place = self._file.tell()
+        self._file.seek(self._filter_end)
+        self._file.write(content)
+        self._file.seek(place)
+        self._filter_checksum = zlib.crc32(content, self._filter_checksum)
+        self._filter_end += len(content)
 
     def _write_pages(self, visits: VisitRows) -> None:
         if not len(visits):
