@@ -36,8 +36,10 @@ VIEW_COLUMNS = [
 class IdTables:
     """A cache of the stored ids, as of the writer's transaction. Discarded after a failed transaction."""
 
-    def __init__(self, connection: DuckConnection, max_cached_pages: int) -> None:
+    def __init__(self, connection: DuckConnection, max_cached_pages: int, large_projects: Set[str]) -> None:
+        """`large_projects` are the names of projects whose sections are all indexed; the set may change."""
         self._max_cached_pages = max_cached_pages
+        self._large_projects = large_projects
         execute = connection.execute
         self.projects: dict[str, int] = dict(execute("select name, id from projects").fetchall())
         kind_by_bit = {bit: kind for kind, bit in CLASS_BITS.items()}
@@ -162,7 +164,8 @@ class IdTables:
     ) -> None:
         sections = [NO_SECTION] * len(paths)
         if sort == PAGE_SCOPE:
-            sections = add_section_ids(connection, self._add_scopes, project_id, project, paths)
+            is_large = project in self._large_projects
+            sections = add_section_ids(connection, self._add_scopes, project_id, project, paths, is_large)
         rows = [
             (project_id, sort, path, "", "", 0, compute_salt(project, path, sort), section)
             for path, section in zip(paths, sections, strict=True)

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 
 from copydesk.analytics.page_view import PageView
@@ -28,10 +28,13 @@ class ViewLog:
         database: DuckDatabase,
         max_cached_pages: int = MAX_CACHED_PAGES,
         unfolded_views: UnfoldedViews | None = None,
+        large_projects: Set[str] = frozenset(),
     ) -> None:
+        """`large_projects` are the names of projects whose sections are all indexed; the set may change."""
         self._database = database
         self._max_cached_pages = max_cached_pages
         self._unfolded_views = unfolded_views or UnfoldedViews()
+        self._large_projects = large_projects
         self._write_lock = threading.RLock()
         """Reentrant, because what follows a commit of views belongs to it."""
         self._last_number = 0
@@ -129,7 +132,7 @@ class ViewLog:
         [(self._last_number,)] = connection.execute(
             "select greatest((select max(seq) from views), (select max(upto) from folds))"
         ).fetchall()
-        return IdTables(connection, self._max_cached_pages)
+        return IdTables(connection, self._max_cached_pages, self._large_projects)
 
     def _start_filter_rebuild(self) -> None:
         """Starts a rebuild of the filter if needed, in a thread, so that logging continues."""
