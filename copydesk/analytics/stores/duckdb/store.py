@@ -34,12 +34,13 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import (
     count_unfolded_views,
     read_last_folded,
 )
+from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports import export, page_report, section_reports, site_reports
 from copydesk.analytics.stores.duckdb.reports.hour_report import HourReports
-from copydesk.analytics.stores.duckdb.sections.large_projects import MIN_LARGE_VIEWS, LargeProjects
 from copydesk.analytics.stores.duckdb.sections.section_indexer import MIN_INDEXED_VIEWS, SectionIndexer
+from copydesk.analytics.stores.duckdb.sections.section_search import MIN_LARGE_VIEWS, SectionSearch
 from copydesk.analytics.stores.duckdb.upgrades.section_backfill import backfill_sections, is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.upgrades.source_backfill import backfill_sources, is_source_backfill_needed
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
@@ -77,8 +78,8 @@ class DuckStore:
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
         unfolded_views = UnfoldedViews()
-        large_projects: set[str] = set()
-        self._view_log = ViewLog(self._database, unfolded_views=unfolded_views, large_projects=large_projects)
+        self._large_projects = LargeProjects(min_large_views)
+        self._view_log = ViewLog(self._database, unfolded_views=unfolded_views, large_projects=self._large_projects)
         self._index = VisitorIndex(self._database, run_sizes, unfolded_views)
         self._fold_lock = threading.Lock()
         self._backup_lock = threading.Lock()
@@ -90,7 +91,7 @@ class DuckStore:
             self._view_log,
             self._index,
             self._fold_lock,
-            LargeProjects(self._database, min_large_views, large_projects),
+            SectionSearch(self._database, min_large_views, self._large_projects),
             self._tidy_up_after_sections,
         )
         self._min_indexed_views = min_indexed_views
@@ -241,6 +242,7 @@ class DuckStore:
             self._view_log.project_removal(project_id) as (connection, project),
         ):
             self._section_indexer.forget_project(project_id)
+            self._large_projects.discard(project_id)
             if project is not None:
                 maintenance.forget_project(self._index, connection, project)
 

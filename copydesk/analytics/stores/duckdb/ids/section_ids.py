@@ -7,6 +7,7 @@ added to the index: by the section indexer, or in a large project together with 
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from copydesk.analytics.stores.base import MAX_SECTION_DEPTH
 from copydesk.analytics.stores.duckdb.database import DuckConnection
@@ -32,6 +33,14 @@ SET_SECTIONS = """
 """
 
 
+class SectionIds(NamedTuple):
+    """The innermost sections of new pages."""
+
+    ids: list[int]
+    has_unindexed: bool
+    """Whether one of the pages may be the second one in a deeper section that is not stored."""
+
+
 def list_sections_of(path: str) -> list[str]:
     """Returns the sections that a page belongs to, from the first level to the page itself; none for the start page."""
     parts = [part for part in path.partition("?")[0].split("/") if part][:MAX_SECTION_DEPTH]
@@ -44,9 +53,9 @@ def add_section_ids(
     project_id: int,
     project: str,
     paths: Sequence[str],
-    with_deeper: bool = False,
-) -> list[int]:
-    """Returns the id of the innermost section of each new page, and stores sections of the first level that are new.
+    with_deeper: bool,
+) -> SectionIds:
+    """Finds the innermost section of each new page, and stores sections of the first level that are new.
 
     With `with_deeper`, also stores the deeper sections around these pages that have no stored page. Their index is
     complete, because they have no earlier visits.
@@ -56,10 +65,12 @@ def add_section_ids(
     new = sorted({names[0] for names in sections if names} - known.keys())
     rows = [_build_row(project_id, project, section) for section in new]
     known.update(zip(new, add_scopes(connection, rows), strict=True))
+    deeper: set[str] = set()
     if with_deeper:
         deeper = {name for names in sections for name in names[1:-1]} - known.keys()
         _add_sections_without_pages(connection, add_scopes, project_id, project, deeper, known)
-    return [_find_innermost(names, known) for names in sections]
+    ids = [_find_innermost(names, known) for names in sections]
+    return SectionIds(ids, has_unindexed=not deeper <= known.keys())
 
 
 def count_deeper_sections(connection: DuckConnection, project_id: int) -> int:

@@ -2,13 +2,14 @@
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import LogResult, day_from_milliseconds, shorten_event_hash
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.ids.id_tables import MAX_CACHED_PAGES, VIEW_COLUMNS, IdTables
+from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
 from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
 from copydesk.analytics.stores.duckdb.log.event_filter import EventFilter, build_bloom_filter
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
@@ -28,13 +29,12 @@ class ViewLog:
         database: DuckDatabase,
         max_cached_pages: int = MAX_CACHED_PAGES,
         unfolded_views: UnfoldedViews | None = None,
-        large_projects: Set[str] = frozenset(),
+        large_projects: LargeProjects | None = None,
     ) -> None:
-        """`large_projects` are the names of projects whose sections are all indexed; the set may change."""
         self._database = database
         self._max_cached_pages = max_cached_pages
         self._unfolded_views = unfolded_views or UnfoldedViews()
-        self._large_projects = large_projects
+        self._large_projects = large_projects or LargeProjects()
         self._write_lock = threading.RLock()
         """Reentrant, because what follows a commit of views belongs to it."""
         self._last_number = 0

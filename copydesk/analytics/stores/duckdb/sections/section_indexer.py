@@ -21,12 +21,12 @@ from copydesk.analytics.stores.duckdb.ids.id_tables import IdTables
 from copydesk.analytics.stores.duckdb.ids.scopes import SECTION_SCOPE, find_scope_ids
 from copydesk.analytics.stores.duckdb.ids.section_ids import count_deeper_sections
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
-from copydesk.analytics.stores.duckdb.sections.large_projects import LargeProjects
 from copydesk.analytics.stores.duckdb.sections.page_sections import (
     PageSections,
     load_page_sections,
     select_section_visits,
 )
+from copydesk.analytics.stores.duckdb.sections.section_search import SectionSearch
 from copydesk.analytics.stores.duckdb.sections.visitor_groups import Records, count_groups, split_by_visitor
 from copydesk.core.errors import StoreUnavailable
 
@@ -65,7 +65,7 @@ class SectionIndexer:
         view_log: ViewLog,
         index: VisitorIndex,
         fold_lock: threading.Lock,
-        large_projects: LargeProjects,
+        section_search: SectionSearch,
         compact: Callable[[], None],
     ) -> None:
         """`compact` compacts tables and starts merges; it is called with the lock after each transaction."""
@@ -73,7 +73,7 @@ class SectionIndexer:
         self._view_log = view_log
         self._index = index
         self._fold_lock = fold_lock
-        self._large_projects = large_projects
+        self._section_search = section_search
         self._compact = compact
         self._requests: list[SectionRequest] = []
         self._full_projects: set[str] = set()
@@ -98,16 +98,15 @@ class SectionIndexer:
         with self._request_lock:
             self._requests = [request for request in self._requests if request.project != project]
             self._full_projects.discard(project)
-            self._large_projects.forget_project(project)
 
     def note_views(self, last_number: int) -> None:
         """Notes that views up to this number are logged and most of them folded, and starts the thread if needed."""
-        self._large_projects.note_views(last_number)
+        self._section_search.note_views(last_number)
         self.start()
 
     def start(self) -> None:
         """Starts the thread if there is something to do, unless it is running, or failed a short time ago."""
-        if not self._requests and not self._may_be_incomplete and not self._large_projects.is_search_due():
+        if not self._requests and not self._may_be_incomplete and not self._section_search.is_due():
             return
         with self._request_lock:
             is_running = self._thread is not None and self._thread.is_alive()
@@ -143,7 +142,7 @@ class SectionIndexer:
                     sources, removals = self._index.visits.list_sources(), self._index.removals
                 started_at = time.monotonic()
                 self._complete(pages, sources, removals)
-                self._large_projects.pause(time.monotonic() - started_at)
+                self._section_search.pause(time.monotonic() - started_at)
         except Exception as error:
             self._next_at = time.monotonic() + RETRY_SECONDS
             is_expected = isinstance(error, StoreUnavailable)
@@ -151,8 +150,8 @@ class SectionIndexer:
             log.warning(message, RETRY_SECONDS, error, exc_info=None if is_expected else error)
 
     def _request_sections_of_large_projects(self) -> None:
-        if self._large_projects.is_search_due():
-            for project, sections in self._large_projects.find_sections(MAX_DEEPER_SECTIONS).items():
+        if self._section_search.is_due():
+            for project, sections in self._section_search.find_sections(MAX_DEEPER_SECTIONS).items():
                 self._add_request(SectionRequest(project, tuple(sections), is_automatic=True))
 
     def _add_request(self, request: SectionRequest) -> None:
