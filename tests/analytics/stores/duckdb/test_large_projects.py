@@ -274,6 +274,23 @@ def test_project_that_was_deleted_and_created_again_is_small(tmp_path: Path) -> 
     store.close()
 
 
+def test_new_section_around_one_without_pages_is_counted_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report about a project that was deleted and created again may have asked for a section without pages."""
+    views = make_views()
+    store = open_large_store(tmp_path, *views)
+    store._section_indexer.request("docs", ["/a/x/y"])
+    store.wait_for_sections()
+    stop_searches(monkeypatch)
+    new_views = [make_view("/a/x/z"), make_view("/a/x/y/u", visitor=77), make_view("/a/x/y/v", visitor=78)]
+    for view in new_views:
+        log_and_fold(store, view)
+    assert "/a/x/y" in list_deeper(store)
+    assert list_all(store) == make_expected(*views, *new_views)
+    store.close()
+
+
 class Drill:
     """A store and the reference, with the same random operations."""
 

@@ -57,7 +57,7 @@ def add_section_ids(
 ) -> SectionIds:
     """Finds the innermost section of each new page, and stores sections of the first level that are new.
 
-    With `with_deeper`, also stores the deeper sections around these pages that have no stored page. Their index is
+    With `with_deeper`, also stores the deeper sections around these pages that contain no stored page. Their index is
     complete, because they have no earlier visits.
     """
     sections = [list_sections_of(path) for path in paths]
@@ -68,7 +68,7 @@ def add_section_ids(
     deeper: set[str] = set()
     if with_deeper:
         deeper = {name for names in sections for name in names[1:-1]} - known.keys()
-        _add_sections_without_pages(connection, add_scopes, project_id, project, deeper, known)
+        _add_unused_sections(connection, add_scopes, project_id, project, deeper, known)
     ids = [_find_innermost(names, known) for names in sections]
     return SectionIds(ids, has_unindexed=not deeper <= known.keys())
 
@@ -104,7 +104,7 @@ def add_deeper_sections(
     return new_ids
 
 
-def _add_sections_without_pages(
+def _add_unused_sections(
     connection: DuckConnection,
     add_scopes: AddScopes,
     project_id: int,
@@ -112,14 +112,15 @@ def _add_sections_without_pages(
     sections: Collection[str],
     known: dict[str, int],
 ) -> None:
-    """Stores those of the sections that have no stored page, up to the limit, and adds them to the known ones."""
+    """Stores those of the sections that contain no stored page or section, up to the limit, and adds them to the known
+    ones. No stored page or section has to be moved into them."""
     if not sections:
         return
     room = MAX_SECTIONS_OF_NEW_PAGES - count_deeper_sections(connection, project_id)
     if room <= 0:
         return
     params = {"project": project_id, "sections": list(sections), "max_depth": MAX_SECTION_DEPTH}
-    used = {section for (section,) in connection.execute(load_sql("sections_with_pages"), params).fetchall()}
+    used = {section for (section,) in connection.execute(load_sql("used_sections"), params).fetchall()}
     new = sorted(set(sections) - used, key=lambda section: (section.count("/"), section))[:room]
     for _, group in groupby(new, key=lambda section: section.count("/")):  # a section follows the one around it
         level = list(group)

@@ -1,4 +1,4 @@
--- Those of some sections below the first level that have a stored page.
+-- Those of some sections below the first level that contain a stored page or section.
 select distinct section
 from (
     select unnest(list_transform(
@@ -7,7 +7,7 @@ from (
     from (
         select list_filter(string_split(split_part(path, '?', 1), '/'), lambda part: part <> '') as parts
         from scopes
-        where project = $project and sort = 0
+        where project = $project and sort in (0, 32)
     )
 )
 where section in (select unnest($sections::varchar[]));
