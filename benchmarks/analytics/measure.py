@@ -24,6 +24,8 @@ from copydesk.core.clock import DAY
 
 T = TypeVar("T")
 Counts = tuple[int, int, int]
+NO_LARGE_PROJECTS = 1 << 62
+"""A minimum of views that no project reaches, so that no sections are indexed at the same time as other work."""
 BATCH_VIEWS = 5_000
 ADDED_VIEWS, WEEKS = 250_000, 4
 """Views per added fold, and the number of folds in order: one of them may have to merge all earlier parts."""
@@ -57,7 +59,7 @@ class FillMeasurement:
     logging: float
     """Views logged per CPU second, 5,000 at a time."""
     folding: float
-    """Views folded per CPU second, starting with an empty store."""
+    """Views folded per CPU second, starting with an empty store, without the indexing of sections that follows."""
     memory: float
     """Peak resident megabytes of the process that folded."""
     disk: float
@@ -83,6 +85,7 @@ class QueryMeasurement:
 def measure_fill(path: Path, views: int) -> FillMeasurement:
     logging = run_in_process(_log_all_views, path, views)
     folding, memory = run_in_process(_fold_all_views, path)
+    run_in_process(index_sections, path)
     return FillMeasurement(views / logging, views / folding, memory, measure_disk(path) / views)
 
 
@@ -108,8 +111,17 @@ def _log_all_views(path: Path, views: int) -> float:
 
 
 def _fold_all_views(path: Path) -> tuple[float, float]:
-    store = DuckStore(path)
+    store = DuckStore(path, min_large_views=NO_LARGE_PROJECTS)
     took = measure_cpu(partial(_fold_and_merge, store))
+    store.close()
+    return took, measure_peak_memory()
+
+
+def index_sections(path: Path) -> tuple[float, float]:
+    """Indexes the sections of a large project, as the first fold after a start does. Returns the CPU seconds, and the
+    peak memory."""
+    store = DuckStore(path)
+    took = measure_cpu(partial(_fold_and_index, store))
     store.close()
     return took, measure_peak_memory()
 
@@ -144,6 +156,7 @@ def measure_small_folds(path: Path, project: str = PROJECT) -> list[float]:
     store.prepare_logging()
     _wait_for_thread("filter")
     _wait_for_thread("preparation")
+    _wait_for_thread("sections")
     took = [
         _measure_fold(store, views[first : first + SMALL_FOLD_VIEWS])
         for first in range(0, len(views), SMALL_FOLD_VIEWS)
@@ -162,6 +175,13 @@ def _make_week(path: Path, days: range) -> list[PageView]:
 def _fold_and_merge(store: DuckStore) -> None:
     """Folds, and waits for the merge of files of visits that the fold may have started."""
     store.fold()
+    _wait_for_thread("merge")
+
+
+def _fold_and_index(store: DuckStore) -> None:
+    """Folds, and waits for the indexing of sections and the merge that the fold may have started."""
+    store.fold()
+    store.wait_for_sections()
     _wait_for_thread("merge")
 
 

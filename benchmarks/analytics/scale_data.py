@@ -11,6 +11,7 @@ import duckdb
 from benchmarks.analytics.pages import sign_in
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY, PROJECT, generate_days
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.sections.section_search import MIN_LARGE_VIEWS
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.core.clock import DAY
 from copydesk.core.settings import Settings
@@ -55,11 +56,20 @@ class ScaleData:
     """Signs a person in to the dashboard."""
     fold_cpu_seconds: float = 0
     fold_memory_megabytes: float = 0
+    indexing_cpu_seconds: float = 0
+    """The cost of indexing the sections of a large project after the fold; 0 if they are not indexed."""
+    indexing_memory_megabytes: float = 0
     disk_bytes: int = 0
+    """With the sections of a large project."""
 
     @property
     def store(self) -> Path:
         return Path(self.folder, DUCKDB_FILE)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether all sections of the project are indexed before a report asks for them."""
+        return self.views >= MIN_LARGE_VIEWS
 
     def save(self) -> None:
         Path(self.folder, DESCRIPTION_FILE).write_text(json.dumps(asdict(self)))

@@ -34,11 +34,13 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import (
     count_unfolded_views,
     read_last_folded,
 )
+from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports import export, page_report, section_reports, site_reports
 from copydesk.analytics.stores.duckdb.reports.hour_report import HourReports
 from copydesk.analytics.stores.duckdb.sections.section_indexer import MIN_INDEXED_VIEWS, SectionIndexer
+from copydesk.analytics.stores.duckdb.sections.section_search import MIN_LARGE_VIEWS, SectionSearch
 from copydesk.analytics.stores.duckdb.upgrades.section_backfill import backfill_sections, is_section_backfill_needed
 from copydesk.analytics.stores.duckdb.upgrades.source_backfill import backfill_sources, is_source_backfill_needed
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
@@ -72,10 +74,12 @@ class DuckStore:
         run_sizes: RunSizes = DEFAULT_RUN_SIZES,
         min_summed_views: int = MIN_SUMMED_VIEWS,
         min_indexed_views: int = MIN_INDEXED_VIEWS,
+        min_large_views: int = MIN_LARGE_VIEWS,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
         unfolded_views = UnfoldedViews()
-        self._view_log = ViewLog(self._database, unfolded_views=unfolded_views)
+        self._large_projects = LargeProjects(min_large_views)
+        self._view_log = ViewLog(self._database, unfolded_views=unfolded_views, large_projects=self._large_projects)
         self._index = VisitorIndex(self._database, run_sizes, unfolded_views)
         self._fold_lock = threading.Lock()
         self._backup_lock = threading.Lock()
@@ -83,7 +87,12 @@ class DuckStore:
         self._hour_reports = HourReports(self._database)
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
         self._section_indexer = SectionIndexer(
-            self._database, self._view_log, self._index, self._fold_lock, self._tidy_up_after_sections
+            self._database,
+            self._view_log,
+            self._index,
+            self._fold_lock,
+            SectionSearch(self._database, min_large_views, self._large_projects),
+            self._tidy_up_after_sections,
         )
         self._min_indexed_views = min_indexed_views
         self._may_be_upgrading = True
@@ -121,7 +130,7 @@ class DuckStore:
                     self._database.release_cache()
             self._continue_upgrade()
             self._run_merges.start()
-            self._section_indexer.start()
+            self._section_indexer.note_views(self._view_log.last_number)
             return folded_views
 
     def count_visitors_by_page(
@@ -168,7 +177,8 @@ class DuckStore:
         return report
 
     def wait_for_sections(self) -> None:
-        """Waits until sections that a report has asked for are in the index, or could not be added to it."""
+        """Waits until the sections of large projects, and those that a report has asked for, are in the index, or could
+        not be added to it."""
         self._section_indexer.wait()
 
     def load_page(
@@ -232,6 +242,7 @@ class DuckStore:
             self._view_log.project_removal(project_id) as (connection, project),
         ):
             self._section_indexer.forget_project(project_id)
+            self._large_projects.discard(project_id)
             if project is not None:
                 maintenance.forget_project(self._index, connection, project)
 
@@ -270,6 +281,7 @@ class DuckStore:
         try:
             with self._fold_lock:
                 self._index.prepare()
+            self._section_indexer.note_views(self._view_log.last_number)
         except StoreUnavailable:
             log.warning("could not prepare folds; the next fold will retry", exc_info=True)
 

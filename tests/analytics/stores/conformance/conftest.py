@@ -15,7 +15,11 @@ BACKUP_NAME = "analytics.duckdb"
 STORE_OPENERS: dict[str, Callable[[Path], Store]] = {
     "duckdb": lambda folder: DuckStore(folder / BACKUP_NAME),
     "duckdb with short runs": lambda folder: DuckStore(
-        folder / BACKUP_NAME, run_sizes=RunSizes(3, 2, 2, 5), min_summed_views=5, min_indexed_views=0
+        folder / BACKUP_NAME,
+        run_sizes=RunSizes(3, 2, 2, 5),
+        min_summed_views=5,
+        min_indexed_views=0,
+        min_large_views=20,
     ),
     "clickhouse": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME),
     "clickhouse and postgresql": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME, "postgresql"),

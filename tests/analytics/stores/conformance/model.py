@@ -165,12 +165,12 @@ class ReferenceStore:
         views = [
             view
             for view in self._views_in_range(project, days)
-            if not query.prefix or f"{view.path}/".startswith(f"{query.prefix}/")
+            if not query.prefix or f"/{'/'.join(_split_path(view.path))}/".startswith(f"{query.prefix}/")
         ]
         groups: dict[str, list[PageView]] = {}
         for view in views:
-            segments = view.path.partition("?")[0].strip("/").split("/")
-            if view.path != "/" and len(segments) >= query.depth:
+            segments = _split_path(view.path)
+            if len(segments) >= query.depth:
                 groups.setdefault("/" + "/".join(segments[: query.depth]), []).append(view)
         rows = [
             SectionRow(name, self._visitors(project, group), self._views(project, group).total)
@@ -306,6 +306,10 @@ def find_source(view: PageView) -> tuple[str, str | None]:
     if host and host == view.host.removeprefix("www."):
         return ()  # type: ignore[return-value]
     return (KINDS_BY_HOST[host], host or None)
+
+
+def _split_path(path: str) -> list[str]:
+    return [segment for segment in path.partition("?")[0].split("/") if segment]
 
 
 def interval_start(day: int, interval: Interval) -> int:

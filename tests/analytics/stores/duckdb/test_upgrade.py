@@ -240,6 +240,37 @@ def test_sections_of_stored_visits_are_counted_after_an_upgrade(
     store.close()
 
 
+def test_deeper_sections_of_a_large_project_are_indexed_after_an_upgrade(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, sizes = tmp_path / "a.duckdb", RunSizes(recent=30, merged_runs=3, part=20)
+    queries = [SectionQuery(), SectionQuery("", 2), SectionQuery("/v2", 2)]
+    store = DuckStore(path, run_sizes=sizes)
+    log_and_fold(store, *make_visits_to_sections(), make_view("/v2/deep/z", visitor=50))
+    expected = [store.list_sections("docs", query=query) for query in queries]
+    store.move_visits_into_table()
+    store.close()
+    with duckdb.connect(str(path)) as connection:
+        drop_sections(connection)
+        connection.execute("update marks set value = 5 where name = 'schema'")
+
+    monkeypatch.setattr(section_backfill, "VISITS_PER_PART", 25)
+    monkeypatch.setattr(store_module, "MAX_UPGRADE_SECONDS_PER_FOLD", 0.0)
+    store, folds = DuckStore(path, run_sizes=sizes, min_large_views=1), 0
+    while store.backlog():
+        store.fold()
+        store.wait_for_sections()
+        assert [store.list_sections("docs", query=query) for query in queries] == expected
+        folds += 1
+    assert folds > 3
+    store.fold()
+    store.wait_for_sections()
+    assert [store.list_sections("docs", query=query) for query in queries] == expected
+    store.close()
+    with duckdb.connect(str(path)) as connection:
+        assert connection.execute("from scopes where path = '/v2/deep' and sort = 32").fetchall()
+
+
 def read_sums(store: DuckStore) -> list[object]:
     ranges = [DayRange(MONDAY + first, MONDAY + end) for first in range(8) for end in range(first, 9)]
     pages = [store.load_page("docs", path, days) for path in ("/ja/a", "/", "/v2/a") for days in ranges]

@@ -38,7 +38,9 @@ def make_batch(number: int) -> list[PageView]:
 
 
 def log_batches(path: Path, number: int) -> None:
-    store = DuckStore(path, min_checkpoint_bytes=50_000, run_sizes=SHORT_RUNS, min_indexed_views=0)
+    store = DuckStore(
+        path, min_checkpoint_bytes=50_000, run_sizes=SHORT_RUNS, min_indexed_views=0, min_large_views=1_000
+    )
     threading.Thread(target=_keep_folding, args=(store,), daemon=True).start()
     while True:
         store.log_views(make_batch(number))

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence, Set
 from copydesk.analytics.page_view import MISSING_STATUSES, PageView
 from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_AI_CLASSES
 from copydesk.analytics.stores.duckdb.database import DuckConnection
+from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
 from copydesk.analytics.stores.duckdb.ids.scopes import (
     AGENT_SCOPE,
     MISSING_AGENT_SCOPE,
@@ -34,8 +35,11 @@ VIEW_COLUMNS = ["seq", "project", "page", "agent", "rule", "kind", "time", "visi
 class IdTables:
     """A cache of the stored ids, as of the writer's transaction. Discarded after a failed transaction."""
 
-    def __init__(self, connection: DuckConnection, max_cached_pages: int) -> None:
+    def __init__(self, connection: DuckConnection, max_cached_pages: int, large_projects: LargeProjects) -> None:
         self._max_cached_pages = max_cached_pages
+        self._large_projects = large_projects
+        self._has_unindexed_sections = False
+        """Whether new pages are in sections of large projects that must be searched for."""
         execute = connection.execute
         self.projects: dict[str, int] = dict(execute("select name, id from projects").fetchall())
         kind_by_bit = {bit: kind for kind, bit in CLASS_BITS.items()}
@@ -68,6 +72,9 @@ class IdTables:
                 self.add_agents(connection, agents, agent_sort)
                 self._add_pages(connection, some_views, page_sort)
             self.sources.add(connection, self.projects, views)
+            if self._has_unindexed_sections:
+                self._large_projects.request_search(first_seq + len(views) - 1)
+                self._has_unindexed_sections = False
             return self._build_known_rows(views, first_seq)
 
     def _build_known_rows(self, views: Sequence[PageView], first_seq: int) -> list[ViewRow]:
@@ -158,7 +165,11 @@ class IdTables:
     ) -> None:
         sections = [NO_SECTION] * len(paths)
         if sort == PAGE_SCOPE:
-            sections = add_section_ids(connection, self._add_scopes, project_id, project, paths)
+            is_large = project in self._large_projects
+            sections, has_unindexed = add_section_ids(
+                connection, self._add_scopes, project_id, project, paths, is_large
+            )
+            self._has_unindexed_sections |= has_unindexed
         rows = [
             (project_id, sort, path, "", "", 0, compute_salt(project, path, sort), section)
             for path, section in zip(paths, sections, strict=True)

@@ -9,6 +9,7 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import LogResult, day_from_milliseconds, shorten_event_hash
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.ids.id_tables import MAX_CACHED_PAGES, VIEW_COLUMNS, IdTables
+from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
 from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
 from copydesk.analytics.stores.duckdb.log.event_filter import EventFilter, build_bloom_filter
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
@@ -30,10 +31,12 @@ class ViewLog:
         database: DuckDatabase,
         max_cached_pages: int = MAX_CACHED_PAGES,
         unfolded_views: UnfoldedViews | None = None,
+        large_projects: LargeProjects | None = None,
     ) -> None:
         self._database = database
         self._max_cached_pages = max_cached_pages
         self._unfolded_views = unfolded_views or UnfoldedViews()
+        self._large_projects = large_projects or LargeProjects()
         self._write_lock = threading.RLock()
         """Reentrant, because what follows a commit of views belongs to it."""
         self._last_number = 0
@@ -133,7 +136,7 @@ class ViewLog:
         [(self._last_number,)] = connection.execute(
             "select greatest((select max(seq) from views), (select max(upto) from folds))"
         ).fetchall()
-        return IdTables(connection, self._max_cached_pages)
+        return IdTables(connection, self._max_cached_pages, self._large_projects)
 
     def _start_filter_rebuild(self) -> None:
         """Starts a rebuild of the filter if needed, in a thread, so that logging continues."""

@@ -1,5 +1,5 @@
-"""Adds sections below the first level to the index, in the background, once a report had to count their visitors from
-many visits. From then on, folds count them, and reports read a few rows of the index.
+"""Adds sections below the first level to the index, in the background: all of a large project, and others once a report
+had to count their visitors from many visits. From then on, folds count them, and reports read a few rows of the index.
 
 A section is incomplete until the visits of its pages from before are added. Adding a visit twice changes nothing, so
 the work starts from the beginning after a crash, or when visits were removed in the meantime.
@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,12 +19,14 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import SortedVisits, Vi
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.ids.id_tables import IdTables
 from copydesk.analytics.stores.duckdb.ids.scopes import SECTION_SCOPE, find_scope_ids
+from copydesk.analytics.stores.duckdb.ids.section_ids import count_deeper_sections
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.sections.page_sections import (
     PageSections,
     load_page_sections,
     select_section_visits,
 )
+from copydesk.analytics.stores.duckdb.sections.section_search import SectionSearch
 from copydesk.analytics.stores.duckdb.sections.visitor_groups import Records, count_groups, split_by_visitor
 from copydesk.core.errors import StoreUnavailable
 
@@ -41,9 +44,16 @@ PAUSE_SECONDS = 0.01
 """Between two transactions, so that a fold can get the lock."""
 RETRY_SECONDS = 300
 """The pause after a failure, for example because the disk is full."""
-COUNT_DEEPER = "select count(*) from scopes where project = $project and sort = 32 and coalesce(section, 0) <> 0"
 ADD_INCOMPLETE = "insert into incomplete_sections select unnest($sections::integer[])"
 DELETE_INCOMPLETE = "delete from incomplete_sections where scope in (select unnest($sections::integer[]))"
+
+
+class SectionRequest(NamedTuple):
+    project: str
+    sections: tuple[str, ...]
+    """The most important ones first."""
+    is_automatic: bool
+    """Whether as many sections as fit into the limit are indexed, because no report has asked for all of them."""
 
 
 class SectionIndexer:
@@ -55,6 +65,7 @@ class SectionIndexer:
         view_log: ViewLog,
         index: VisitorIndex,
         fold_lock: threading.Lock,
+        section_search: SectionSearch,
         compact: Callable[[], None],
     ) -> None:
         """`compact` compacts tables and starts merges; it is called with the lock after each transaction."""
@@ -62,9 +73,9 @@ class SectionIndexer:
         self._view_log = view_log
         self._index = index
         self._fold_lock = fold_lock
+        self._section_search = section_search
         self._compact = compact
-        self._requests: list[tuple[str, frozenset[str]]] = []
-        """Projects with sections that one report has asked for."""
+        self._requests: list[SectionRequest] = []
         self._full_projects: set[str] = set()
         """Projects that would exceed the limit of sections."""
         self._request_lock = threading.Lock()
@@ -79,21 +90,23 @@ class SectionIndexer:
     def request(self, project: str, sections: Collection[str]) -> None:
         """Asks for the indexing of sections, which starts in the background."""
         if sections and project not in self._full_projects:
-            request = project, frozenset(sections)
-            with self._request_lock:
-                if request not in self._requests:
-                    self._requests.append(request)
+            self._add_request(SectionRequest(project, tuple(sorted(sections)), is_automatic=False))
             self.start()
 
     def forget_project(self, project: str) -> None:
         """Drops what was asked for a project that is deleted. The caller holds the fold lock."""
         with self._request_lock:
-            self._requests = [request for request in self._requests if request[0] != project]
+            self._requests = [request for request in self._requests if request.project != project]
             self._full_projects.discard(project)
+
+    def note_views(self, last_number: int) -> None:
+        """Notes that views up to this number are logged and most of them folded, and starts the thread if needed."""
+        self._section_search.note_views(last_number)
+        self.start()
 
     def start(self) -> None:
         """Starts the thread if there is something to do, unless it is running, or failed a short time ago."""
-        if not self._requests and not self._may_be_incomplete:
+        if not self._requests and not self._may_be_incomplete and not self._section_search.is_due():
             return
         with self._request_lock:
             is_running = self._thread is not None and self._thread.is_alive()
@@ -117,6 +130,7 @@ class SectionIndexer:
     def _run(self) -> None:
         try:
             while not self._is_stopping.is_set():
+                self._request_sections_of_large_projects()
                 with self._fold_lock:
                     self._may_be_incomplete = True
                     self._add_requested()
@@ -126,12 +140,24 @@ class SectionIndexer:
                         self._may_be_incomplete = False
                         return
                     sources, removals = self._index.visits.list_sources(), self._index.removals
+                started_at = time.monotonic()
                 self._complete(pages, sources, removals)
+                self._section_search.pause(time.monotonic() - started_at)
         except Exception as error:
             self._next_at = time.monotonic() + RETRY_SECONDS
             is_expected = isinstance(error, StoreUnavailable)
             message = "could not index sections; will retry in %d seconds: %s"
             log.warning(message, RETRY_SECONDS, error, exc_info=None if is_expected else error)
+
+    def _request_sections_of_large_projects(self) -> None:
+        if self._section_search.is_due():
+            for project, sections in self._section_search.find_sections(MAX_DEEPER_SECTIONS).items():
+                self._add_request(SectionRequest(project, tuple(sections), is_automatic=True))
+
+    def _add_request(self, request: SectionRequest) -> None:
+        with self._request_lock:
+            if request not in self._requests:
+                self._requests.append(request)
 
     def _add_requested(self) -> None:
         """Stores the requested sections as incomplete ones. From now on, folds add their visits."""
@@ -140,22 +166,21 @@ class SectionIndexer:
         if not requests:
             return
         with self._index.change(), self._view_log.correction() as (connection, id_tables):
-            for project, sections in requests:
-                if project in id_tables.projects:
-                    self._add_sections(connection, id_tables, project, sections)
+            for request in requests:
+                if request.project in id_tables.projects:
+                    self._add_sections(connection, id_tables, request)
         self._index.discard_scopes()
 
-    def _add_sections(
-        self, connection: DuckConnection, id_tables: IdTables, project: str, sections: frozenset[str]
-    ) -> None:
-        project_id = id_tables.projects[project]
-        stored = find_scope_ids(connection, SECTION_SCOPE, project_id, sections)
-        [(deeper_count,)] = connection.execute(COUNT_DEEPER, {"project": project_id}).fetchall()
-        if deeper_count + len(sections - stored.keys()) > MAX_DEEPER_SECTIONS:
-            log.info("project %s has too many sections to index %d more", project, len(sections))
-            self._full_projects.add(project)
+    def _add_sections(self, connection: DuckConnection, id_tables: IdTables, request: SectionRequest) -> None:
+        project_id = id_tables.projects[request.project]
+        stored = find_scope_ids(connection, SECTION_SCOPE, project_id, request.sections)
+        new = [section for section in request.sections if section not in stored]
+        room = max(0, MAX_DEEPER_SECTIONS - count_deeper_sections(connection, project_id))
+        if len(new) > room and not request.is_automatic:
+            log.info("project %s has too many sections to index %d more", request.project, len(new))
+            self._full_projects.add(request.project)
             return
-        new_ids = id_tables.add_deeper_sections(connection, project, sections)
+        new_ids = id_tables.add_deeper_sections(connection, request.project, new[:room])
         connection.execute(ADD_INCOMPLETE, {"sections": new_ids})
 
     def _complete(self, pages: PageSections, sources: list[SortedVisits], removals: int) -> None:
