@@ -172,6 +172,10 @@ class DuckStore:
             self._section_indexer.request(project_id, visitors.read_sections)
         return report
 
+    def wait_for_filter(self) -> None:
+        """Waits until the filter of known events is loaded, rebuilt or saved, if a thread does so."""
+        self._view_log.wait_for_filter()
+
     def wait_for_sections(self) -> None:
         """Waits until sections that a report has asked for are in the index, or could not be added to it."""
         self._section_indexer.wait()
