@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.analytics.stores.base import LogResult
-from tests.analytics.stores.duckdb.test_event_filter import assert_all_known, make_views, open_store
+from tests.analytics.stores.duckdb.test_event_filter import assert_all_known, hash_event, make_views, open_store
 
 
 @dataclass
@@ -47,7 +47,7 @@ class History:
         project = self.chance.choice(list(self.events))
         withdrawn = set(self.chance.choices(range(1, self.last_event + 2), k=30))
         self.store.fold()
-        count = self.store.withdraw_views(project, [event << 30 for event in withdrawn])
+        count = self.store.withdraw_views(project, [hash_event(event) for event in withdrawn])
         assert count == len(withdrawn & self.events[project])
         self.events[project] -= withdrawn
 
