@@ -319,6 +319,38 @@ def test_deletions_and_a_vacuum_leave_no_event_unknown(tmp_path: Path) -> None:
     assert len(stored) == event_count + 290
 
 
+@pytest.mark.parametrize(
+    "delete",
+    [
+        lambda store: store.withdraw_views("docs", [hash_event(event) for event in range(1, 31)]),
+        lambda store: store.forget_project("other"),
+    ],
+    ids=["withdrawal", "deleted project"],
+)
+def test_event_logged_after_a_deletion_is_known_after_a_checkpoint_and_a_crash(
+    path: Path, tmp_path: Path, delete: Callable[[DuckStore], object]
+) -> None:
+    """The checkpoint gives the new rows smaller numbers, which the saved filter must not take for those it has."""
+    store = open_store(path)
+    store.wait_for_filter()
+    store.log_views(make_views(range(1, 31), "other"))
+    store.close()
+    crashed = tmp_path / "crashed"
+    store = open_store(path)
+    store.wait_for_filter()
+    store.fold()
+    delete(store)
+    log_in_batches(store, range(5001, 5051))
+    store.fold()
+    shutil.copytree(tmp_path, crashed, ignore=shutil.ignore_patterns("crashed"))
+    store.close()
+    store = open_store(crashed / "a.duckdb")
+    store.wait_for_filter()
+    assert_all_known(store, range(5001, 5051))
+    assert_all_known(store, range(31, 1001))
+    store.close()
+
+
 def test_withdrawal_during_a_save_makes_it_invalid(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An event that is logged after a withdrawal would otherwise be missing from what the next start reads."""
     store = open_store(path)
