@@ -8,6 +8,7 @@ from copydesk.analytics.stores.duckdb.folding.view_summaries import correct_summ
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
 from copydesk.analytics.stores.duckdb.ids.id_tables import IdTables
 from copydesk.analytics.stores.duckdb.ids.scopes import AGENT_SCOPE, MISSING_AGENT_SCOPE, append_rows
+from copydesk.analytics.stores.duckdb.log.event_coverage import delete_coverage
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.errors import RawViewsDeleted
 
@@ -54,7 +55,9 @@ def withdraw_views(index: VisitorIndex, connection: DuckConnection, project: int
     connection.execute(SELECT_WITHDRAWN, {"project": project, "events": list(events)})
     if incomplete_days := _select_incomplete_days(connection, project):
         raise RawViewsDeleted.for_days(incomplete_days)
-    connection.execute(DELETE_EVENTS, {"project": project})
+    [(deleted_events,)] = connection.execute(DELETE_EVENTS, {"project": project}).fetchall()
+    if deleted_events:
+        delete_coverage(connection)
     return _correct(index, connection, project, lambda: connection.execute(DELETE_AFFECTED_VIEWS))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.view_summaries import SUM_TABLES
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
+from copydesk.analytics.stores.duckdb.log.event_coverage import delete_coverage
 from copydesk.analytics.stores.duckdb.log.view_changes import count_view_change
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.core.clock import DAY
@@ -96,6 +97,7 @@ def forget_project(index: VisitorIndex, connection: DuckConnection, project: int
     params = {"project": project}
     connection.execute("delete from views where project = $project", params)
     connection.execute("delete from events where project = $project", params)
+    delete_coverage(connection)
     connection.execute("delete from firsts where project = $project", params)
     connection.execute("delete from counts where project = $project", params)
     connection.execute("delete from missing_referrers where project = $project", params)

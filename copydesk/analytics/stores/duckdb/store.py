@@ -3,8 +3,9 @@
 import logging
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from copydesk.analytics.page_view import PageView
@@ -25,7 +26,8 @@ from copydesk.analytics.stores.base import (
     shorten_event_hash,
 )
 from copydesk.analytics.stores.duckdb import corrections, maintenance
-from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
+from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
 from copydesk.analytics.stores.duckdb.folding.runs.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
 from copydesk.analytics.stores.duckdb.folding.view_summaries import MIN_SUMMED_VIEWS, ViewSummaries
@@ -35,6 +37,8 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import (
     read_last_folded,
 )
 from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
+from copydesk.analytics.stores.duckdb.log.event_coverage import delete_coverage
+from copydesk.analytics.stores.duckdb.log.event_filter import MIN_CAPACITY_EVENTS
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports import export, page_report, section_reports, site_reports
@@ -75,11 +79,17 @@ class DuckStore:
         min_summed_views: int = MIN_SUMMED_VIEWS,
         min_indexed_views: int = MIN_INDEXED_VIEWS,
         min_large_views: int = MIN_LARGE_VIEWS,
+        min_filter_capacity: int = MIN_CAPACITY_EVENTS,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
         unfolded_views = UnfoldedViews()
         self._large_projects = LargeProjects(min_large_views)
-        self._view_log = ViewLog(self._database, unfolded_views=unfolded_views, large_projects=self._large_projects)
+        self._view_log = ViewLog(
+            self._database,
+            unfolded_views=unfolded_views,
+            large_projects=self._large_projects,
+            min_filter_capacity=min_filter_capacity,
+        )
         self._index = VisitorIndex(self._database, run_sizes, unfolded_views)
         self._fold_lock = threading.Lock()
         self._backup_lock = threading.Lock()
@@ -176,6 +186,10 @@ class DuckStore:
             self._section_indexer.request(project_id, visitors.read_sections)
         return report
 
+    def wait_for_filter(self) -> None:
+        """Waits until the filter of known events is loaded, rebuilt or saved, if a thread does so."""
+        self._view_log.wait_for_filter()
+
     def wait_for_sections(self) -> None:
         """Waits until the sections of large projects, and those that a report has asked for, are in the index, or could
         not be added to it."""
@@ -256,7 +270,7 @@ class DuckStore:
             stack.enter_context(self._backup_lock)
             with self._fold_lock:
                 runs = stack.enter_context(self._index.visits.hold_runs())
-            self._database.copy_to(target, lambda connection, name: copy_runs(connection, runs, name))
+            self._database.copy_to(target, partial(_complete_copy, runs))
 
     def find_export_range(self, project_id: str) -> DayRange | None:
         return export.find_export_range(self._database, project_id)
@@ -336,3 +350,9 @@ class DuckStore:
             self._fold_lock.release()
         self._view_log.close()
         self._database.close()
+
+
+def _complete_copy(runs: Mapping[int, Run], connection: DuckConnection, name: str) -> None:
+    """Makes a copy of the database independent of files."""
+    copy_runs(connection, runs, name)
+    delete_coverage(connection, name)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-SIDE_FILE_PATTERN = re.compile(r"(?:-wal|-shm|\.wal|\.visits|\.blocks)$")
+SIDE_FILE_PATTERN = re.compile(r"(?:-wal|-shm|\.wal|\.visits|\.events|\.blocks)$")
 """The end of the names of files that belong to a database."""
 SCAN_BUDGET_SECONDS = 0.05
 """Mirrors may contain very many files. A scan that takes longer stops, and `is_whole` is then false."""

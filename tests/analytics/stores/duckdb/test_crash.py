@@ -11,7 +11,7 @@ import pytest
 from copydesk.analytics.stores.base import ALL_DAYS, TOP_SECTIONS, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from tests.analytics.stores.conformance.model import ReferenceStore
-from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, make_batch
+from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, MIN_FILTER_CAPACITY, make_batch
 
 
 def run_and_kill_writer(path: Path, number: int, seconds: float, *, writing: bool) -> int:
@@ -40,13 +40,13 @@ def kill_repeatedly(path: Path, rounds: int, seed: int) -> None:
         acknowledged = run_and_kill_writer(path, acknowledged, seconds, writing=writing)
         if chance.random() < 0.5:
             continue  # the next writer recovers from two crashes
-        store = DuckStore(path)
+        store = DuckStore(path, min_filter_capacity=MIN_FILTER_CAPACITY)
         store.fold()
         total = store.count_views_by_page("docs").totals.total
         store.close()
         assert total % BATCH_VIEWS == 0, "a batch was kept in part"
         assert acknowledged * BATCH_VIEWS <= total <= (acknowledged + 1) * BATCH_VIEWS
-    store, model = DuckStore(path), ReferenceStore()
+    store, model = DuckStore(path, min_filter_capacity=MIN_FILTER_CAPACITY), ReferenceStore()
     for number in range(acknowledged + 1):
         views = make_batch(number)
         store.log_views(views)

@@ -1,6 +1,5 @@
 """Parts that only large stores use: the filter of events, reloaded names, folds in several transactions, merging."""
 
-import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,8 +10,7 @@ from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult
 from copydesk.analytics.stores.duckdb import DuckStore, maintenance
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
-from copydesk.analytics.stores.duckdb.log import event_filter as filters
-from copydesk.analytics.stores.duckdb.log.event_filter import MIN_CAPACITY_EVENTS, EventFilter, build_bloom_filter
+from copydesk.analytics.stores.duckdb.log import event_coverage
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports.site_reports import count_visitors_by_page
 from tests.analytics.stores.conformance.model import ReferenceStore
@@ -49,60 +47,22 @@ def assert_exact(database: DuckDatabase, model: ReferenceStore) -> None:
         )
 
 
-@pytest.mark.parametrize("known", [0, 1000, MIN_CAPACITY_EVENTS, MIN_CAPACITY_EVENTS + 1])
-def test_bloom_filter_has_no_false_negatives_and_few_false_positives(database: DuckDatabase, known: int) -> None:
-    chance = random.Random(known)
-    stored, added, new = ([chance.getrandbits(63) for _ in range(count)] for count in (known, 5_000, 20_000))
-    with database.write() as connection:
-        connection.execute("insert into events (project, id) select 1, unnest($ids::bigint[])", {"ids": stored})
-        seen = EventFilter(connection)
-    assert seen.needs_rebuild == (known > MIN_CAPACITY_EVENTS)
-    if seen.needs_rebuild:
-        assert seen.find_possible_duplicates(stored) == stored
-        seen.begin_rebuild()
-        seen.find_possible_duplicates(added)
-        with database.read() as connection:
-            made = build_bloom_filter(connection)
-        assert made is not None
-        seen.finish_rebuild(made)
-    else:
-        assert len(seen.find_possible_duplicates(added)) < 10
-    assert seen.find_possible_duplicates(stored + added) == stored + added
-    assert len(seen.find_possible_duplicates(new)) < 30
-
-
 def views_with_events(events: Iterable[int]) -> list[PageView]:
     [first, *_] = make_batch(0)
     return [first._replace(event=event << 30) for event in events]
 
 
-def test_full_bloom_filter_is_rebuilt_over_all_events(database: DuckDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "MIN_CAPACITY_EVENTS", 64)
-    monkeypatch.setattr(filters, "EVENTS_PER_READ", 100)
-    log, events = ViewLog(database), range(1, 2_001)
+def test_full_filter_is_rebuilt_over_all_events(database: DuckDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_coverage, "EVENTS_PER_READ", 100)
+    log, events = ViewLog(database, min_filter_capacity=64), range(1, 2_001)
     for first in range(0, len(events), 100):
         some = views_with_events(events[first : first + 100])
         assert log.write(some) == LogResult(100)
         assert log.write(some) == LogResult(0, tuple(range(100)))
-    again = ViewLog(database)
+    log.close()
+    again = ViewLog(database, min_filter_capacity=64)
     for _ in range(3):
         assert again.write(views_with_events(events)).accepted == 0
-    log.close()
-    again.close()
-
-
-def test_prepared_log_knows_all_events_without_a_view(database: DuckDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "MIN_CAPACITY_EVENTS", 64)
-    log = ViewLog(database)
-    log.write(views_with_events(range(1, 501)))
-    log.close()
-    again = ViewLog(database)
-    again.prepare()
-    assert again._filter_thread is not None
-    again._filter_thread.join()
-    assert again._event_filter is not None
-    assert not again._event_filter.needs_rebuild
-    assert again.write(views_with_events(range(1, 501))).accepted == 0
     again.close()
 
 

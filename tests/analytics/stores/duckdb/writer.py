@@ -12,6 +12,7 @@ from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes
 from copydesk.core.clock import DAY
 
 BATCH_VIEWS = 20
+MIN_FILTER_CAPACITY = 64
 SHORT_RUNS = RunSizes(recent=50, merged_runs=2, part=30, moved=100)
 
 
@@ -39,7 +40,12 @@ def make_batch(number: int) -> list[PageView]:
 
 def log_batches(path: Path, number: int) -> None:
     store = DuckStore(
-        path, min_checkpoint_bytes=50_000, run_sizes=SHORT_RUNS, min_indexed_views=0, min_large_views=1_000
+        path,
+        min_checkpoint_bytes=50_000,
+        run_sizes=SHORT_RUNS,
+        min_indexed_views=0,
+        min_large_views=1_000,
+        min_filter_capacity=MIN_FILTER_CAPACITY,
     )
     threading.Thread(target=_keep_folding, args=(store,), daemon=True).start()
     while True:

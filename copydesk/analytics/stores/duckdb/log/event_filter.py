@@ -1,140 +1,143 @@
-"""A Bloom filter of logged events. It may take a new event for a logged one, never a logged one for a new one."""
+"""The filter of logged events: a large base, which does not change, and a tail for the events since."""
 
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection
+from copydesk.analytics.stores.duckdb.log.bloom_filter import BloomFilter, FilterDamaged
+from copydesk.analytics.stores.duckdb.log.event_coverage import count_events, read_events
 
-BITS_PER_EVENT = 20
-"""The false positive rate is about 1 in 2,900 for a full filter, and 1 in 9,000 after a rebuild."""
-SPARE_CAPACITY = 1.25
-"""A rebuilt filter has room for this many times the stored events: more memory, or more rebuilds."""
 MIN_CAPACITY_EVENTS = 1 << 16
-"""The smallest capacity. A filter of up to this many events is fast to build, so it is built at once, not in a
-thread."""
-WORD_BITS = 64
-EVENTS_PER_READ = 1_000_000
-SELECT_EVENTS = "select id from events where rowid >= $first and rowid < $end"
+"""The smallest capacity of a tail. A filter of up to this many events is fast to build, so it is built at once, not in
+a thread, and has no base and no files."""
+EVENTS_PER_TAIL_EVENT = 4
+"""The base has this many times the events of a full tail: a larger tail needs more memory, a smaller more rebuilds."""
+SAVES_PER_TAIL = 16
+"""How often a tail is saved until it is full."""
 
 
 class EventFilter:
-    """The filter of a store, which grows by rebuilding. Building takes long with many events, so a thread does it while
-    writers continue. Until the first filter is complete, every event is a possible duplicate."""
+    """The filter of a store. Loading it takes long with many events, so a thread does it while writers continue; until
+    then, every event is a possible duplicate. The caller holds the write lock of the log during each call."""
 
-    def __init__(self, connection: DuckConnection) -> None:
-        self._is_complete = count_events(connection) <= MIN_CAPACITY_EVENTS
-        bloom_filter = build_bloom_filter(connection) if self._is_complete else None
-        self._bloom_filter = bloom_filter or BloomFilter(0)
-        self._added_during_rebuild: list[int] | None = None
+    def __init__(self, min_capacity: int = MIN_CAPACITY_EVENTS) -> None:
+        self._min_capacity = min_capacity
+        self.base: BloomFilter | None = None
+        self.base_id: int | None = None
+        """The id of the base's file; None without a file."""
+        self.tail: BloomFilter | None = None
+        """None if the filter is not loaded."""
+        self.is_damaged = False
+        """A file turned out to be damaged, so the filter must be built from the stored events."""
+        self._added_during_load: list[int] | None = None
+        self._added_events = 0
+        self._saved_events = -1
+        """How many events were added before the last save, or before the last attempt."""
+        self._attempted_events = 0
 
     def find_possible_duplicates(self, events: Sequence[int]) -> list[int]:
         """Returns the events that may have been logged before, and adds all of them to the filter."""
-        possible_duplicates = self._bloom_filter.add(events)
-        if self._added_during_rebuild is not None:
-            self._added_during_rebuild += events
-        return possible_duplicates if self._is_complete else list(events)
-
-    @property
-    def needs_rebuild(self) -> bool:
-        return not self._is_complete or self._bloom_filter.is_full
-
-    def begin_rebuild(self) -> None:
-        """Starts to record new events, because the snapshot that the filter is built from does not have them."""
-        self._added_during_rebuild = []
-
-    def finish_rebuild(self, bloom_filter: "BloomFilter") -> None:
-        bloom_filter.add(self._added_during_rebuild or ())
-        self._bloom_filter = bloom_filter
-        self._is_complete = True
-        self._added_during_rebuild = None
-
-
-class BloomFilter:
-    def __init__(self, capacity: int) -> None:
-        self.capacity = max(capacity, MIN_CAPACITY_EVENTS)
-        self.count = 0
-        self.word_count = self.capacity * BITS_PER_EVENT // WORD_BITS
-        self.words = array("Q", bytes(self.word_count * WORD_BITS // 8))
-
-    def add(self, events: Iterable[int]) -> list[int]:
-        """Adds events. Returns those that it may have contained before."""
-        words = self.words
-        word_count = self.word_count
-        bit_pairs = BIT_PAIRS
-        possible_duplicates = []
-        added = 0
-        for event in events:
-            quotient, first_index = divmod(event, word_count)
-            second_index = quotient % word_count
-            first_bits = bit_pairs[event >> 51] | bit_pairs[event >> 39 & 4095]  # an event sets four bits in two words
-            second_bits = bit_pairs[event >> 12 & 4095] | bit_pairs[event & 4095]
-            word = words[first_index]
-            if word & first_bits == first_bits and words[second_index] & second_bits == second_bits:
-                possible_duplicates.append(event)
+        if self._added_during_load is not None:
+            self._added_during_load += events
+        if self.tail is None:
+            return list(events)
+        try:
+            if self.base is None:
+                possible_duplicates = self.tail.add(events)
             else:
-                words[first_index] = word | first_bits
-                words[second_index] |= second_bits
-                added += 1
-        self.count += added
+                possible_duplicates, new_events = self.base.split_known(events)
+                possible_duplicates += self.tail.add(new_events)
+        except FilterDamaged:
+            self.discard_damaged()
+            return list(events)
+        self._added_events += len(events)
         return possible_duplicates
 
-    def add_array(self, events: NDArray[np.int64]) -> None:
-        """Adds many events, like `add`."""
-        words = np.frombuffer(self.words, np.uint64)
-        quotients, first_indexes = np.divmod(events, self.word_count)
-        _set_bits(words, first_indexes, PAIR_MASKS[events >> 51] | PAIR_MASKS[events >> 39 & 4095])
-        second_bits = PAIR_MASKS[events >> 12 & 4095] | PAIR_MASKS[events & 4095]
-        _set_bits(words, quotients % self.word_count, second_bits)
-        self.count += len(events)
+    @property
+    def needs_load(self) -> bool:
+        return self.tail is None or self.tail.is_full
 
     @property
-    def is_full(self) -> bool:
-        return self.count > self.capacity
+    def needs_save(self) -> bool:
+        """Returns whether enough events were added since the last attempt to save the filter."""
+        if self.tail is None or self.base is None:
+            return False
+        least = max(self._min_capacity, self.tail.capacity // SAVES_PER_TAIL)
+        return self._added_events - self._attempted_events >= least
+
+    @property
+    def is_saved(self) -> bool:
+        """Returns whether the last save has everything, or nothing can be saved."""
+        return self.tail is None or self.base is None or self._saved_events == self._added_events
+
+    def begin_load(self) -> None:
+        """Starts to record new events, because the snapshot that the filter is loaded from does not have them."""
+        self._added_during_load = []
+
+    def finish_load(self, loaded: "LoadedFilter") -> None:
+        added_events = self._added_during_load or []
+        self.base, self.base_id, self.tail = loaded.base, loaded.base_id, loaded.tail
+        self._added_during_load = None
+        self._attempted_events = 0
+        self._saved_events = 0 if loaded.base_id is not None else -1
+        self._added_events = loaded.unsaved_events + len(added_events)
+        self.is_damaged = False
+        try:
+            self.tail.add_array(np.array(added_events, np.int64))
+        except FilterDamaged:
+            self.discard_damaged()
+
+    def discard_damaged(self) -> None:
+        self.base = self.base_id = self.tail = None
+        self.is_damaged = True
+
+    def begin_save(self) -> int:
+        """Counts an attempt to save the filter. Returns the number of events for `finish_save`."""
+        self._attempted_events = self._added_events
+        return self._added_events
+
+    def finish_save(self, added_events: int) -> None:
+        self._saved_events = added_events
 
 
-def _set_bits(words: NDArray[np.uint64], indexes: NDArray[np.int64], bits: NDArray[np.uint64]) -> None:
-    """Sets bits of words, like `np.bitwise_or.at` in a third of the time.
+class LoadedFilter:
+    """A filter from files or from the stored events."""
 
-    If a word occurs several times, only the last of its bits are set, so those that were not are set again.
-    """
-    while len(indexes):
-        words[indexes] |= bits
-        missing = np.flatnonzero(words[indexes] & bits != bits)
-        indexes, bits = indexes[missing], bits[missing]
+    def __init__(
+        self, tail: BloomFilter, base: BloomFilter | None = None, base_id: int | None = None, unsaved_events: int = 0
+    ) -> None:
+        self.tail = tail
+        self.base = base
+        self.base_id = base_id
+        self.unsaved_events = unsaved_events
 
 
-def build_bloom_filter(
-    connection: DuckConnection, should_stop: Callable[[], bool] = lambda: False
-) -> BloomFilter | None:
-    """Returns a filter of the stored events with room for more, or None if it was stopped."""
+def build_small_filter(connection: DuckConnection, min_capacity: int) -> LoadedFilter:
+    """Returns a filter of the stored events without a base. They may have been logged in this transaction."""
+    tail = BloomFilter(min_capacity)
+    tail.add_array(connection.execute("select id from events").fetchnumpy()["id"])
+    return LoadedFilter(tail)
+
+
+def build_filter(
+    connection: DuckConnection, min_capacity: int, should_stop: Callable[[], bool] = lambda: False
+) -> LoadedFilter | None:
+    """Returns a filter of the stored events, which are committed, or None if it was stopped."""
     event_count = count_events(connection)
-    bloom_filter = BloomFilter(int(event_count * SPARE_CAPACITY))
-    for events in _read_events(connection, event_count):
+    if event_count <= min_capacity:
+        return build_small_filter(connection, min_capacity)
+    base = BloomFilter(event_count)
+    if not add_parts(base, read_events(connection), should_stop):
+        return None
+    return LoadedFilter(BloomFilter(max(min_capacity, event_count // EVENTS_PER_TAIL_EVENT)), base)
+
+
+def add_parts(bloom_filter: BloomFilter, parts: Iterable[NDArray[np.int64]], should_stop: Callable[[], bool]) -> bool:
+    """Adds events to a filter. Returns False if it was stopped."""
+    for events in parts:
         if should_stop():
-            return None
+            return False
         bloom_filter.add_array(events)
-    return bloom_filter
-
-
-def _read_events(connection: DuckConnection, event_count: int) -> Iterator[NDArray[np.int64]]:
-    """Yields the stored events in parts. Many events must be committed: the row numbers of others have large gaps."""
-    if event_count <= EVENTS_PER_READ:
-        yield connection.execute("select id from events").fetchnumpy()["id"]
-        return
-    [(last_row,)] = connection.execute("select max(rowid) from events").fetchall()
-    for first_row in range(0, last_row + 1, EVENTS_PER_READ):
-        params = {"first": first_row, "end": first_row + EVENTS_PER_READ}
-        yield connection.execute(SELECT_EVENTS, params).fetchnumpy()["id"]
-
-
-def count_events(connection: DuckConnection) -> int:
-    [(event_count,)] = connection.execute("select count(*) from events").fetchall()
-    return int(event_count)
-
-
-BIT_PAIRS = [1 << (pair >> 6) | 1 << (pair & 63) for pair in range(1 << 12)]
-"""Two bits of a word, by twelve bits of an event."""
-PAIR_MASKS = np.array(BIT_PAIRS, np.uint64)
+    return True

@@ -1,6 +1,5 @@
 """Logs views, in one transaction per call, and detects duplicate events."""
 
-import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,12 +10,10 @@ from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDataba
 from copydesk.analytics.stores.duckdb.ids.id_tables import MAX_CACHED_PAGES, VIEW_COLUMNS, IdTables
 from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
 from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
-from copydesk.analytics.stores.duckdb.log.event_filter import EventFilter, build_bloom_filter
+from copydesk.analytics.stores.duckdb.log.event_filter import MIN_CAPACITY_EVENTS
+from copydesk.analytics.stores.duckdb.log.filter_upkeep import FilterUpkeep
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.log.view_changes import count_view_change
-from copydesk.core.errors import StoreUnavailable
-
-log = logging.getLogger(__name__)
 
 EventKey = tuple[int, int]
 """A project and the hash of an event."""
@@ -24,7 +21,8 @@ EVENT_COLUMNS = ["project", "id", "seq"]
 
 
 class ViewLog:
-    """The log of views, with one writer at a time. Its caches hold committed data and are discarded after a failure."""
+    """The log of views, with one writer at a time. Its caches hold committed data and are discarded after a failure,
+    except the filter of known events, which may have more than the committed ones."""
 
     def __init__(
         self,
@@ -32,6 +30,7 @@ class ViewLog:
         max_cached_pages: int = MAX_CACHED_PAGES,
         unfolded_views: UnfoldedViews | None = None,
         large_projects: LargeProjects | None = None,
+        min_filter_capacity: int = MIN_CAPACITY_EVENTS,
     ) -> None:
         self._database = database
         self._max_cached_pages = max_cached_pages
@@ -41,9 +40,7 @@ class ViewLog:
         """Reentrant, because what follows a commit of views belongs to it."""
         self._last_number = 0
         self._id_tables: IdTables | None = None
-        self._event_filter: EventFilter | None = None
-        self._filter_thread: threading.Thread | None = None
-        self._closing = threading.Event()
+        self._filter_upkeep = FilterUpkeep(database, self._write_lock, min_filter_capacity)
         with self._write_transaction():
             pass
 
@@ -67,20 +64,22 @@ class ViewLog:
                 append_rows(connection, "events", EVENT_COLUMNS, event_rows)
             self._unfolded_views.add(rows)
             self._last_number += len(rows)
-        self._start_filter_rebuild()
+        self._filter_upkeep.start()
         return LogResult(len(rows), tuple(duplicates))
 
     def prepare(self) -> None:
         """Loads the filter of known events, in a thread if they are many, so that it is complete when events arrive."""
         with self._write_transaction() as (connection, _):
-            if self._event_filter is None:
-                self._event_filter = EventFilter(connection)
-        self._start_filter_rebuild()
+            self._filter_upkeep.get_filter(connection)
+        self._filter_upkeep.start()
+
+    def wait_for_filter(self) -> None:
+        """Waits until the filter of known events is loaded, rebuilt or saved, if a thread does so."""
+        self._filter_upkeep.wait()
 
     def close(self) -> None:
-        self._closing.set()
-        if self._filter_thread is not None:
-            self._filter_thread.join()
+        """Saves the filter of known events."""
+        self._filter_upkeep.close()
 
     def find_project(self, name: str) -> int | None:
         with self._write_transaction() as (_, id_tables):
@@ -128,7 +127,7 @@ class ViewLog:
                         self._id_tables = self._load_state(connection)
                     yield connection, self._id_tables
             except BaseException:
-                self._id_tables = self._event_filter = None
+                self._id_tables = None
                 self._unfolded_views.discard()
                 raise
 
@@ -138,42 +137,17 @@ class ViewLog:
         ).fetchall()
         return IdTables(connection, self._max_cached_pages, self._large_projects)
 
-    def _start_filter_rebuild(self) -> None:
-        """Starts a rebuild of the filter if needed, in a thread, so that logging continues."""
-        event_filter = self._event_filter
-        thread = self._filter_thread
-        if event_filter is None or not event_filter.needs_rebuild or (thread is not None and thread.is_alive()):
-            return
-        self._filter_thread = threading.Thread(
-            target=self._rebuild_filter, args=[event_filter], name="filter", daemon=True
-        )
-        self._filter_thread.start()
-
-    def _rebuild_filter(self, event_filter: EventFilter) -> None:
-        try:
-            with self._write_lock:
-                event_filter.begin_rebuild()
-            with self._database.read() as connection:
-                bloom_filter = build_bloom_filter(connection, self._closing.is_set)
-            with self._write_lock:
-                if bloom_filter is not None:
-                    event_filter.finish_rebuild(bloom_filter)
-        except StoreUnavailable:
-            log.warning("could not build the filter of known events; will retry with the next views", exc_info=True)
-
     def _split_duplicates(
         self, connection: DuckConnection, id_tables: IdTables, views: Sequence[PageView]
     ) -> tuple[Sequence[PageView], list[EventKey | None], list[int]]:
         """Returns the views to log, the event of each, and the positions of duplicates."""
         if all(view.event is None for view in views):
             return views, [], []
-        if self._event_filter is None:
-            self._event_filter = EventFilter(connection)
         event_keys = [
             None if v.event is None else (id_tables.projects[v.project], shorten_event_hash(v.event)) for v in views
         ]
         sent_events = [key[1] for key in event_keys if key is not None]
-        possible_duplicates = self._event_filter.find_possible_duplicates(sent_events)
+        possible_duplicates = self._filter_upkeep.get_filter(connection).find_possible_duplicates(sent_events)
         if not possible_duplicates:
             return views, event_keys, []
         known_keys = set(_find_logged_events(connection, possible_duplicates))

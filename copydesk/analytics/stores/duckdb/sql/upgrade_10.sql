@@ -1,3 +1,4 @@
--- Adds the number of an event's view, so that new views do not store their event a second time. From this version on,
--- files of visits may have keys of seven bytes, which earlier versions cannot read.
+-- Adds the number of an event's view, so that new views do not store their event a second time. Earlier versions must not
+-- open the store, because files of visits may have keys of seven bytes, and because marks say which events are in files,
+-- which they would not delete with the events.
 alter table events add column seq bigint;
