@@ -90,8 +90,10 @@ def measure_fill(path: Path, views: int) -> FillMeasurement:
 
 
 def measure_disk(path: Path) -> int:
-    """Returns the bytes of the store's file, and of the files of visits next to it."""
-    return sum(file.stat().st_size for file in (path, *path.with_name(f"{path.name}.visits").iterdir()))
+    """Returns the bytes of the store's file, and of the files of visits and of known events next to it."""
+    folders = [path.with_name(f"{path.name}.{name}") for name in ("visits", "events")]
+    files = [path, *(file for folder in folders if folder.exists() for file in folder.iterdir())]
+    return sum(file.stat().st_size for file in files)
 
 
 def measure_add(path: Path) -> AddMeasurement:

@@ -143,6 +143,7 @@ def make_folded(folder: Path, millions: int) -> ScaleData:
     data = make_unfolded(folder, millions, print_progress)
     print_progress(f"folding {data.views:,} views")
     cpu, memory = run_in_process(_fold_all, data.store)
+    run_in_process(_save_filter, data.store)
     data = replace(data, fold_cpu_seconds=cpu, fold_memory_megabytes=memory, disk_bytes=measure_disk(data.store))
     if data.is_large:
         return index_large(data)
@@ -155,6 +156,14 @@ def _fold_all(path: Path) -> tuple[float, float]:
     took = measure_cpu(store.fold)
     store.close()
     return took, measure_peak_memory()
+
+
+def _save_filter(path: Path) -> None:
+    """Saves the filter of known events, as a service does that has logged them."""
+    store = DuckStore(path, min_large_views=NO_LARGE_PROJECTS)
+    store.prepare_logging()
+    store.wait_for_filter()
+    store.close()
 
 
 def index_large(data: ScaleData) -> ScaleData:

@@ -35,9 +35,9 @@ COPY_DAY = """
         $last + row_number() over (order by moved, copy, seq) as seq, moved as time, xor(visitor, mask) as visitor
     ), xor(id, mask) as id
     from (
-        select views.*, id, $midnight + (time % $length + copy * $shift) % $length as moved,
+        select logged.*, id, copy, $midnight + (time % $length + copy * $shift) % $length as moved,
             if(copy = 0, 0, (hash(copy) >> 1)::bigint) as mask
-        from base.views left join base.events using (seq), (select unnest(range($copies)) as copy)
+        from base.views as logged left join base.events using (seq), (select unnest(range($copies)) as copy)
         where time >= $midnight and time < $midnight + $length
     )
     order by moved, copy, seq
