@@ -40,6 +40,7 @@ IDLE_CPU_SECONDS = 0.05
 """A service that used at most this much CPU in a second is idle."""
 YEAR = f"dateFrom={format_day(FIRST_DAY)}&dateTo={format_day(FIRST_DAY + DAYS)}"
 MONTH = f"dateFrom={format_day(FIRST_DAY + 200)}&dateTo={format_day(FIRST_DAY + 230)}"
+FIRST_REQUESTED_DAYS = range(20, 180, 10)
 DAY_300 = f"dateFrom={format_day(FIRST_DAY + 300)}&dateTo={format_day(FIRST_DAY + 301)}"
 REPORTS = {
     "visitors of a year": f"visitors?{YEAR}",
@@ -113,6 +114,10 @@ class ScaleMeasurement:
     live: dict[str, ExportMeasurement]
     """Reports while events arrive."""
     live_memory: float
+    live_own_memory: float
+    """Without the memory of mapped files, which the system can take back at any time."""
+    first_hours_cpu: float
+    """CPU milliseconds of the first request for a day by hour: the mean of several days."""
     pages: dict[str, ExportMeasurement]
     sections: SectionMeasurement
 
@@ -184,16 +189,18 @@ def measure_scale(data: ScaleData) -> ScaleMeasurement:
         start_cpu, start_memory = measure_process_cpu(process) * 1e3, process.memory_info().rss / 1e6
         cpu = partial(measure_process_cpu, process)
         background_cpu = wait_for_background_work(data, port, cpu)
+        first_hours_cpu = _measure_first_hours(data, port, cpu)
         quiet = _measure_reports(data, port, cpu)
         pages = _measure_pages(data, port, cpu)
         with send_events(data, port):
             time.sleep(3)
             live = _measure_reports(data, port, cpu)
-        live_memory = process.memory_info().rss / 1e6
+        memory = process.memory_info()
     sections = measure_sections(data)
     return ScaleMeasurement(
-        data, few, first_few, start_cpu, start_memory, background_cpu, quiet, live, live_memory, pages, sections
-    )
+        data, few, first_few, start_cpu, start_memory, background_cpu, quiet, live, memory.rss / 1e6,
+        (memory.rss - memory.shared) / 1e6, first_hours_cpu, pages, sections,
+    )  # fmt: skip
 
 
 def measure_sections(data: ScaleData) -> SectionMeasurement:
@@ -267,6 +274,18 @@ def _measure_reports(
         measured[name] = measure_repeated(cpu, partial(_ask, connection, data, query))
     connection.close()
     return measured
+
+
+def _measure_first_hours(data: ScaleData, port: int, cpu: Callable[[], float]) -> float:
+    """Returns the CPU milliseconds of a day by hour that was not requested before: the mean of several days."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+    print_progress("days by hour")
+    before = cpu()
+    for number in FIRST_REQUESTED_DAYS:
+        first, end = format_day(FIRST_DAY + number), format_day(FIRST_DAY + number + 1)
+        _ask(connection, data, f"timeseries?dateFrom={first}&dateTo={end}&interval=hour")
+    connection.close()
+    return (cpu() - before) / len(FIRST_REQUESTED_DAYS) * 1e3
 
 
 def _measure_pages(
@@ -343,6 +362,8 @@ def format_growth(measurements: list[ScaleMeasurement]) -> Iterator[str]:
         "background work after the first report, CPU ms": [m.background_cpu * 1e3 for m in measurements],
         "memory after the start, MB": [m.start_memory for m in measurements],
         "memory after the reports, MB": [m.live_memory for m in measurements],
+        "without that of mapped files, MB": [m.live_own_memory for m in measurements],
+        "a day by hour, the first request for the day, CPU ms": [m.first_hours_cpu for m in measurements],
     }
     for name in REPORTS:
         rows[f"{name}, CPU ms"] = [m.quiet[name].cpu for m in measurements]
