@@ -252,6 +252,7 @@ def test_deeper_sections_of_a_large_project_are_indexed_after_an_upgrade(
     store.close()
     with duckdb.connect(str(path)) as connection:
         drop_sections(connection)
+        move_events_into_views(connection)
         connection.execute("update marks set value = 5 where name = 'schema'")
 
     monkeypatch.setattr(section_backfill, "VISITS_PER_PART", 25)
