@@ -9,5 +9,5 @@ join scopes as pages on pages.id = moved.page
 join scopes as agents on agents.id = moved.agent
 join rules on rules.id = moved.rule
 left join scopes as sources on sources.id = moved.source
-left join events on events.seq = moved.seq
+left join (select seq, id from events /* of the part */) as events on events.seq = moved.seq
 where true
