@@ -1,7 +1,11 @@
 """A store that loads its filter of known events from files logs each event once, whatever happened to the files."""
 
 import shutil
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +18,8 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import LogResult
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.log import event_filter, filter_upkeep
-from copydesk.analytics.stores.duckdb.log.event_coverage import read_coverage, read_events
+from copydesk.analytics.stores.duckdb.log import event_coverage, event_filter, filter_upkeep
+from copydesk.analytics.stores.duckdb.log.event_coverage import read_coverage, read_events, read_later_events
 from copydesk.analytics.stores.duckdb.log.filter_files import FilterFiles, get_filter_folder
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from tests.analytics.stores.conformance.test_store import make_view
@@ -73,13 +77,18 @@ def read_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many events were read from the database for filters."""
     sizes: list[int] = []
 
-    def read_and_count(connection: DuckConnection, first_row: int = 0) -> Iterator[NDArray[np.int64]]:
-        for events in read_events(connection, first_row):
+    def count_all(connection: DuckConnection) -> Iterator[NDArray[np.int64]]:
+        for events in read_events(connection):
             sizes.append(len(events))
             yield events
 
-    for module in (event_filter, filter_upkeep):
-        monkeypatch.setattr(module, "read_events", read_and_count)
+    def count_later(connection: DuckConnection, last_number: int) -> NDArray[np.int64]:
+        events = read_later_events(connection, last_number)
+        sizes.append(len(events))
+        return events
+
+    monkeypatch.setattr(event_filter, "read_events", count_all)
+    monkeypatch.setattr(filter_upkeep, "read_later_events", count_later)
     return sizes
 
 
@@ -382,3 +391,97 @@ def test_backup_has_no_marks_of_files(path: Path, tmp_path: Path) -> None:
     for file, has_marks in ((tmp_path / "backup.duckdb", False), (path, True)):
         with duckdb.connect(str(file), read_only=True) as connection:
             assert (read_coverage(connection) is not None) == has_marks
+
+
+def test_rows_that_are_renumbered_while_all_are_read_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint may remove deleted rows between two parts, although the transaction of the reader is open."""
+    path = tmp_path / "a.duckdb"
+    store = open_store(path)
+    store.log_views([*make_views([1], "other"), *make_views([2])])
+    store.close()
+    with duckdb.connect(str(path)) as connection:
+        projects = dict(connection.execute("select name, id from projects").fetchall())
+        connection.execute(INSERT_EVENTS_OF_TWO_PROJECTS, projects)
+    attempts = []
+
+    def skip_rows_at_first(connection: DuckConnection) -> Iterator[NDArray[np.int64]]:
+        attempts.append(1)
+        with monkeypatch.context() as patch:
+            if len(attempts) < filter_upkeep.BUILD_ATTEMPTS:
+                patch.setattr(event_coverage, "SELECT_ROWS", f"{event_coverage.SELECT_ROWS} and rowid % 10 > 0")
+            yield from read_events(connection)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(event_filter, "read_events", skip_rows_at_first)
+        database, log = load_log(path)
+    assert len(attempts) == filter_upkeep.BUILD_ATTEMPTS
+    with database.read() as connection:
+        rows = connection.execute(
+            "select id from events where project = $docs and id % 100 = 0", {"docs": projects["docs"]}
+        )
+        stored = [event for (event,) in rows.fetchall()]
+    assert log.write([make_view(event=event) for event in set(stored)]).accepted == 0
+    log.close()
+    database.close()
+
+
+def test_checkpoints_with_a_vacuum_during_a_load_leave_no_event_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "a.duckdb"
+    store = open_store(path)
+    store.log_views([*make_views([1], "other"), *make_views([2])])
+    store.close()
+    with duckdb.connect(str(path)) as connection:
+        projects = dict(connection.execute("select name, id from projects").fetchall())
+        connection.execute(INSERT_EVENTS_OF_TWO_PROJECTS, projects)
+    store = open_store(path)
+    store.wait_for_filter()
+    store.fold()
+    store.forget_project("other")
+    log_in_batches(store, range(10, 60))
+    store.wait_for_filter()
+    store.close()
+    for number in range(8):
+        copy = tmp_path / f"copy{number}" / "a.duckdb"
+        shutil.copytree(get_filter_folder(path), get_filter_folder(copy))
+        shutil.copy(path, copy)
+        database = DuckDatabase(copy)
+        log = ViewLog(database, min_filter_capacity=MIN_CAPACITY)
+        checkpoint = threading.Thread(target=database.checkpoint, kwargs={"force": True})
+        checkpoint.start()
+        time.sleep(number / 200)
+        log.prepare()
+        log.wait_for_filter()
+        checkpoint.join()
+        assert log.write(make_views(range(10, 60))).accepted == 0
+        log.close()
+        database.close()
+
+
+def test_many_writers_load_the_filter_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second load would forget the events that were logged during the first one."""
+    loads = []
+    build = event_filter.build_filter
+
+    def build_slowly(*args: Any) -> Any:
+        loads.append(1)
+        time.sleep(0.2)
+        return build(*args)
+
+    shutil.rmtree(get_filter_folder(path))
+    monkeypatch.setattr(filter_upkeep, "build_filter", build_slowly)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    database = DuckDatabase(path)
+    log = ViewLog(database, min_filter_capacity=MIN_CAPACITY)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda first: log.write(make_views(range(first, first + 5))), range(2000, 2200, 5)))
+        log.wait_for_filter()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(loads) == 1
+    assert log.write(make_views(range(2000, 2200))).accepted == 0
+    log.close()
+    database.close()

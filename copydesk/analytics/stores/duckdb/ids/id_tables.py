@@ -25,6 +25,8 @@ from copydesk.analytics.stores.names.missing_paths import MissingPathLimit
 SELECT_MISSING_PATHS = "select path from scopes where sort = 3 and project = $project"
 MAX_CACHED_PAGES = 100_000
 """The cache of pages is cleared when it exceeds this size."""
+MAX_USED_SECTIONS = 10_000
+"""The most sections that a project has in the cache of used ones, before it is cleared."""
 AgentKey = tuple[int, str, str, str]
 PageKey = tuple[int, str]
 RuleKey = tuple[str, str]
@@ -40,6 +42,8 @@ class IdTables:
         self._large_projects = large_projects
         self._has_unindexed_sections = False
         """Whether new pages are in sections of large projects that must be searched for."""
+        self._used_sections: dict[int, set[str]] = {}
+        """Sections of large projects that are not stored and contain stored pages, so that these are searched once."""
         execute = connection.execute
         self.projects: dict[str, int] = dict(execute("select name, id from projects").fetchall())
         kind_by_bit = {bit: kind for kind, bit in CLASS_BITS.items()}
@@ -166,8 +170,11 @@ class IdTables:
         sections = [NO_SECTION] * len(paths)
         if sort == PAGE_SCOPE:
             is_large = project in self._large_projects
+            used_sections = self._used_sections.setdefault(project_id, set())
+            if len(used_sections) > MAX_USED_SECTIONS:
+                used_sections.clear()
             sections, has_unindexed = add_section_ids(
-                connection, self._add_scopes, project_id, project, paths, is_large
+                connection, self._add_scopes, project_id, project, paths, is_large, used_sections
             )
             self._has_unindexed_sections |= has_unindexed
         rows = [

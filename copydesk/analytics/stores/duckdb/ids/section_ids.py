@@ -54,11 +54,12 @@ def add_section_ids(
     project: str,
     paths: Sequence[str],
     with_deeper: bool,
+    used_sections: set[str],
 ) -> SectionIds:
     """Finds the innermost section of each new page, and stores sections of the first level that are new.
 
     With `with_deeper`, also stores the deeper sections around these pages that contain no stored page. Their index is
-    complete, because they have no earlier visits.
+    complete, because they have no earlier visits. `used_sections` are known to contain stored pages; more are added.
     """
     sections = [list_sections_of(path) for path in paths]
     known = find_scope_ids(connection, SECTION_SCOPE, project_id, {name for names in sections for name in names})
@@ -68,7 +69,8 @@ def add_section_ids(
     deeper: set[str] = set()
     if with_deeper:
         deeper = {name for names in sections for name in names[1:-1]} - known.keys()
-        _add_unused_sections(connection, add_scopes, project_id, project, deeper, known)
+        _add_unused_sections(connection, add_scopes, project_id, project, deeper - used_sections, known)
+        used_sections |= deeper - known.keys()
     ids = [_find_innermost(names, known) for names in sections]
     return SectionIds(ids, has_unindexed=not deeper <= known.keys())
 

@@ -1,9 +1,8 @@
 """Which files have the filter of known events, and which events are in them.
 
-The stored events are numbered by rows, in the order in which they were logged: DuckDB appends rows, and removes deleted
-ones at a checkpoint, which gives other rows smaller numbers but keeps their order. So if no event was deleted since the
-files were written, the events that they lack are the last ones, as many as the table has grown by. Therefore each
-transaction that deletes events calls `delete_coverage`.
+An event has the number of its view, and numbers grow, so the events that the files lack are those with a greater number
+than the last view had when the files were written. After views and their events were deleted, the next start may use
+their numbers again. Therefore each transaction that deletes events calls `delete_coverage`.
 """
 
 from collections.abc import Iterator
@@ -14,22 +13,23 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 
-BASE_MARK, TAIL_MARK, COUNT_MARK, END_MARK = "event_base", "event_tail", "event_count", "event_end"
-MARKS = (BASE_MARK, TAIL_MARK, COUNT_MARK, END_MARK)
+BASE_MARK, TAIL_MARK, LAST_MARK = "event_base", "event_tail", "event_last"
+MARKS = (BASE_MARK, TAIL_MARK, LAST_MARK)
 SELECT_MARKS = "select name, value from marks where list_contains($names, name)"
 EVENTS_PER_READ = 1_000_000
-SELECT_EVENTS = "select id from events where rowid >= $first and rowid < $end"
-SELECT_LAST_ROW = "select max(rowid) from events where rowid >= $first"
-COUNT_LAST_ROWS = "select count(*) from events where rowid >= $first"
+SELECT_ROWS = "select id from events where rowid >= $first and rowid < $end"
+SELECT_LATER = "select id from events where seq > $last"
+
+
+class RowsRenumbered(Exception):
+    """A checkpoint has given rows other numbers while they were read."""
 
 
 class EventCoverage(NamedTuple):
     base_id: int
     tail_id: int
-    event_count: int
-    """How many events were stored when the files were written."""
-    end_row: int
-    """The row number after all stored events at that time. A checkpoint may have changed the row numbers since."""
+    last_number: int
+    """The number of the last logged view when the tail was copied."""
 
 
 def read_coverage(connection: DuckConnection) -> EventCoverage | None:
@@ -54,46 +54,24 @@ def count_events(connection: DuckConnection) -> int:
     return int(event_count)
 
 
-def find_end_row(connection: DuckConnection, first_row: int = 0) -> int:
-    """Returns the row number after all events. A first row near the end saves reading the numbers of all rows."""
-    last_row = _find_last_row(connection, first_row)
-    if last_row is None:
-        last_row = _find_last_row(connection, 0)
-    return 0 if last_row is None else last_row + 1
+def read_later_events(connection: DuckConnection, last_number: int) -> NDArray[np.int64]:
+    """Returns the events of the views after this number."""
+    events: NDArray[np.int64] = connection.execute(SELECT_LATER, {"last": last_number}).fetchnumpy()["id"]
+    return events
 
 
-def find_row_after(connection: DuckConnection, coverage: EventCoverage) -> int | None:
-    """Returns the number of a row that all later events are at or after. Earlier ones may be, too.
+def read_events(connection: DuckConnection) -> Iterator[NDArray[np.int64]]:
+    """Yields all events in parts. They must be committed: the row numbers of others have large gaps.
 
-    Returns None if it is not found.
+    Raises RowsRenumbered if not all were read. A checkpoint may remove deleted rows between two parts, also during this
+    transaction. The rows after them then have smaller numbers, so that some are skipped and none is read twice.
     """
-    new_events = count_events(connection) - coverage.event_count
-    if new_events < 0:
-        return None
-    if _count_last_rows(connection, coverage.end_row) >= new_events:
-        return coverage.end_row
-    first_row = max(find_end_row(connection) - new_events, 0)  # row numbers have become smaller
-    return first_row if _count_last_rows(connection, first_row) >= new_events else None
-
-
-def _find_last_row(connection: DuckConnection, first_row: int) -> int | None:
-    [(last_row,)] = connection.execute(SELECT_LAST_ROW, {"first": first_row}).fetchall()
-    return last_row if last_row is None else int(last_row)
-
-
-def _count_last_rows(connection: DuckConnection, first_row: int) -> int:
-    [(row_count,)] = connection.execute(COUNT_LAST_ROWS, {"first": first_row}).fetchall()
-    return int(row_count)
-
-
-def read_events(connection: DuckConnection, first_row: int = 0) -> Iterator[NDArray[np.int64]]:
-    """Yields the events from this row on, in parts.
-
-    All must be committed: the row numbers of others have large gaps.
-    """
-    last_row = _find_last_row(connection, first_row)
-    if last_row is None:
-        return
-    for first in range(first_row, last_row + 1, EVENTS_PER_READ):
+    [(last_row,)] = connection.execute("select max(rowid) from events").fetchall()
+    expected, read = count_events(connection), 0
+    for first in range(0, -1 if last_row is None else last_row + 1, EVENTS_PER_READ):
         params = {"first": first, "end": first + EVENTS_PER_READ}
-        yield connection.execute(SELECT_EVENTS, params).fetchnumpy()["id"]
+        events = connection.execute(SELECT_ROWS, params).fetchnumpy()["id"]
+        read += len(events)
+        yield events
+    if read != expected:
+        raise RowsRenumbered

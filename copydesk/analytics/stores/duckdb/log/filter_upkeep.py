@@ -2,25 +2,26 @@
 
 import logging
 import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.log.bloom_filter import FilterCopy, FilterDamaged
 from copydesk.analytics.stores.duckdb.log.event_coverage import (
     EventCoverage,
+    RowsRenumbered,
     count_events,
     delete_coverage,
-    find_end_row,
-    find_row_after,
     read_coverage,
-    read_events,
+    read_later_events,
     replace_coverage,
 )
 from copydesk.analytics.stores.duckdb.log.event_filter import (
     MIN_CAPACITY_EVENTS,
     EventFilter,
     LoadedFilter,
-    add_parts,
     build_filter,
     build_small_filter,
 )
@@ -30,22 +31,34 @@ from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
+RETRY_SECONDS = 60
+"""The pause after a load that failed."""
+BUILD_ATTEMPTS = 3
+"""How often all events are read if rows are renumbered meanwhile."""
+
 
 class FilterUpkeep:
     """Keeps the filter of a log loaded and saved. The write lock is the log's: a transaction that logs events holds it
     from before the events are added to the filter until they are committed."""
 
     def __init__(
-        self, database: DuckDatabase, write_lock: threading.RLock, min_capacity: int = MIN_CAPACITY_EVENTS
+        self,
+        database: DuckDatabase,
+        write_lock: threading.RLock,
+        get_last_number: Callable[[], int],
+        min_capacity: int = MIN_CAPACITY_EVENTS,
     ) -> None:
+        """`get_last_number` returns the number of the last logged view; it is called with the write lock."""
         self._database = database
         self._write_lock = write_lock
+        self._get_last_number = get_last_number
         self._min_capacity = min_capacity
         self._files = FilterFiles(database.path)
         self._filter: EventFilter | None = None
-        self._end_row = 0
-        """The row number after all events that the last save has."""
+        self._thread_lock = threading.Lock()
+        """Several threads log views, and one of them starts the thread. Never held while waiting for another lock."""
         self._thread: threading.Thread | None = None
+        self._next_load_at = 0.0
         self._closing = threading.Event()
 
     def get_filter(self, connection: DuckConnection) -> EventFilter:
@@ -65,25 +78,33 @@ class FilterUpkeep:
 
     def start(self) -> None:
         """Starts to load, rebuild or save the filter in a thread, if needed."""
-        event_filter, thread = self._filter, self._thread
-        if event_filter is None or (thread is not None and thread.is_alive()) or self._closing.is_set():
+        event_filter = self._filter
+        if event_filter is None or not (event_filter.needs_load or event_filter.needs_save):
             return
-        if event_filter.needs_load:
-            self._thread = threading.Thread(target=self._load, args=[event_filter], name="filter", daemon=True)
-        elif event_filter.needs_save:
-            self._thread = threading.Thread(target=self._save, args=[event_filter], name="filter", daemon=True)
-        else:
-            return
-        self._thread.start()
+        with self._thread_lock:
+            is_running = self._thread is not None and self._thread.is_alive()
+            if is_running or self._closing.is_set():
+                return
+            if not event_filter.needs_load:
+                work = self._save
+            elif time.monotonic() >= self._next_load_at:
+                work = self._load
+            else:
+                return
+            self._thread = threading.Thread(target=work, args=[event_filter], name="filter", daemon=True)
+            self._thread.start()
 
     def wait(self) -> None:
         """Waits until the thread has ended."""
-        if self._thread is not None:
-            self._thread.join()
+        with self._thread_lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def close(self) -> None:
         """Stops the thread, and saves the filter if it has events that are not saved."""
-        self._closing.set()
+        with self._thread_lock:
+            self._closing.set()
         self.wait()
         event_filter, self._filter = self._filter, None
         if event_filter is not None and event_filter.base is not None and not self._is_saved(event_filter):
@@ -105,17 +126,29 @@ class FilterUpkeep:
                 event_filter.begin_load()
             with self._database.read() as connection:
                 loaded = self._load_files(connection) if may_use_files else None
-                if loaded is None:
-                    loaded = build_filter(connection, self._min_capacity, self._closing.is_set)
+            if loaded is None:
+                loaded = self._build()
             if loaded is None:
                 return
             with self._write_lock:
                 event_filter.finish_load(loaded)
-        except StoreUnavailable:
-            log.warning("could not load the filter of known events; will retry with the next views", exc_info=True)
+        except (StoreUnavailable, RowsRenumbered) as error:
+            self._next_load_at = time.monotonic() + RETRY_SECONDS
+            log.warning("could not load the filter of known events; will retry in %d seconds: %r", RETRY_SECONDS, error)
         else:
             if loaded.base is not None and loaded.base_id is None:
                 self._save(event_filter)
+
+    def _build(self) -> LoadedFilter | None:
+        """Returns a filter of all stored events, or None if the store is closing. Raises RowsRenumbered."""
+        for _ in range(BUILD_ATTEMPTS - 1):
+            with suppress(RowsRenumbered):
+                return self._try_to_build()
+        return self._try_to_build()
+
+    def _try_to_build(self) -> LoadedFilter | None:
+        with self._database.read() as connection:
+            return build_filter(connection, self._min_capacity, self._closing.is_set)
 
     def _load_files(self, connection: DuckConnection) -> LoadedFilter | None:
         """Returns the filter of the files with the events since; None if they are missing, damaged or invalid."""
@@ -126,17 +159,12 @@ class FilterUpkeep:
         try:
             base = self._files.open(coverage.base_id)
             tail = self._files.open(coverage.tail_id, is_writable=True)
-            first_row = find_row_after(connection, coverage)
-            if first_row is None:
-                raise FilterDamaged
             saved_events = tail.count
-            if not add_parts(tail, read_events(connection, first_row), self._closing.is_set):
-                return None
+            tail.add_array(read_later_events(connection, coverage.last_number))
         except FilterDamaged:
             log.warning("the saved filter of known events is missing or damaged; it is built again")
             return None
         self._files.delete_others(coverage.base_id, coverage.tail_id)
-        self._end_row = coverage.end_row
         return LoadedFilter(tail, base, coverage.base_id, tail.count - saved_events)
 
     def _save(self, event_filter: EventFilter) -> None:
@@ -147,7 +175,7 @@ class FilterUpkeep:
             if (snapshot := self._take_snapshot(event_filter)) is None:
                 return
             tail_id = self._files.write(snapshot.tail)
-            coverage = EventCoverage(snapshot.base_id, tail_id, snapshot.event_count, snapshot.end_row)
+            coverage = EventCoverage(snapshot.base_id, tail_id, snapshot.last_number)
             with self._write_lock:
                 with self._database.write() as connection:
                     # Events may have been deleted since the snapshot, and the coverage with them.
@@ -156,7 +184,6 @@ class FilterUpkeep:
                         replace_coverage(connection, coverage)
                 if is_valid:
                     event_filter.finish_save(snapshot.added_events)
-                    self._end_row = snapshot.end_row
             if is_valid:
                 self._files.delete_others(coverage.base_id, coverage.tail_id)
         except (OSError, StoreUnavailable):
@@ -195,8 +222,7 @@ class FilterUpkeep:
                     event_filter.base_id,
                     event_filter.tail.copy(),
                     added_events,
-                    count_events(connection),
-                    find_end_row(connection, self._end_row),
+                    self._get_last_number(),
                     read_view_changes(connection),
                 )
 
@@ -205,6 +231,5 @@ class _Snapshot(NamedTuple):
     base_id: int
     tail: FilterCopy
     added_events: int
-    event_count: int
-    end_row: int
+    last_number: int
     view_changes: int

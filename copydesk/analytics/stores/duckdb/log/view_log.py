@@ -40,7 +40,7 @@ class ViewLog:
         """Reentrant, because what follows a commit of views belongs to it."""
         self._last_number = 0
         self._id_tables: IdTables | None = None
-        self._filter_upkeep = FilterUpkeep(database, self._write_lock, min_filter_capacity)
+        self._filter_upkeep = FilterUpkeep(database, self._write_lock, lambda: self._last_number, min_filter_capacity)
         with self._write_transaction():
             pass
 
