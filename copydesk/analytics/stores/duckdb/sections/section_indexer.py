@@ -201,6 +201,7 @@ class SectionIndexer:
                     self._index.add_visits(connection, _build_visits(part))
                 added += len(part)
                 time.sleep(PAUSE_SECONDS)
+            self._database.release_cache()  # the arrays of the next group need memory
         with self._transaction(removals) as connection:
             if connection is None:
                 return
