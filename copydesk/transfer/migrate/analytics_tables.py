@@ -12,6 +12,7 @@ from copydesk.core.db.sql_files import load_sql_file
 load_sql = partial(load_sql_file, __package__)
 ROWS_PER_PART = 20_000
 EVENTS_OF_PART = "/* of the part */"
+"""Where a statement gets the condition that selects the events of a part."""
 PROJECT_COLUMN, SORT_COLUMN, SCOPE_COLUMN = {"project": "String"}, {"sort": "UInt8"}, {"scope": "UInt64"}
 DAY_COLUMN, KIND_COLUMN, AGENT_COLUMNS = {"day": "UInt16"}, {"kind": "UInt8"}, {"agent": "String", "operator": "String"}
 RULE_COLUMNS = {"rule": "String", "version": "String"}
@@ -40,15 +41,15 @@ class MovedTable:
         part_filter = f"moved.rowid >= {number * ROWS_PER_PART} and moved.rowid < {(number + 1) * ROWS_PER_PART}"
         statement = load_sql(self.name)
         if EVENTS_OF_PART in statement:
-            statement = statement.replace(EVENTS_OF_PART, self._select_events(source, part_filter))
+            statement = statement.replace(EVENTS_OF_PART, self._build_event_condition(source, part_filter))
         rows = source.execute(f"{statement} and {part_filter}").fetchall()
         shard_index = list(self.columns).index(self.shard_column)
         for shard in range(shards):
             if shard_rows := [row for row in rows if row[shard_index] % shards == shard]:
                 yield shard, dict(zip(self.columns, zip(*shard_rows, strict=True), strict=True))
 
-    def _select_events(self, source: DuckConnection, part_filter: str) -> str:
-        """Returns a condition for the events of a part, because joining all events to each part would take days."""
+    def _build_event_condition(self, source: DuckConnection, part_filter: str) -> str:
+        """Returns a condition for the events of a part, because joining all events to each part would take hours."""
         query = f"select coalesce(min(seq), 0), coalesce(max(seq), 0) from {self.name} as moved where {part_filter}"  # noqa: S608
         [(first, last)] = source.execute(query).fetchall()
         return f"where seq between {first} and {last}"

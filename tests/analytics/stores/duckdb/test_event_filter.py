@@ -48,6 +48,17 @@ def make_views(events: Iterable[int], project: str = "docs") -> list[PageView]:
     return [make_view(project=project, visitor=event, event=hash_event(event)) for event in events]
 
 
+def make_store_of_two_projects(path: Path) -> dict[str, int]:
+    """Makes a closed store with a million events of the projects `docs` and `other`. Returns their ids."""
+    store = open_store(path)
+    store.log_views([*make_views([1], "other"), *make_views([2])])
+    store.close()
+    with duckdb.connect(str(path)) as connection:
+        projects = dict(connection.execute("select name, id from projects").fetchall())
+        connection.execute(INSERT_EVENTS_OF_TWO_PROJECTS, projects)
+    return projects
+
+
 def log_in_batches(store: DuckStore, events: range, size: int = 10) -> None:
     for first in range(0, len(events), size):
         assert store.log_views(make_views(events[first : first + size])) == LogResult(min(size, len(events) - first))
@@ -297,13 +308,8 @@ def test_crash_at_any_step_of_a_save_leaves_a_store_that_knows_all_events(
 def test_deletions_and_a_vacuum_leave_no_event_unknown(tmp_path: Path) -> None:
     """DuckDB gives rows other numbers when it removes deleted ones, here several groups of rows."""
     path = tmp_path / "a.duckdb"
-    store = open_store(path)
-    store.log_views([*make_views([1], "other"), *make_views([2])])
-    store.close()
+    params = {"docs": make_store_of_two_projects(path)["docs"]}
     with duckdb.connect(str(path)) as connection:
-        projects = dict(connection.execute("select name, id from projects").fetchall())
-        connection.execute(INSERT_EVENTS_OF_TWO_PROJECTS, projects)
-        params = {"docs": projects["docs"]}
         [(event_count,)] = connection.execute("select count(*) from events where project = $docs", params).fetchall()
     store = open_store(path)
     store.wait_for_filter()
@@ -398,12 +404,7 @@ def test_rows_that_are_renumbered_while_all_are_read_are_read_again(
 ) -> None:
     """A checkpoint may remove deleted rows between two parts, although the transaction of the reader is open."""
     path = tmp_path / "a.duckdb"
-    store = open_store(path)
-    store.log_views([*make_views([1], "other"), *make_views([2])])
-    store.close()
-    with duckdb.connect(str(path)) as connection:
-        projects = dict(connection.execute("select name, id from projects").fetchall())
-        connection.execute(INSERT_EVENTS_OF_TWO_PROJECTS, projects)
+    projects = make_store_of_two_projects(path)
     attempts = []
 
     def skip_rows_at_first(connection: DuckConnection) -> Iterator[NDArray[np.int64]]:
@@ -429,12 +430,7 @@ def test_rows_that_are_renumbered_while_all_are_read_are_read_again(
 
 def test_checkpoints_with_a_vacuum_during_a_load_leave_no_event_unknown(tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
-    store = open_store(path)
-    store.log_views([*make_views([1], "other"), *make_views([2])])
-    store.close()
-    with duckdb.connect(str(path)) as connection:
-        projects = dict(connection.execute("select name, id from projects").fetchall())
-        connection.execute(INSERT_EVENTS_OF_TWO_PROJECTS, projects)
+    make_store_of_two_projects(path)
     store = open_store(path)
     store.wait_for_filter()
     store.fold()

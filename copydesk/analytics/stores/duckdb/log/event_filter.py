@@ -1,9 +1,9 @@
 """The filter of logged events: a large base, which does not change, and a tail for the events since."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.log.bloom_filter import BloomFilter, FilterDamaged
@@ -34,8 +34,9 @@ class EventFilter:
         self._added_during_load: list[int] | None = None
         self._added_events = 0
         self._saved_events = -1
-        """How many events were added before the last save, or before the last attempt."""
+        """How many of the added events the last save has; -1 if nothing was saved."""
         self._attempted_events = 0
+        """How many events were added before the last attempt to save them."""
 
     def find_possible_duplicates(self, events: Sequence[int]) -> list[int]:
         """Returns the events that may have been logged before, and adds all of them to the filter."""
@@ -102,16 +103,13 @@ class EventFilter:
         self._saved_events = added_events
 
 
-class LoadedFilter:
+class LoadedFilter(NamedTuple):
     """A filter from files or from the stored events."""
 
-    def __init__(
-        self, tail: BloomFilter, base: BloomFilter | None = None, base_id: int | None = None, unsaved_events: int = 0
-    ) -> None:
-        self.tail = tail
-        self.base = base
-        self.base_id = base_id
-        self.unsaved_events = unsaved_events
+    tail: BloomFilter
+    base: BloomFilter | None = None
+    base_id: int | None = None
+    unsaved_events: int = 0
 
 
 def build_small_filter(connection: DuckConnection, min_capacity: int) -> LoadedFilter:
@@ -129,15 +127,8 @@ def build_filter(
     if event_count <= min_capacity:
         return build_small_filter(connection, min_capacity)
     base = BloomFilter(event_count)
-    if not add_parts(base, read_events(connection), should_stop):
-        return None
-    return LoadedFilter(BloomFilter(max(min_capacity, event_count // EVENTS_PER_TAIL_EVENT)), base)
-
-
-def add_parts(bloom_filter: BloomFilter, parts: Iterable[NDArray[np.int64]], should_stop: Callable[[], bool]) -> bool:
-    """Adds events to a filter. Returns False if it was stopped."""
-    for events in parts:
+    for events in read_events(connection):
         if should_stop():
-            return False
-        bloom_filter.add_array(events)
-    return True
+            return None
+        base.add_array(events)
+    return LoadedFilter(BloomFilter(max(min_capacity, event_count // EVENTS_PER_TAIL_EVENT)), base)

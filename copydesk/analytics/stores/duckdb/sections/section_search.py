@@ -7,7 +7,7 @@ from pathlib import Path
 
 from copydesk.analytics.stores.base import MAX_SECTION_DEPTH
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import get_run_path
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import get_run_folder
 from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
 from copydesk.analytics.stores.duckdb.ids.section_ids import count_deeper_sections
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
@@ -82,7 +82,7 @@ class SectionSearch:
     def _has_free_disk(self) -> bool:
         """Returns whether indexing cannot fill the disk. Logs a warning the first time that it could."""
         path = self._database.path
-        visits = sum(map(_measure_file, get_run_path(path, 0).parent.glob("*")))
+        visits = sum(map(_measure_file, get_run_folder(path).glob("*")))
         free = shutil.disk_usage(path.parent).free
         has_enough = free >= FREE_DISK_FACTOR * visits
         if not has_enough and not self._is_disk_reported:

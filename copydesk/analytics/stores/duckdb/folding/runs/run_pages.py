@@ -26,7 +26,7 @@ MIN_ROWS_BY_KEY_BYTES = {6: 12_000_000, 7: 50_000}
 or 56 bits say, unless every key occurs about ten times."""
 KEY_PARTS = {6: [("low", "<u4"), ("high", "<u2")], 7: [("low", "<u4"), ("high", "<u2"), ("top", "u1")]}
 KEY_BYTES_BY_MARK = {0: 8, 1: 6}
-"""What the first version of this format wrote."""
+"""Maps what the first version of this format wrote to the bytes of a key. Later versions write the bytes."""
 MAX_PAGE_ROWS = 1 << 15
 CLASS_BIT_COUNT = sum(CLASS_BITS.values()).bit_length()
 LAYOUT = struct.Struct("<IBBHHI")
