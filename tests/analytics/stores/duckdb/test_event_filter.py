@@ -265,7 +265,11 @@ def test_full_disk_during_a_save_stops_neither_logging_nor_the_next_start(
 def test_crash_at_any_step_of_a_save_leaves_a_store_that_knows_all_events(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Copies all files before and after each step; the copies are what a killed process leaves."""
+    """
+    Copies all files before and after each step; the copies are what a killed process leaves.
+
+    A save runs beside the logging, so a copy may hold one batch more than was confirmed.
+    """
     crashes: list[tuple[Path, int]] = []
     logged = 1000
 
@@ -301,8 +305,11 @@ def test_crash_at_any_step_of_a_save_leaves_a_store_that_knows_all_events(
     for copy, last in crashes:
         store = open_store(copy)
         assert_all_known(store, range(1, last + 1))
-        assert store.log_views(make_views(range(1, 1301))).accepted == 1300 - last
+        store.log_views(make_views(range(1, 1301)))
         store.close()
+        with duckdb.connect(str(copy)) as connection:
+            counts = connection.execute("select count(*), count(distinct id) from events").fetchone()
+        assert counts == (1300, 1300)
 
 
 def test_deletions_and_a_vacuum_leave_no_event_unknown(tmp_path: Path) -> None:
