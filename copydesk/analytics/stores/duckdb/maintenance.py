@@ -60,6 +60,7 @@ def merge_missing_referrers(database: DuckDatabase) -> None:
 
 def rebuild_index(index: VisitorIndex, database: DuckDatabase) -> None:
     with index.change(), database.write() as connection:
+        count_view_change(connection)
         index.rebuild(connection, None)
 
 
@@ -69,6 +70,7 @@ def set_ai_classes(index: VisitorIndex, database: DuckDatabase, project: int, ai
         params = {"project": project, "mask": ai_mask}
         statement = "update projects set ai = $mask where id = $project and ai <> $mask returning id"
         if connection.execute(statement, params).fetchall():
+            count_view_change(connection)
             index.discard_scopes()
             index.rebuild(connection, project)
 

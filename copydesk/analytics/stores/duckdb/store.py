@@ -27,6 +27,7 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.analytics.stores.duckdb import corrections, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
 from copydesk.analytics.stores.duckdb.folding.runs.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
@@ -43,6 +44,7 @@ from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports import export, page_report, section_reports, site_reports
 from copydesk.analytics.stores.duckdb.reports.hour_report import HourReports
+from copydesk.analytics.stores.duckdb.reports.visitor_report import VisitorReports
 from copydesk.analytics.stores.duckdb.sections.section_indexer import MIN_INDEXED_VIEWS, SectionIndexer
 from copydesk.analytics.stores.duckdb.sections.section_search import MIN_LARGE_VIEWS, SectionSearch
 from copydesk.analytics.stores.duckdb.upgrades.section_backfill import backfill_sections, is_section_backfill_needed
@@ -90,10 +92,12 @@ class DuckStore:
             large_projects=self._large_projects,
             min_filter_capacity=min_filter_capacity,
         )
-        self._index = VisitorIndex(self._database, run_sizes, unfolded_views)
+        recent_folds = RecentFolds()
+        self._index = VisitorIndex(self._database, run_sizes, unfolded_views, recent_folds)
         self._fold_lock = threading.Lock()
         self._backup_lock = threading.Lock()
         self._summaries = ViewSummaries(self._database, min_summed_views)
+        self._visitor_reports = VisitorReports(self._database, recent_folds)
         self._hour_reports = HourReports(self._database)
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
         self._section_indexer = SectionIndexer(
@@ -151,7 +155,7 @@ class DuckStore:
         offset: int = 0,
         query: PageQuery = DEFAULT_PAGE_QUERY,
     ) -> ReportPage:
-        return site_reports.count_visitors_by_page(self._database, project_id, days, limit, offset, query)
+        return self._visitor_reports.count_visitors_by_page(project_id, days, limit, offset, query)
 
     def count_views_by_page(
         self, project_id: str, days: DayRange = ALL_DAYS, limit: int = 50, offset: int = 0

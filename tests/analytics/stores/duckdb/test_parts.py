@@ -9,10 +9,11 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult
 from copydesk.analytics.stores.duckdb import DuckStore, maintenance
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.log import event_coverage
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
-from copydesk.analytics.stores.duckdb.reports.site_reports import count_visitors_by_page
+from copydesk.analytics.stores.duckdb.reports.visitor_report import VisitorReports
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.duckdb.writer import make_batch
 
@@ -41,10 +42,9 @@ def count_rows(database: DuckDatabase, table: str) -> int:
 
 
 def assert_exact(database: DuckDatabase, model: ReferenceStore) -> None:
+    reports = VisitorReports(database, RecentFolds())
     for days in RANGES:
-        assert count_visitors_by_page(database, "docs", days, 50, 0) == model.count_visitors_by_page(
-            "docs", days, 50, 0
-        )
+        assert reports.count_visitors_by_page("docs", days, 50, 0) == model.count_visitors_by_page("docs", days, 50, 0)
 
 
 def views_with_events(events: Iterable[int]) -> list[PageView]:

@@ -1,6 +1,6 @@
 """Keeps the index of visitors: folds logged views into visits, and visits into its links, in one transaction.
 
-`site_reports.count_visitors_by_page` counts from it.
+`visitor_report.VisitorReports` counts from it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links, join_index_rows
+from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.row_inserts import RowInserts
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT, ScopeTable
@@ -59,9 +60,11 @@ class VisitorIndex:
         database: DuckDatabase,
         run_sizes: RunSizes = DEFAULT_RUN_SIZES,
         unfolded_views: UnfoldedViews | None = None,
+        recent_folds: RecentFolds | None = None,
     ) -> None:
         self._database = database
         self._unfolded_views = unfolded_views or UnfoldedViews()
+        self._recent_folds = recent_folds or RecentFolds()
         self._inserts = RowInserts()
         self.visits = VisitRuns(database, self._inserts, run_sizes)
         self._scopes = ScopeTable()
@@ -96,10 +99,12 @@ class VisitorIndex:
             with self.change(), self._database.write(for_fold=True) as connection:
                 after = read_last_folded(connection) if self._last_folded is None else self._last_folded
                 last = min(upto, after + max_views)
-                view_count = self._fold_range(connection, after, last) if after < last else 0
+                if after < last:
+                    view_count, index_rows = self._fold_range(connection, after, last)
             self._last_folded = max(after, last)
             self._unfolded_views.remove(self._last_folded)
             if after < last:
+                self._recent_folds.add(after, last, index_rows)
                 yield view_count
 
     def prepare(self) -> None:
@@ -210,16 +215,17 @@ class VisitorIndex:
             found.append(VisitRows(key, section[chosen], rows.day[chosen], rows.bits[chosen]))
         self.add_visits(connection, join_visits(found))
 
-    def _fold_range(self, connection: DuckConnection, after: int, last: int) -> int:
+    def _fold_range(self, connection: DuckConnection, after: int, last: int) -> tuple[int, IndexRows]:
+        """Counts views. Returns how many they are, and the rows that were added to the index."""
         condition, params = "where seq > $after and seq <= $upto", {"after": after, "upto": last}
         views = self._unfolded_views.find(after, last) or _read_views(connection, condition, params)
         if len(views.page) and max(views.page.max(), views.agent.max(), views.source.max()) >= len(self._scopes.salt):
             self._load_scopes(connection)
         self._add_counts(connection, views, condition, params)
         new = self._find_visits(views)
-        self._add_visits(connection, self._find_known(new))
+        index_rows = self._add_visits(connection, self._find_known(new))
         self._store_last_folded(connection, last)
-        return len(views.page)
+        return len(views.page), index_rows
 
     def _store_last_folded(self, connection: DuckConnection, last: int) -> None:
         if self._fold_rows >= MAX_FOLD_ROWS:
@@ -250,12 +256,14 @@ class VisitorIndex:
             may_be_known = self._scopes.is_missing[part.scope] | contain_keys(known_site_keys, site_key)
             yield self.visits.find(sort_distinct(part.key[may_be_known])), part
 
-    def _add_visits(self, connection: DuckConnection, parts: Iterable[tuple[VisitRows, VisitRows]]) -> None:
-        """Stores visits and adds those that are not known to the index.
+    def _add_visits(self, connection: DuckConnection, parts: Iterable[tuple[VisitRows, VisitRows]]) -> IndexRows:
+        """Stores visits and adds those that are not known to the index. Returns the rows that were added to it.
 
         Each part has all known visits with the keys of the new ones, and these.
         """
-        self.visits.add(connection, self._change_index(connection, starmap(_add_to_known, parts)))
+        added_visits, index_rows = self._change_index(connection, starmap(_add_to_known, parts))
+        self.visits.add(connection, added_visits)
+        return index_rows
 
     def _find_visits(self, views: ViewColumns) -> VisitRows:
         """Returns the visits of views: to the page; to the agent and so to the site, and to the sections, unless the
@@ -298,10 +306,10 @@ class VisitorIndex:
             self._inserts.insert(connection, "counts", {**columns, "n": numbers.astype(np.int32)})
             self._new_rows += len(codes)
 
-    def _change_index(self, connection: DuckConnection, parts: Iterable[ChangedVisits]) -> VisitRows:
+    def _change_index(self, connection: DuckConnection, parts: Iterable[ChangedVisits]) -> tuple[VisitRows, IndexRows]:
         """Changes the index for visits with their bits before and after, in parts that have no scope and key in common.
 
-        Returns the bits that are new, as visits sorted by key.
+        Returns the bits that are new, as visits sorted by key, and the rows that were added to the index.
         """
         index_parts, added_parts = [], []
         for rows, was, now in parts:
@@ -314,7 +322,8 @@ class VisitorIndex:
         if len(index_rows):
             self._inserts.insert(connection, "firsts", self._name_columns(index_rows))
             self._new_rows += len(index_rows)
-        return added_parts[0] if len(added_parts) == 1 else join_visits(added_parts).sort_by_key()
+        added_visits = added_parts[0] if len(added_parts) == 1 else join_visits(added_parts).sort_by_key()
+        return added_visits, index_rows
 
     def _name_columns(self, rows: IndexRows) -> dict[str, NDArray[np.generic]]:
         return {

@@ -3,7 +3,7 @@ summed up yet."""
 
 from collections.abc import Collection, Sequence
 
-from copydesk.analytics.stores.base import CLASS_BITS, DEFAULT_PAGE_QUERY, DayRange, Interval, PageQuery, SortColumn
+from copydesk.analytics.stores.base import CLASS_BITS, DayRange, Interval
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT
 from copydesk.analytics.stores.duckdb.folding.view_summaries import read_last_summarized
@@ -29,13 +29,6 @@ from copydesk.analytics.stores.report_rows import (
 from copydesk.core.clock import DAY
 
 KIND_BY_BIT = {bit: kind for kind, bit in CLASS_BITS.items()}
-ORDER_BY_CLAUSES: dict[tuple[SortColumn, bool], str] = {
-    ("path", False): "", ("path", True): "path desc,",
-    ("human", False): "totals.human,", ("human", True): "totals.human desc,",
-    ("ai", False): "totals.ai,", ("ai", True): "totals.ai desc,",
-    ("total", False): "total,", ("total", True): "total desc,",
-}  # fmt: skip
-"""Inserted as text, not as parameters, because DuckDB plans such queries faster."""
 SELECT_SITE = "select site, ai from projects where id = $project"
 SELECT_SITES = "select name, site, ai from projects where list_contains($names, name) order by name"
 SELECT_SITE_VISITORS = """
@@ -51,27 +44,11 @@ SELECT_SITE_VIEWS = """
 PageResults = list[tuple[str, int, int, int]]
 
 
-def count_visitors_by_page(
-    database: DuckDatabase,
-    project_id: str,
-    days: DayRange,
-    limit: int,
-    offset: int,
-    query: PageQuery = DEFAULT_PAGE_QUERY,
-) -> ReportPage:
-    with database.read() as connection:
-        params = {"project": find_project(connection, project_id), "first": days.first, "end": days.end}
-        statement = load_sql("visitors").replace("/* order */", ORDER_BY_CLAUSES[query.by, query.descending])
-        page_params = {"limit": limit, "offset": offset, "search": query.search}
-        results = connection.execute(statement, {**params, **page_params}).fetchall()
-    return _build_page(results, limit, offset)
-
-
 def count_views_by_page(database: DuckDatabase, project_id: str, days: DayRange, limit: int, offset: int) -> ReportPage:
     with database.read() as connection:
         params = {"project": find_project(connection, project_id), "first": days.first, "end": days.end}
         results = connection.execute(load_sql("views"), {**params, "limit": limit, "offset": offset}).fetchall()
-    return _build_page(results, limit, offset)
+    return build_report_page(results, limit, offset)
 
 
 def list_agents(
@@ -180,7 +157,7 @@ def find_project(connection: DuckConnection, project_id: str) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def _build_page(results: PageResults, limit: int, offset: int) -> ReportPage:
+def build_report_page(results: PageResults, limit: int, offset: int) -> ReportPage:
     """Builds a page of a report.
 
     The first row is the site's total; one row more than requested means that there are more. Skipping the pages before

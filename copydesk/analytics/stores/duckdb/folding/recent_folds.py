@@ -1,0 +1,47 @@
+"""The rows that recent folds added to the index, in memory, so that a report need not read the whole index again."""
+
+import threading
+from collections import deque
+from typing import NamedTuple
+
+from copydesk.analytics.stores.duckdb.folding.links import IndexRows
+
+MAX_ROWS_IN_MEMORY = 100_000
+"""Rows of all folds in memory, 20 bytes each."""
+
+
+class FoldedRows(NamedTuple):
+    """The rows that a fold of the views after one number up to another added to the index."""
+
+    after: int
+    upto: int
+    rows: IndexRows
+
+
+class RecentFolds:
+    """The rows of the last committed folds, without a gap between them. Thread-safe."""
+
+    def __init__(self, max_rows: int = MAX_ROWS_IN_MEMORY) -> None:
+        self._max_rows = max_rows
+        self._lock = threading.Lock()
+        self._folds: deque[FoldedRows] = deque()
+        self._row_count = 0
+
+    def add(self, after: int, upto: int, rows: IndexRows) -> None:
+        """Adds a fold that was committed after those added before. The oldest leave if there are too many rows."""
+        with self._lock:
+            if self._folds and self._folds[-1].upto != after:
+                self._folds.clear()
+                self._row_count = 0
+            self._folds.append(FoldedRows(after, upto, rows))
+            self._row_count += len(rows)
+            while self._row_count > self._max_rows:
+                self._row_count -= len(self._folds.popleft().rows)
+
+    def find(self, after: int, upto: int) -> list[IndexRows] | None:
+        """Returns the rows of the folds of the views after one number up to another, or None if some are missing."""
+        with self._lock:
+            folds = [fold for fold in self._folds if fold.after >= after and fold.upto <= upto]
+        if after != upto and not (folds and folds[0].after == after and folds[-1].upto == upto):
+            return None
+        return [fold.rows for fold in folds]

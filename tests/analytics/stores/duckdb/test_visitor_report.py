@@ -1,0 +1,217 @@
+"""The report of visitors by page keeps sums in memory; whatever changes the index, it equals the sum over the index."""
+
+import random
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from copydesk.analytics.page_view import PageView
+from copydesk.analytics.stores.base import (
+    ALL_DAYS,
+    DEFAULT_PAGE_QUERY,
+    DayRange,
+    PageQuery,
+    Reclassification,
+    SortColumn,
+)
+from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.links import IndexRows
+from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
+from copydesk.analytics.stores.duckdb.reports.visitor_report import VisitorReports
+from copydesk.analytics.stores.report_rows import ReportPage
+from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
+
+RANGES = [ALL_DAYS, DayRange(MONDAY - 2, MONDAY + 1), DayRange(MONDAY - 1, MONDAY), DayRange(MONDAY + 5, MONDAY + 9)]
+COLUMNS: list[SortColumn] = ["path", "human", "ai", "total"]
+ORDERS = [PageQuery(by=by, descending=descending) for by in COLUMNS for descending in (False, True)]
+QUESTIONS = [
+    *((days, 50, 0, DEFAULT_PAGE_QUERY) for days in RANGES),
+    *((RANGES[number % 2], 4, 3, order) for number, order in enumerate(ORDERS)),
+]
+TO_SEARCH = Reclassification("rule", "", "", "human", "rule", "Finder", "", "search")
+
+
+def make_views(count: int, first: int = 0, project: str = "docs") -> list[PageView]:
+    """Returns views of 30 pages and four days, by visitors who return; some have no visitor, or find no page."""
+    views = []
+    for number in range(first, first + count):
+        kind = ("human", "assistant", "search", "human")[number % 4]
+        path = f"/ä/{number % 30}" if number % 2 else f"/Z{number % 30}"
+        view = make_view(path, MONDAY - number % 7 % 4, kind, number % 41 or None, project=project, event=number)
+        views.append(view._replace(status=404 if number % 13 == 0 else 200))
+    return views
+
+
+def report_from_memory(store: DuckStore, project: str = "docs") -> list[ReportPage]:
+    return [store.count_visitors_by_page(project, *question) for question in QUESTIONS]
+
+
+def report_from_index(store: DuckStore, project: str = "docs") -> list[ReportPage]:
+    """Returns the same reports for a search that finds all pages: searches sum up the index."""
+    return [
+        store.count_visitors_by_page(project, days, limit, offset, PageQuery("/", order.by, order.descending))
+        for days, limit, offset, order in QUESTIONS
+    ]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterable[DuckStore]:
+    store = DuckStore(tmp_path / "a.duckdb")
+    log_and_fold(store, *make_views(300), *make_views(20, project="other"))
+    yield store
+    store.close()
+
+
+def replace_project(store: DuckStore) -> None:
+    store.forget_project("docs")
+    log_and_fold(store, *make_views(40))
+
+
+def replace_all_projects(store: DuckStore) -> None:
+    """Deletes all projects, and logs views of another one first, which may get the number of a deleted one."""
+    store.forget_project("docs")
+    store.forget_project("other")
+    log_and_fold(store, make_view("/third", project="third"), *make_views(10))
+
+
+def fold_with_other_ai_classes(store: DuckStore) -> None:
+    """Folds views while other classes count as AI than in the reports before and after."""
+    store.set_ai_classes("docs", [])
+    log_and_fold(store, *make_views(50, 300))
+    store.set_ai_classes("docs", ["assistant"])
+
+
+def fold_several_times(store: DuckStore) -> None:
+    for first in range(300, 390, 9):
+        log_and_fold(store, *make_views(9, first))
+
+
+CHANGES: dict[str, Callable[[DuckStore], object]] = {
+    "new views": lambda store: log_and_fold(store, *make_views(50, 300)),
+    "new pages": lambda store: log_and_fold(store, make_view("/new"), make_view("/another", kind="assistant")),
+    "new pages of another site": lambda store: log_and_fold(store, make_view("/new", project="other")),
+    "several folds": fold_several_times,
+    "views of a known day before all others": lambda store: log_and_fold(
+        store, make_view("/Z0", MONDAY - 9, visitor=5)
+    ),
+    "forgotten visitor": lambda store: store.forget_visitor("docs", 5),
+    "withdrawn views": lambda store: store.withdraw_views("docs", list(range(0, 300, 7))),
+    "other classes": lambda store: store.reclassify_views("docs", [TO_SEARCH], "9"),
+    "other AI classes": lambda store: store.set_ai_classes("docs", ["search"]),
+    "a fold with other AI classes": fold_with_other_ai_classes,
+    "deleted raw views": lambda store: store.delete_raw_views(MONDAY + 1),
+    "rebuilt index": lambda store: store.rebuild_index(),
+    "deleted project": lambda store: store.forget_project("docs"),
+    "deleted project and new views": replace_project,
+    "deleted projects and another project": replace_all_projects,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_report_after_a_change_equals_the_sum_over_the_index(
+    store: DuckStore, change: Callable[[DuckStore], object]
+) -> None:
+    assert report_from_memory(store) == report_from_index(store)
+    change(store)
+    assert report_from_memory(store) == report_from_index(store)
+    assert report_from_memory(store, "other") == report_from_index(store, "other")
+    log_and_fold(store, *make_views(30, 1000))
+    assert report_from_memory(store) == report_from_index(store)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_reports_between_random_changes_equal_the_sums_over_the_index(store: DuckStore, seed: int) -> None:
+    choose = random.Random(seed)
+    first_event = 10_000
+    for _ in range(25):
+        if choose.random() < 0.6:
+            log_and_fold(store, *make_views(choose.randint(1, 60), first_event))
+            first_event += 100
+        else:
+            choose.choice(list(CHANGES.values()))(store)
+        days, order = choose.choice(RANGES), choose.choice(ORDERS)
+        expected = store.count_visitors_by_page("docs", days, query=PageQuery("/", order.by, order.descending))
+        assert store.count_visitors_by_page("docs", days, query=order) == expected
+
+
+def test_second_report_reads_no_index(store: DuckStore) -> None:
+    """Deletes the index behind the store's back; the report still has its numbers, and those of the next fold."""
+    before = store.count_visitors_by_page("docs")
+    with store._database.write() as connection:
+        connection.execute("delete from firsts")
+    assert store.count_visitors_by_page("docs") == before
+    log_and_fold(store, make_view("/new", visitor=999))
+    after = store.count_visitors_by_page("docs")
+    assert after.totals.human == before.totals.human + 1
+    assert {row.path for row in after.rows} == {*(row.path for row in before.rows), "/new"}
+    store.rebuild_index()
+    assert store.count_visitors_by_page("docs") == after
+    assert report_from_memory(store) == report_from_index(store)
+
+
+def test_reports_during_folds_equal_a_state_between_folds(store: DuckStore) -> None:
+    """Four readers ask for reports while views of new visitors are folded, one visitor each."""
+    before = store.count_visitors_by_page("docs").totals.human
+    is_done = threading.Event()
+    errors: list[object] = []
+
+    def read() -> None:
+        last = before
+        while not is_done.is_set():
+            report = store.count_visitors_by_page("docs")
+            page = sum(row.count.human for row in report.rows if row.path == "/counted")
+            if report.totals.human < last or report.totals.human != before + page:
+                errors.append((last, page, report.totals))
+            last = report.totals.human
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for visitor in range(1000, 1060):
+        log_and_fold(store, make_view("/counted", visitor=visitor))
+    is_done.set()
+    for reader in readers:
+        reader.join()
+    assert errors == []
+    assert store.count_visitors_by_page("docs").totals.human == before + 60
+
+
+@pytest.mark.parametrize("max_pages", [0, 10, 40, 1_000_000])
+def test_sites_with_too_many_pages_are_summed_up_for_each_report(
+    store: DuckStore, tmp_path: Path, max_pages: int
+) -> None:
+    expected = report_from_index(store)
+    store.close()
+    database = DuckDatabase(tmp_path / "a.duckdb")
+    reports = VisitorReports(database, RecentFolds(), max_pages)
+    for _ in range(2):
+        assert [reports.count_visitors_by_page("docs", *question) for question in QUESTIONS] == expected
+    database.close()
+
+
+def make_rows(count: int) -> IndexRows:
+    days, numbers = np.ones(count, np.uint16), np.ones(count, np.int32)
+    return IndexRows(numbers, days, days, numbers, numbers, numbers)
+
+
+def test_recent_folds_are_found_only_without_a_gap() -> None:
+    folds = RecentFolds(max_rows=10)
+    folds.add(0, 5, make_rows(4))
+    folds.add(5, 9, make_rows(3))
+    assert [len(rows) for rows in folds.find(0, 9) or []] == [4, 3]
+    assert [len(rows) for rows in folds.find(5, 9) or []] == [3]
+    assert folds.find(9, 9) == []
+    assert folds.find(3, 9) is None
+    assert folds.find(0, 11) is None
+    folds.add(9, 12, make_rows(5))
+    assert folds.find(0, 12) is None, "the oldest fold has left"
+    assert [len(rows) for rows in folds.find(5, 12) or []] == [3, 5]
+    folds.add(20, 25, make_rows(1))
+    assert folds.find(5, 25) is None
+    assert [len(rows) for rows in folds.find(20, 25) or []] == [1]
+    folds.add(25, 30, make_rows(11))
+    assert folds.find(25, 30) is None, "too many rows"
