@@ -144,10 +144,11 @@ def test_second_report_reads_no_index(store: DuckStore) -> None:
     with store._database.write() as connection:
         connection.execute("delete from firsts")
     assert store.count_visitors_by_page("docs") == before
-    log_and_fold(store, make_view("/new", visitor=999))
+    log_and_fold(store, make_view("/new", MONDAY, visitor=999))
     after = store.count_visitors_by_page("docs")
     assert after.totals.human == before.totals.human + 1
     assert {row.path for row in after.rows} == {*(row.path for row in before.rows), "/new"}
+    assert store.count_visitors_by_page("docs", RANGES[1]).totals.human == 1, "these days are counted from what is left"
     store.rebuild_index()
     assert store.count_visitors_by_page("docs") == after
     assert report_from_memory(store) == report_from_index(store)
