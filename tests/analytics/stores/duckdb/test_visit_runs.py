@@ -34,7 +34,7 @@ from tests.analytics.stores.duckdb.writer import SHORT_RUNS, make_batch
 
 BATCHES = 30
 ONE_TABLE = RunSizes(recent=1_000_000)
-UNMERGED_RUNS = RunSizes(recent=50, merged_runs=99, part=30)
+UNMERGED_RUNS = RunSizes(recent=50, merged_runs=99, part=30, short_sizes=0)
 
 
 @pytest.fixture
@@ -53,6 +53,11 @@ def fill_store(path: Path, sizes: RunSizes, batches: range = range(BATCHES)) -> 
 
 def list_runs(path: Path) -> list[Path]:
     return sorted(path.with_name(f"{path.name}.visits").glob("*"))
+
+
+def count_rows_of_runs(path: Path) -> list[int]:
+    with duckdb.connect(path) as connection:
+        return [rows for (rows,) in connection.execute("select rows from visit_runs order by id").fetchall()]
 
 
 def assert_exact(path: Path, sizes: RunSizes, batches: int = BATCHES) -> None:
@@ -159,8 +164,27 @@ def test_section_reports_are_complete_while_many_runs_are_rewritten(path: Path) 
     store.close()
 
 
+def test_short_runs_are_merged_early_after_folds_of_few_views(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folds one batch at a time, first as if it had many views, then as one of few views."""
+    sizes = RunSizes(recent=50, merged_runs=4, part=30, short_sizes=2)
+    monkeypatch.setattr("copydesk.analytics.stores.duckdb.store.MAX_FEW_VIEWS", 0)
+    fill_store(path, sizes)
+    numbers_of_rows = count_rows_of_runs(path)
+    assert sum(rows <= 200 for rows in numbers_of_rows) > 1 or sum(200 < rows <= 800 for rows in numbers_of_rows) > 1
+    long_runs = [rows for rows in numbers_of_rows if rows > 800]
+    monkeypatch.undo()
+    fill_store(path, sizes, range(BATCHES, BATCHES + 1))
+    numbers_of_rows = count_rows_of_runs(path)
+    assert sum(rows <= 200 for rows in numbers_of_rows) <= 1
+    assert sum(200 < rows <= 800 for rows in numbers_of_rows) <= 1
+    assert [rows for rows in numbers_of_rows if rows in long_runs] == long_runs, "long runs stay as they are"
+    assert_exact(path, sizes, BATCHES + 1)
+
+
 def test_long_fold_merges_runs_without_the_thread(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RunMerges, "start", lambda self: None)  # the thread cannot finish a merge during a fold
+    monkeypatch.setattr(
+        RunMerges, "start", lambda self, is_early: None
+    )  # the thread cannot finish a merge during a fold
     store = DuckStore(path, run_sizes=SHORT_RUNS)
     for number in range(BATCHES):
         store.log_views(make_batch(number))
@@ -228,7 +252,7 @@ def test_interrupted_move_into_runs_continues(path: Path, monkeypatch: pytest.Mo
 
 
 def test_merge_of_a_run_that_was_rewritten_is_dropped(path: Path) -> None:
-    fill_store(path, RunSizes(recent=20, merged_runs=99, part=10))
+    fill_store(path, RunSizes(recent=20, merged_runs=99, part=10, short_sizes=0))
     store = DuckStore(path, run_sizes=SHORT_RUNS)
     visits = store._index.visits
     merge = plan_merge(store)
@@ -243,7 +267,7 @@ def test_merge_of_a_run_that_was_rewritten_is_dropped(path: Path) -> None:
 
 
 def test_stopped_merge_leaves_the_runs_as_they_were(path: Path) -> None:
-    fill_store(path, RunSizes(recent=20, merged_runs=99, part=10))
+    fill_store(path, RunSizes(recent=20, merged_runs=99, part=10, short_sizes=0))
     before = list_runs(path)
     store = DuckStore(path, run_sizes=SHORT_RUNS)
     merge = plan_merge(store)
@@ -255,7 +279,7 @@ def test_stopped_merge_leaves_the_runs_as_they_were(path: Path) -> None:
 
 
 def test_backup_taken_during_a_merge_is_complete(path: Path, tmp_path: Path) -> None:
-    fill_store(path, RunSizes(recent=20, merged_runs=99, part=10))
+    fill_store(path, RunSizes(recent=20, merged_runs=99, part=10, short_sizes=0))
     store = DuckStore(path, run_sizes=SHORT_RUNS)
     visits = store._index.visits
     with visits.hold_runs() as runs:
@@ -285,7 +309,7 @@ def test_failed_merge_is_reported_once_and_folds_continue(
 
 
 def test_merge_that_ends_after_the_visits_moved_into_the_table_is_dropped(path: Path) -> None:
-    fill_store(path, RunSizes(recent=20, merged_runs=99, part=10))
+    fill_store(path, RunSizes(recent=20, merged_runs=99, part=10, short_sizes=0))
     store = DuckStore(path, run_sizes=SHORT_RUNS)
     merge = plan_merge(store)
     assert merge.write(lambda: False)

@@ -25,13 +25,19 @@ class RunMerges:
         self._thread: threading.Thread | None = None
         self._is_stopping = threading.Event()
         self._next_at = 0.0
+        self._is_early = False
 
-    def start(self) -> None:
-        """Starts a merge if there are enough runs of similar size and none is running. The caller holds the lock."""
+    def start(self, is_early: bool = False) -> None:
+        """Starts a merge if there are enough runs of similar size and none is running. The caller holds the lock.
+
+        With `is_early`, two short runs are enough: each search in a run takes about as long as any other, so fewer runs
+        pay off if small folds follow.
+        """
+        self._is_early = is_early
         is_running = self._thread is not None and self._thread.is_alive()
         if is_running or self._is_stopping.is_set() or time.monotonic() < self._next_at:
             return
-        merge = self._visits.plan_merge()
+        merge = self._visits.plan_merge(is_early=is_early)
         if merge is not None:
             self._thread = threading.Thread(target=self._run, args=[merge], name="merge", daemon=True)
             self._thread.start()
@@ -96,7 +102,7 @@ class RunMerges:
         with self._fold_lock:
             if is_written:
                 self._visits.finish_merge(merge)
-            return None if self._is_stopping.is_set() else self._visits.plan_merge()
+            return None if self._is_stopping.is_set() else self._visits.plan_merge(is_early=self._is_early)
 
 
 def get_unexpected(error: Exception) -> Exception | None:
