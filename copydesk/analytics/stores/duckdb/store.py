@@ -27,6 +27,7 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.analytics.stores.duckdb import corrections, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.hour_counter import MIN_VIEWS_OF_DAY, HourCounter
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
 from copydesk.analytics.stores.duckdb.folding.runs.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
@@ -80,6 +81,7 @@ class DuckStore:
         min_indexed_views: int = MIN_INDEXED_VIEWS,
         min_large_views: int = MIN_LARGE_VIEWS,
         min_filter_capacity: int = MIN_CAPACITY_EVENTS,
+        min_views_of_day: int = MIN_VIEWS_OF_DAY,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
         unfolded_views = UnfoldedViews()
@@ -95,6 +97,7 @@ class DuckStore:
         self._backup_lock = threading.Lock()
         self._summaries = ViewSummaries(self._database, min_summed_views)
         self._hour_reports = HourReports(self._database)
+        self._hour_counter = HourCounter(self._database, self._fold_lock, self._hour_reports.load_day, min_views_of_day)
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
         self._section_indexer = SectionIndexer(
             self._database,
@@ -140,6 +143,7 @@ class DuckStore:
                     self._database.release_cache()
             self._continue_upgrade()
             self._run_merges.start()
+            self._start_hour_counter()
             self._section_indexer.note_views(self._view_log.last_number)
             return folded_views
 
@@ -195,6 +199,10 @@ class DuckStore:
         not be added to it."""
         self._section_indexer.wait()
 
+    def wait_for_hours(self) -> None:
+        """Waits until the finished days that a fold or a start has found are counted by hour, or could not be."""
+        self._hour_counter.wait()
+
     def load_page(
         self,
         project_id: str,
@@ -226,6 +234,7 @@ class DuckStore:
             maintenance.set_ai_classes(
                 self._index, self._database, project, sum(CLASS_BITS[kind] for kind in set(classes))
             )
+            self._hour_counter.look_again()
             maintenance.compact_tables(self._database)
 
     def rebuild_index(self) -> None:
@@ -295,6 +304,7 @@ class DuckStore:
         try:
             with self._fold_lock:
                 self._index.prepare()
+                self._start_hour_counter()
             self._section_indexer.note_views(self._view_log.last_number)
         except StoreUnavailable:
             log.warning("could not prepare folds; the next fold will retry", exc_info=True)
@@ -330,6 +340,10 @@ class DuckStore:
             with self._database.write() as connection:
                 self._summaries.add_views(connection, self._index.last_folded)
 
+    def _start_hour_counter(self) -> None:
+        if not self._is_upgrading():  # the sums tell which days have many views
+            self._hour_counter.start(self._summaries.get_last_number())
+
     def _tidy_up(self) -> None:
         """Compacts tables and merges files of visits if they are many, and makes a checkpoint if one is due."""
         compacted = self._index.has_many_new_rows() and maintenance.compact_tables(self._database)
@@ -343,6 +357,7 @@ class DuckStore:
     def close(self) -> None:
         if self._preparation is not None:
             self._preparation.join()
+        self._hour_counter.stop()
         self._section_indexer.stop()
         self._run_merges.stop()
         if self._fold_lock.acquire(blocking=False):  # a fold that still runs keeps its files open until it fails

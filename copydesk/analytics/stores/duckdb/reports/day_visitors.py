@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from copydesk.analytics.stores.duckdb.folding.hour_counts import HOURS
 from copydesk.analytics.stores.duckdb.folding.visit_rows import contain_keys
 
-HOURS = 24
 Hours = NDArray[np.uint32]
 """Hours of a day, one bit for each."""
 ALL_HOURS = (1 << HOURS) - 1

@@ -1,0 +1,146 @@
+"""Stores the visitors and views of finished days by hour, so that the first report about such a day reads no raw views.
+
+What is stored for a day is valid while the table `counts` has as many views of the day as it had then, because
+folds only add views. A transaction that changes or deletes stored views, or a project's AI classes, deletes what it
+makes invalid.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from copydesk.analytics.stores.duckdb.database import DuckConnection
+from copydesk.analytics.stores.duckdb.folding.visitor_index import read_last_folded
+from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
+from copydesk.analytics.stores.duckdb.log.view_changes import read_view_changes
+from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.core.clock import DAY
+
+HOURS = 24
+WHOLE_DAY = -1
+"""The hour of the row with the totals of the day."""
+COLUMNS = [
+    "project", "day", "views", "hour", "human_visitors", "ai_visitors", "visitors", "human_views", "ai_views",
+]  # fmt: skip
+NO_VISITORS = (WHOLE_DAY, 0, 0, 0, 0, 0)
+SELECT_PROJECT = "select id, site, ai from projects where name = $name"
+SELECT_AI_CLASSES = "select ai from projects where id = $project"
+SELECT_VIEWS_OF_DAY = """
+    select coalesce(sum(n), 0)::bigint from counts where project = $project and scope = $site and day = $day
+"""
+SELECT_STORED = """
+    select views, hour, human_visitors, ai_visitors, visitors, human_views, ai_views
+    from hour_counts where project = $project and day = $day
+"""
+DELETE_DAY = "delete from hour_counts where project = $project and day = $day"
+HourRow = tuple[Any, ...]
+"""The hour since 1970, human, AI and all visitors, and human and AI views; the hour -1 has the totals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a project that a transaction sees."""
+
+    project: int
+    site: int
+    ai_mask: int
+    view_changes: int
+    folded: int
+
+    def is_part_of(self, later: "Snapshot") -> bool:
+        """Returns whether a later state of the project has the same views up to the last folded one of this state."""
+        is_same = (self.view_changes, self.ai_mask) == (later.view_changes, later.ai_mask)
+        return is_same and self.folded <= later.folded
+
+
+class LargeDay(NamedTuple):
+    """A day of a project with many raw views."""
+
+    project: str
+    day: int
+    views: int
+    """How many views of the site are folded."""
+    counted_views: int | None
+    """How many of them were folded when the stored hours were counted; None if none are stored."""
+    is_finished: bool
+    """Whether views of a later day are folded, of any project."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedHours:
+    """The hours of a day in a snapshot, counted from raw views, now or earlier."""
+
+    snapshot: Snapshot
+    day: int
+    views: int
+    rows: Sequence[HourRow]
+
+
+def load_snapshot(connection: DuckConnection, project: str) -> Snapshot | None:
+    """Returns the state of a project, or None if it is unknown."""
+    rows = connection.execute(SELECT_PROJECT, {"name": project}).fetchall()
+    if not rows:
+        return None
+    [(project_number, site, ai_mask)] = rows
+    return Snapshot(project_number, site, ai_mask, read_view_changes(connection), read_last_folded(connection))
+
+
+def count_views_of_day(connection: DuckConnection, snapshot: Snapshot, day: int) -> int:
+    params = {"project": snapshot.project, "site": snapshot.site, "day": day}
+    [(views,)] = connection.execute(SELECT_VIEWS_OF_DAY, params).fetchall()
+    return int(views)
+
+
+def count_hours(connection: DuckConnection, snapshot: Snapshot, first_at: int, end_at: int) -> list[HourRow]:
+    """Counts the visitors and views of each hour from raw views."""
+    params = {"project": snapshot.project, "ai": snapshot.ai_mask, "first": first_at, "end": end_at}
+    return connection.execute(load_sql("hours"), {**params, "folded": snapshot.folded}).fetchall()
+
+
+def count_day(connection: DuckConnection, project: str, day: int) -> CountedHours | None:
+    """Counts the hours of a day from raw views. Returns None if the project is unknown."""
+    snapshot = load_snapshot(connection, project)
+    if snapshot is None:
+        return None
+    rows = count_hours(connection, snapshot, day * DAY, (day + 1) * DAY)
+    return CountedHours(snapshot, day, count_views_of_day(connection, snapshot, day), rows)
+
+
+def store_hours(connection: DuckConnection, counted: CountedHours) -> bool:
+    """Stores the hours of a day. The caller holds the store's fold lock.
+
+    Returns False and stores nothing if stored views or the AI classes have changed since they were counted.
+    """
+    own = counted.snapshot
+    ai_masks = connection.execute(SELECT_AI_CLASSES, {"project": own.project}).fetchall()
+    if read_view_changes(connection) != own.view_changes or ai_masks != [(own.ai_mask,)]:
+        return False
+    connection.execute(DELETE_DAY, {"project": own.project, "day": counted.day})
+    first_hour = counted.day * HOURS
+    rows = [
+        (own.project, counted.day, counted.views, hour if hour == WHOLE_DAY else hour - first_hour, *numbers)
+        for hour, *numbers in counted.rows or [NO_VISITORS]
+    ]
+    append_rows(connection, "hour_counts", COLUMNS, rows)
+    return True
+
+
+def read_stored_hours(connection: DuckConnection, snapshot: Snapshot, day: int) -> CountedHours | None:
+    """Returns the stored hours of a day, or None if there are none, or if they are not valid.
+
+    Sorts them here, because a statement without an order takes half the time.
+    """
+    stored = connection.execute(SELECT_STORED, {"project": snapshot.project, "day": day}).fetchall()
+    if not stored:
+        return None
+    views = count_views_of_day(connection, snapshot, day)
+    if stored[0][0] != views:
+        return None
+    first_hour = day * HOURS
+    rows = [(hour if hour == WHOLE_DAY else first_hour + hour, *numbers) for _, hour, *numbers in sorted(stored)]
+    return CountedHours(snapshot, day, views, rows)
+
+
+def list_large_days(connection: DuckConnection, min_views: int) -> list[LargeDay]:
+    """Returns the days of all projects with at least this many raw views, the latest first."""
+    return [LargeDay(*row) for row in connection.execute(load_sql("large_days"), {"min_views": min_views}).fetchall()]
