@@ -93,12 +93,39 @@ def test_stored_hours_are_not_used_after_a_change(
 ) -> None:
     falsify_stored_hours(store)
     if is_in_memory:
-        load_all(store)
+        load_day(store, MONDAY - 1)
+        load_day(store)
     CHANGES[name](store)
     after = load_all(store)
     assert FALSE_NUMBER not in {report.visitors.total for report in after}
     store.fold()
     store.wait_for_hours()
+    assert load_all(store) == after
+    assert count_from_raw_views(store, tmp_path) == after
+
+
+def replace_view(store: DuckStore) -> None:
+    assert store.withdraw_views("docs", [2]) == 1
+    log_and_fold(store, make_view(visitor=5_000))
+
+
+def replace_project(store: DuckStore) -> None:
+    store.forget_project("docs")
+    log_and_fold(store, *(view._replace(visitor=1) for view in make_views(600)))
+
+
+@pytest.mark.parametrize("replace", [replace_view, replace_project])
+def test_stored_hours_are_not_used_after_as_many_other_views(
+    replace: Callable[[DuckStore], None], store: DuckStore, tmp_path: Path
+) -> None:
+    load_day(store)
+    views = read_stored_days(store)[MONDAY]
+    falsify_stored_hours(store)
+    replace(store)
+    after = load_all(store)
+    assert FALSE_NUMBER not in {report.visitors.total for report in after}
+    store.wait_for_hours()
+    assert read_stored_days(store)[MONDAY] == views
     assert load_all(store) == after
     assert count_from_raw_views(store, tmp_path) == after
 
