@@ -27,7 +27,7 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.analytics.stores.duckdb import corrections, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.hour_counter import MIN_VIEWS_OF_DAY, HourCounter
+from copydesk.analytics.stores.duckdb.folding.hour_counter import MIN_LOADED_VIEWS, MIN_VIEWS_OF_DAY, HourCounter
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
 from copydesk.analytics.stores.duckdb.folding.runs.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
@@ -82,6 +82,7 @@ class DuckStore:
         min_large_views: int = MIN_LARGE_VIEWS,
         min_filter_capacity: int = MIN_CAPACITY_EVENTS,
         min_views_of_day: int = MIN_VIEWS_OF_DAY,
+        min_loaded_views: int = MIN_LOADED_VIEWS,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
         unfolded_views = UnfoldedViews()
@@ -97,7 +98,9 @@ class DuckStore:
         self._backup_lock = threading.Lock()
         self._summaries = ViewSummaries(self._database, min_summed_views)
         self._hour_reports = HourReports(self._database)
-        self._hour_counter = HourCounter(self._database, self._fold_lock, self._hour_reports.load_day, min_views_of_day)
+        self._hour_counter = HourCounter(
+            self._database, self._fold_lock, self._hour_reports.load_day, min_views_of_day, min_loaded_views
+        )
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
         self._section_indexer = SectionIndexer(
             self._database,

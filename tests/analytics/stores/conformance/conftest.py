@@ -32,6 +32,7 @@ STORE_OPENERS: dict[str, Callable[[Path], Store]] = {
         min_indexed_views=0,
         min_large_views=20,
         min_views_of_day=2,
+        min_loaded_views=2,
     ),
     "clickhouse": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME),
     "clickhouse and postgresql": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME, "postgresql"),

@@ -12,14 +12,14 @@ from copydesk.analytics.stores.duckdb.folding.hour_counts import count_day, stor
 from copydesk.analytics.stores.report_rows import HourlyReport
 from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
-from tests.analytics.stores.duckdb.test_hour_report import CHANGES, load_all, make_views
+from tests.analytics.stores.duckdb.test_hour_report import CHANGES, RANGES, load_all, make_views
 
 FALSE_NUMBER = 7_777_777
 LATER_DAY = make_view(day=MONDAY + 3, project="other")
 
 
 def open_counting_store(folder: Path, min_views_of_day: int = 1) -> DuckStore:
-    return DuckStore(folder / "a.duckdb", min_summed_views=1, min_views_of_day=min_views_of_day)
+    return DuckStore(folder / "a.duckdb", min_summed_views=1, min_views_of_day=min_views_of_day, min_loaded_views=1)
 
 
 @pytest.fixture
@@ -143,8 +143,7 @@ def test_change_of_one_day_leaves_the_stored_hours_of_the_others(name: str, stor
 @pytest.mark.parametrize("name", sorted(CHANGES.keys() - {"new views", "late views"}))
 def test_hours_of_views_that_changed_while_they_were_counted_are_not_stored(name: str, store: DuckStore) -> None:
     with store._database.read() as connection:
-        counted = count_day(connection, "docs", MONDAY)
-    assert counted is not None
+        counted = count_day(connection, ["docs"], MONDAY)
     CHANGES[name](store)
     store.wait_for_hours()
     before = read_stored_days(store)
@@ -155,15 +154,14 @@ def test_hours_of_views_that_changed_while_they_were_counted_are_not_stored(name
 
 def test_hours_of_a_day_that_got_late_views_while_it_was_counted_are_not_used(store: DuckStore) -> None:
     with store._database.read() as connection:
-        counted = count_day(connection, "docs", MONDAY)
-    assert counted is not None
+        counted = count_day(connection, ["docs"], MONDAY)
     log_and_fold(store, make_view(visitor=5_000))
     report = load_day(store)
     store.wait_for_hours()
     with store._database.write() as connection:
         assert store_hours(connection, counted)
     assert load_day(store) == report
-    assert report.visitors.total == counted.rows[0][3] + 1
+    assert report.visitors.total == counted[0].rows[0][3] + 1
 
 
 def test_day_is_counted_again_once_no_more_late_views_arrive(store: DuckStore) -> None:
@@ -188,6 +186,28 @@ def test_unfinished_days_and_days_with_few_views_are_not_stored(tmp_path: Path) 
     store.wait_for_hours()
     assert read_stored_days(store) == {MONDAY: 10}
     store.close()
+
+
+def test_each_project_has_its_own_hours(store: DuckStore, tmp_path: Path) -> None:
+    store.set_ai_classes("third", ["search"])
+    log_and_fold(
+        store,
+        *(view._replace(project="third") for view in make_views(300)),
+        make_view(project="fourth", visitor=None),
+        make_view(project="other", visitor=1),
+    )
+    names = ("docs", "third", "fourth", "other")
+    expected = [store.load_hours(name, *RANGES[0]) for name in names]
+    assert len(set(map(str, expected))) == len(names)
+    store.wait_for_hours()
+    store.close()
+    opened = open_counting_store(tmp_path)
+    assert [opened.load_hours(name, *RANGES[0]) for name in names] == expected
+    opened.close()
+    opened = open_counting_store(tmp_path)
+    falsify_stored_hours(opened)
+    assert {opened.load_hours(name, *RANGES[0]).visitors.total for name in names} == {FALSE_NUMBER}
+    opened.close()
 
 
 def test_stored_hours_are_deleted_with_the_raw_views(store: DuckStore) -> None:

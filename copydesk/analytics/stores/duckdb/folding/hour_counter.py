@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
@@ -11,8 +12,10 @@ from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-MIN_VIEWS_OF_DAY = 5_000
+MIN_VIEWS_OF_DAY = 1_000
 """A day with fewer raw views is not stored by hour, because counting it takes a report little time."""
+MIN_LOADED_VIEWS = 20_000
+"""An unfinished day with fewer raw views is not loaded into memory before a report asks for it."""
 RETRY_SECONDS = 300
 """The pause after a failure, for example because the disk is full."""
 MAX_DAYS_IN_CACHE = 10
@@ -29,12 +32,14 @@ class HourCounter:
         fold_lock: threading.Lock,
         load_day: Callable[[str, int], object],
         min_views_of_day: int = MIN_VIEWS_OF_DAY,
+        min_loaded_views: int = MIN_LOADED_VIEWS,
     ) -> None:
         """`load_day` loads the visitors of an unfinished day of a project into memory."""
         self._database = database
         self._fold_lock = fold_lock
         self._load_day = load_day
         self._min_views_of_day = min_views_of_day
+        self._min_loaded_views = min_loaded_views
         self._thread: threading.Thread | None = None
         self._is_stopping = threading.Event()
         self._next_at = 0.0
@@ -73,13 +78,13 @@ class HourCounter:
 
     def _run(self) -> None:
         try:
-            days = self._find_days()
-            for day in days:
+            with self._database.read() as connection:
+                large_days = list_large_days(connection, self._min_views_of_day)
+            self._load_largest([day for day in large_days if not day.is_finished])
+            days = self._choose_days([day for day in large_days if day.is_finished])
+            for day, projects in days.items():
                 started_at = time.monotonic()
-                if day.is_finished:
-                    self._count(day)
-                else:
-                    self._load_day(day.project, day.day)
+                self._count(day, projects)
                 if self._is_stopping.wait(time.monotonic() - started_at):  # it uses at most half of a core
                     return
             if len(days) > MAX_DAYS_IN_CACHE:
@@ -90,32 +95,30 @@ class HourCounter:
             is_expected = isinstance(error, StoreUnavailable)
             log.warning(FAILED, RETRY_SECONDS, error, exc_info=None if is_expected else error)
 
-    def _find_days(self) -> list[LargeDay]:
-        """Returns the days to count or to load.
+    def _load_largest(self, unfinished_days: list[LargeDay]) -> None:
+        """Loads the unfinished day with the most views into memory, where the next report reads only new views."""
+        largest = max(unfinished_days, key=lambda day: day.views, default=None)
+        if largest is not None and largest.views >= self._min_loaded_views:
+            self._load_day(largest.project, largest.day)
+
+    def _choose_days(self, finished_days: list[LargeDay]) -> dict[int, list[str]]:
+        """Returns the projects to count by day.
 
         A day whose stored hours are not valid any more, because of late views, is counted again once no more of them
         arrive, so that importing views of many days does not count each of them many times.
         """
-        with self._database.read() as connection:
-            days = list_large_days(connection, self._min_views_of_day)
         before = self._outdated
-        self._outdated = {
-            (day.project, day.day): day.views
-            for day in days
-            if day.is_finished and day.counted_views not in (None, day.views)
-        }
-        return [
-            day
-            for day in days
-            if day.counted_views is None
-            or (day.is_finished and day.counted_views != day.views == before.get((day.project, day.day)))
-        ]
+        self._outdated = {(day.project, day.day): day.views for day in finished_days if day.counted_views is not None}
+        projects_by_day = defaultdict(list)
+        for day in finished_days:
+            if day.counted_views is None or before.get((day.project, day.day)) == day.views:
+                projects_by_day[day.day].append(day.project)
+        return projects_by_day
 
-    def _count(self, day: LargeDay) -> None:
+    def _count(self, day: int, projects: list[str]) -> None:
+        """Counts and stores a day of projects. If views are changed meanwhile, the next look counts it."""
         with self._database.read() as connection:
-            counted = count_day(connection, day.project, day.day)
-        if counted is not None:
+            counted = count_day(connection, projects, day)
+        if counted:
             with self._fold_lock, self._database.write() as connection:
-                store_hours(
-                    connection, counted
-                )  # if views were changed, the thread counts the day when it starts again
+                store_hours(connection, counted)

@@ -5,6 +5,7 @@ folds only add views. A transaction that changes or deletes stored views, or a p
 makes invalid.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,16 +24,19 @@ COLUMNS = [
     "project", "day", "views", "hour", "human_visitors", "ai_visitors", "visitors", "human_views", "ai_views",
 ]  # fmt: skip
 NO_VISITORS = (WHOLE_DAY, 0, 0, 0, 0, 0)
-SELECT_PROJECT = "select id, site, ai from projects where name = $name"
-SELECT_AI_CLASSES = "select ai from projects where id = $project"
+SELECT_PROJECTS = "select id, site, ai from projects where list_contains($names, name)"
+SELECT_AI_CLASSES = "select id, ai from projects"
 SELECT_VIEWS_OF_DAY = """
     select coalesce(sum(n), 0)::bigint from counts where project = $project and scope = $site and day = $day
+"""
+SELECT_VIEWS_OF_SITES = """
+    select project, sum(n)::bigint from counts where list_contains($sites, scope) and day = $day group by project
 """
 SELECT_STORED = """
     select views, hour, human_visitors, ai_visitors, visitors, human_views, ai_views
     from hour_counts where project = $project and day = $day
 """
-DELETE_DAY = "delete from hour_counts where project = $project and day = $day"
+DELETE_DAY = "delete from hour_counts where list_contains($projects, project) and day = $day"
 HourRow = tuple[Any, ...]
 """The hour since 1970, human, AI and all visitors, and human and AI views; the hour -1 has the totals."""
 
@@ -54,7 +58,7 @@ class Snapshot:
 
 
 class LargeDay(NamedTuple):
-    """A day of a project with many raw views."""
+    """A day of a project that has many raw views and no valid stored hours."""
 
     project: str
     day: int
@@ -76,13 +80,13 @@ class CountedHours:
     rows: Sequence[HourRow]
 
 
-def load_snapshot(connection: DuckConnection, project: str) -> Snapshot | None:
-    """Returns the state of a project, or None if it is unknown."""
-    rows = connection.execute(SELECT_PROJECT, {"name": project}).fetchall()
+def load_snapshots(connection: DuckConnection, projects: Sequence[str]) -> list[Snapshot]:
+    """Returns the states of the projects that are known."""
+    rows = connection.execute(SELECT_PROJECTS, {"names": list(projects)}).fetchall()
     if not rows:
-        return None
-    [(project_number, site, ai_mask)] = rows
-    return Snapshot(project_number, site, ai_mask, read_view_changes(connection), read_last_folded(connection))
+        return []
+    view_changes, folded = read_view_changes(connection), read_last_folded(connection)
+    return [Snapshot(project, site, ai_mask, view_changes, folded) for project, site, ai_mask in rows]
 
 
 def count_views_of_day(connection: DuckConnection, snapshot: Snapshot, day: int) -> int:
@@ -97,30 +101,43 @@ def count_hours(connection: DuckConnection, snapshot: Snapshot, first_at: int, e
     return connection.execute(load_sql("hours"), {**params, "folded": snapshot.folded}).fetchall()
 
 
-def count_day(connection: DuckConnection, project: str, day: int) -> CountedHours | None:
-    """Counts the hours of a day from raw views. Returns None if the project is unknown."""
-    snapshot = load_snapshot(connection, project)
-    if snapshot is None:
-        return None
-    rows = count_hours(connection, snapshot, day * DAY, (day + 1) * DAY)
-    return CountedHours(snapshot, day, count_views_of_day(connection, snapshot, day), rows)
-
-
-def store_hours(connection: DuckConnection, counted: CountedHours) -> bool:
-    """Stores the hours of a day. The caller holds the store's fold lock.
-
-    Returns False and stores nothing if stored views or the AI classes have changed since they were counted.
-    """
-    own = counted.snapshot
-    ai_masks = connection.execute(SELECT_AI_CLASSES, {"project": own.project}).fetchall()
-    if read_view_changes(connection) != own.view_changes or ai_masks != [(own.ai_mask,)]:
-        return False
-    connection.execute(DELETE_DAY, {"project": own.project, "day": counted.day})
-    first_hour = counted.day * HOURS
-    rows = [
-        (own.project, counted.day, counted.views, hour if hour == WHOLE_DAY else hour - first_hour, *numbers)
-        for hour, *numbers in counted.rows or [NO_VISITORS]
+def count_day(connection: DuckConnection, projects: Sequence[str], day: int) -> list[CountedHours]:
+    """Counts the hours of a day from the raw views of several projects. Ignores projects that are unknown."""
+    snapshots = load_snapshots(connection, projects)
+    if not snapshots:
+        return []
+    sites = [snapshot.site for snapshot in snapshots]
+    views = dict(connection.execute(SELECT_VIEWS_OF_SITES, {"sites": sites, "day": day}).fetchall())
+    params = {
+        "projects": [snapshot.project for snapshot in snapshots], "folded": snapshots[0].folded,
+        "first": day * DAY, "end": (day + 1) * DAY,
+    }  # fmt: skip
+    rows_by_project = defaultdict(list)
+    for project, *row in connection.execute(load_sql("project_hours"), params).fetchall():
+        rows_by_project[project].append(tuple(row))
+    return [
+        CountedHours(snapshot, day, views.get(snapshot.project, 0), rows_by_project[snapshot.project])
+        for snapshot in snapshots
     ]
+
+
+def store_hours(connection: DuckConnection, counted: Sequence[CountedHours]) -> bool:
+    """Stores the hours of projects, which were counted for one day. The caller holds the store's fold lock.
+
+    Returns False and stores nothing if stored views or AI classes have changed since they were counted.
+    """
+    view_changes, ai_masks = read_view_changes(connection), dict(connection.execute(SELECT_AI_CLASSES).fetchall())
+    rows: list[HourRow] = []
+    for hours in counted:
+        own, first_hour = hours.snapshot, hours.day * HOURS
+        if (own.view_changes, own.ai_mask) != (view_changes, ai_masks.get(own.project)):
+            return False
+        rows += [
+            (own.project, hours.day, hours.views, hour if hour == WHOLE_DAY else hour - first_hour, *numbers)
+            for hour, *numbers in hours.rows or [NO_VISITORS]
+        ]
+    projects = [hours.snapshot.project for hours in counted]
+    connection.execute(DELETE_DAY, {"projects": projects, "day": counted[0].day})
     append_rows(connection, "hour_counts", COLUMNS, rows)
     return True
 
@@ -142,5 +159,6 @@ def read_stored_hours(connection: DuckConnection, snapshot: Snapshot, day: int) 
 
 
 def list_large_days(connection: DuckConnection, min_views: int) -> list[LargeDay]:
-    """Returns the days of all projects with at least this many raw views, the latest first."""
+    """Returns the days of all projects that have at least this many raw views and no valid stored hours, the latest
+    first."""
     return [LargeDay(*row) for row in connection.execute(load_sql("large_days"), {"min_views": min_views}).fetchall()]

@@ -14,7 +14,7 @@ from copydesk.analytics.stores.duckdb.folding.hour_counts import (
     Snapshot,
     count_hours,
     count_views_of_day,
-    load_snapshot,
+    load_snapshots,
     read_stored_hours,
 )
 from copydesk.analytics.stores.duckdb.reports.day_visitors import DayVisitors, build_day_visitors
@@ -62,9 +62,10 @@ class HourReports:
     def load_hours(self, project_id: str, first_at: int, end_at: int) -> HourlyReport:
         day = first_at // DAY
         with self._database.read() as connection:
-            snapshot = load_snapshot(connection, project_id)
-            if snapshot is None or first_at >= end_at:
+            snapshots = load_snapshots(connection, [project_id])
+            if not snapshots or first_at >= end_at:
                 return build_hourly_report([])
+            [snapshot] = snapshots
             if (end_at - 1) // DAY != day or first_at % HOUR:
                 return build_hourly_report(count_hours(connection, snapshot, first_at, end_at))
             known = self._find(snapshot, day)
