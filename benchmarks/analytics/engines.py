@@ -87,6 +87,7 @@ def compare_engines(data: ScaleData) -> list[str]:
 def _measure_index(path: Path, project: str) -> dict[str, tuple[float, Answer]]:
     store = DuckStore(path)
     store.fold()  # events that another benchmark has sent
+    store.wait_for_hours()
     measured = {}
     for name, days in DAY_RANGES.items():
         seconds, page = measure_median(REPEATS, partial(store.count_visitors_by_page, project, days))

@@ -145,8 +145,8 @@ def _measure_add(path: Path) -> AddMeasurement:
 def measure_small_folds(path: Path, project: str = PROJECT) -> list[float]:
     """Returns the CPU seconds of 40 folds of 100 views each, which known visitors make on the next day.
 
-    Merges that the fold of all views has left are done before. As in the service, the store has prepared folds, because
-    a report was requested.
+    Merges that the fold of all views has left are done before, and finished days are counted by hour. As in the
+    service, the store has prepared folds, because a report was requested.
     """
     days = range(FIRST_DAY + DAYS, FIRST_DAY + DAYS + 1)
     known_views = _views_of_known_visitors(path, SMALL_FOLDS * SMALL_FOLD_VIEWS, days)
@@ -159,6 +159,7 @@ def measure_small_folds(path: Path, project: str = PROJECT) -> list[float]:
     _wait_for_thread("filter")
     _wait_for_thread("preparation")
     _wait_for_thread("sections")
+    store.wait_for_hours()
     took = [
         _measure_fold(store, views[first : first + SMALL_FOLD_VIEWS])
         for first in range(0, len(views), SMALL_FOLD_VIEWS)
@@ -175,9 +176,10 @@ def _make_week(path: Path, days: range) -> list[PageView]:
 
 
 def _fold_and_merge(store: DuckStore) -> None:
-    """Folds, and waits for the merge of files of visits that the fold may have started."""
+    """Folds, and waits for what the fold may have started: a merge of files of visits, and counting finished days."""
     store.fold()
     _wait_for_thread("merge")
+    store.wait_for_hours()
 
 
 def _fold_and_index(store: DuckStore) -> None:

@@ -117,7 +117,7 @@ class ScaleMeasurement:
     live_own_memory: float
     """Without the memory of mapped files, which the system can take back at any time."""
     first_hours_cpu: float
-    """CPU milliseconds of the first request for a day by hour: the mean of several days."""
+    """CPU milliseconds of the first request for a finished day by hour, which is stored: the mean of several days."""
     pages: dict[str, ExportMeasurement]
     sections: SectionMeasurement
 
@@ -158,9 +158,15 @@ def make_folded(folder: Path, millions: int) -> ScaleData:
 
 def _fold_all(path: Path) -> tuple[float, float]:
     store = DuckStore(path, min_large_views=NO_LARGE_PROJECTS)
-    took = measure_cpu(store.fold)
+    took = measure_cpu(partial(_fold_and_count_days, store))
     store.close()
     return took, measure_peak_memory()
+
+
+def _fold_and_count_days(store: DuckStore) -> None:
+    """Folds, and waits until finished days are counted by hour, which the fold starts."""
+    store.fold()
+    store.wait_for_hours()
 
 
 def _save_filter(path: Path) -> None:
@@ -236,7 +242,7 @@ def copy_if_small(data: ScaleData) -> Iterator[ScaleData]:
 def _measure_first_report(path: Path, project: str) -> tuple[float, float, float]:
     """Returns the CPU seconds of the first report below a section, those of indexing after it, and the peak memory."""
     store = DuckStore(path)
-    store.fold()
+    _fold_and_count_days(store)
     store.wait_for_sections()
     year = DayRange(FIRST_DAY, FIRST_DAY + DAYS)
     first = measure_cpu(lambda: store.list_sections(project, year, query=SectionQuery("/docs", 2)))
@@ -277,7 +283,10 @@ def _measure_reports(
 
 
 def _measure_first_hours(data: ScaleData, port: int, cpu: Callable[[], float]) -> float:
-    """Returns the CPU milliseconds of a day by hour that was not requested before: the mean of several days."""
+    """Returns the CPU milliseconds of a day by hour that was not requested before: the mean of several days.
+
+    Small folds were measured before, and so the finished days are stored by hour, as in a service that runs for days.
+    """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     print_progress("days by hour")
     before = cpu()

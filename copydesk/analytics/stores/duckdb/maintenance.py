@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.view_summaries import SUM_TABLES
+from copydesk.analytics.stores.duckdb.folding.view_summaries import RAW_VIEW_TABLES, SUM_TABLES
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
 from copydesk.analytics.stores.duckdb.log.event_coverage import delete_coverage
 from copydesk.analytics.stores.duckdb.log.view_changes import count_view_change
@@ -30,6 +30,11 @@ SELECT_REPEATED_REFERRERS = """
 DELETE_INCOMPLETE_SECTIONS = """
     delete from incomplete_sections where scope in (select id from scopes where project = $project)
 """
+FORGET_VISITOR = """
+    update views set visitor = null where project = $project and visitor = $visitor
+    returning (time // 86400000)::usmallint
+"""
+DELETE_HOURS = "delete from hour_counts where project = $project and day in (select unnest($days::usmallint[]))"
 
 
 def compact_tables(database: DuckDatabase, min_new_rows: int = MIN_NEW_ROWS) -> bool:
@@ -71,6 +76,7 @@ def set_ai_classes(index: VisitorIndex, database: DuckDatabase, project: int, ai
         statement = "update projects set ai = $mask where id = $project and ai <> $mask returning id"
         if connection.execute(statement, params).fetchall():
             count_view_change(connection)
+            connection.execute("delete from hour_counts where project = $project", {"project": project})
             index.discard_scopes()
             index.rebuild(connection, project)
 
@@ -83,7 +89,7 @@ def delete_raw_views(database: DuckDatabase, before_day: int, project_ids: Colle
     )
     with database.write() as connection:
         params: dict[str, Any] = {} if project_ids is None else {"names": list(project_ids)}
-        for table in SUM_TABLES:
+        for table in RAW_VIEW_TABLES:
             condition = f"day < $day{project_condition}"
             connection.execute(f"delete from {table} where {condition}", {**params, "day": before_day})  # noqa: S608
         condition = f"time < $time and seq <= $folded{project_condition}"
@@ -103,7 +109,7 @@ def forget_project(index: VisitorIndex, connection: DuckConnection, project: int
     connection.execute("delete from firsts where project = $project", params)
     connection.execute("delete from counts where project = $project", params)
     connection.execute("delete from missing_referrers where project = $project", params)
-    for table in SUM_TABLES:
+    for table in RAW_VIEW_TABLES:
         connection.execute(f"delete from {table} where project = $project", params)  # noqa: S608 - ours
     connection.execute(DELETE_INCOMPLETE_SECTIONS, params)
     connection.execute("delete from scopes where project = $project", params)
@@ -114,7 +120,5 @@ def forget_visitor(index: VisitorIndex, database: DuckDatabase, project: int, vi
     with index.change(), database.write() as connection:
         index.forget_visitor(connection, project, visitor)
         count_view_change(connection)
-        connection.execute(
-            "update views set visitor = null where project = $project and visitor = $visitor",
-            {"project": project, "visitor": visitor},
-        )
+        days = connection.execute(FORGET_VISITOR, {"project": project, "visitor": visitor}).fetchall()
+        connection.execute(DELETE_HOURS, {"project": project, "days": sorted({day for (day,) in days})})

@@ -43,6 +43,7 @@ from copydesk.analytics.stores.duckdb.log.event_filter import MIN_CAPACITY_EVENT
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports import export, page_report, section_reports, site_reports
+from copydesk.analytics.stores.duckdb.reports.hour_counter import MIN_LOADED_VIEWS, MIN_VIEWS_OF_DAY, HourCounter
 from copydesk.analytics.stores.duckdb.reports.hour_report import HourReports
 from copydesk.analytics.stores.duckdb.reports.visitor_report import VisitorReports
 from copydesk.analytics.stores.duckdb.sections.section_indexer import MIN_INDEXED_VIEWS, SectionIndexer
@@ -84,6 +85,8 @@ class DuckStore:
         min_indexed_views: int = MIN_INDEXED_VIEWS,
         min_large_views: int = MIN_LARGE_VIEWS,
         min_filter_capacity: int = MIN_CAPACITY_EVENTS,
+        min_views_of_day: int = MIN_VIEWS_OF_DAY,
+        min_loaded_views: int = MIN_LOADED_VIEWS,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
         unfolded_views = UnfoldedViews()
@@ -101,6 +104,9 @@ class DuckStore:
         self._summaries = ViewSummaries(self._database, min_summed_views)
         self._visitor_reports = VisitorReports(self._database, recent_folds)
         self._hour_reports = HourReports(self._database)
+        self._hour_counter = HourCounter(
+            self._database, self._fold_lock, self._hour_reports.load_day, min_views_of_day, min_loaded_views
+        )
         self._run_merges = RunMerges(self._index.visits, self._fold_lock)
         self._section_indexer = SectionIndexer(
             self._database,
@@ -146,6 +152,7 @@ class DuckStore:
                     self._database.release_cache()
             self._continue_upgrade()
             self._run_merges.start(is_early=folded_views <= MAX_FEW_VIEWS)
+            self._start_hour_counter()
             self._section_indexer.note_views(self._view_log.last_number)
             return folded_views
 
@@ -201,6 +208,10 @@ class DuckStore:
         not be added to it."""
         self._section_indexer.wait()
 
+    def wait_for_hours(self) -> None:
+        """Waits until the finished days that a fold or a start has found are counted by hour, or could not be."""
+        self._hour_counter.wait()
+
     def load_page(
         self,
         project_id: str,
@@ -232,6 +243,7 @@ class DuckStore:
             maintenance.set_ai_classes(
                 self._index, self._database, project, sum(CLASS_BITS[kind] for kind in set(classes))
             )
+            self._hour_counter.look_again()
             maintenance.compact_tables(self._database)
 
     def rebuild_index(self) -> None:
@@ -301,6 +313,7 @@ class DuckStore:
         try:
             with self._fold_lock:
                 self._index.prepare()
+                self._start_hour_counter()
             self._section_indexer.note_views(self._view_log.last_number)
         except StoreUnavailable:
             log.warning("could not prepare folds; the next fold will retry", exc_info=True)
@@ -336,6 +349,10 @@ class DuckStore:
             with self._database.write() as connection:
                 self._summaries.add_views(connection, self._index.last_folded)
 
+    def _start_hour_counter(self) -> None:
+        if not self._is_upgrading():  # the sums tell which days have many views
+            self._hour_counter.start(self._summaries.get_last_number())
+
     def _tidy_up(self) -> None:
         """Compacts tables and merges files of visits if they are many, and makes a checkpoint if one is due."""
         compacted = self._index.has_many_new_rows() and maintenance.compact_tables(self._database)
@@ -349,6 +366,7 @@ class DuckStore:
     def close(self) -> None:
         if self._preparation is not None:
             self._preparation.join()
+        self._hour_counter.stop()
         self._section_indexer.stop()
         self._run_merges.stop()
         if self._fold_lock.acquire(blocking=False):  # a fold that still runs keeps its files open until it fails

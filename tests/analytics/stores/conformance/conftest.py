@@ -12,14 +12,27 @@ from tests.support.clickhouse_store import URL_FILE_NAME, FolderClickHouseStore
 
 BACKUP_NAME = "analytics.duckdb"
 """The backup's name in a test, for all stores."""
+
+
+class CountingDuckStore(DuckStore):
+    """A store whose folds wait until finished days are counted by hour, so that reports read what is stored."""
+
+    def fold(self) -> int:
+        folded_views = super().fold()
+        self.wait_for_hours()
+        return folded_views
+
+
 STORE_OPENERS: dict[str, Callable[[Path], Store]] = {
     "duckdb": lambda folder: DuckStore(folder / BACKUP_NAME),
-    "duckdb with short runs": lambda folder: DuckStore(
+    "duckdb with short runs": lambda folder: CountingDuckStore(
         folder / BACKUP_NAME,
         run_sizes=RunSizes(3, 2, 2, 5),
         min_summed_views=5,
         min_indexed_views=0,
         min_large_views=20,
+        min_views_of_day=2,
+        min_loaded_views=2,
     ),
     "clickhouse": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME),
     "clickhouse and postgresql": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME, "postgresql"),

@@ -10,7 +10,7 @@ from copydesk.analytics.stores.base import SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.sections import section_indexer
 from copydesk.analytics.stores.errors import StoreFull
-from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
+from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
 
 SELECT_TABLES = (
     "select table_name from information_schema.columns where column_name = $column and table_schema = 'main'"
@@ -47,8 +47,10 @@ def leave_incomplete_section(store: DuckStore, monkeypatch: pytest.MonkeyPatch) 
 
 def test_deleted_project_leaves_no_row_in_any_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.duckdb"
-    store = DuckStore(file, min_summed_views=1, min_indexed_views=0)
+    store = DuckStore(file, min_summed_views=1, min_indexed_views=0, min_views_of_day=1)
     log_and_fold(store, make_view("/a", event=1, agent="Browser"), make_view("/b", project="other", event=2))
+    log_and_fold(store, make_view("/b", MONDAY + 1, project="other"))
+    store.wait_for_hours()
     leave_incomplete_section(store, monkeypatch)
     log_and_fold(
         store,

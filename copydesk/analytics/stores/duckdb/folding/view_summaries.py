@@ -12,6 +12,8 @@ MIN_SUMMED_VIEWS = 50_000
 MAX_SUMMED_VIEWS = 1_000_000
 """At most this many views are summed up in a transaction."""
 SUM_TABLES = ("page_counts", "rule_counts")
+RAW_VIEW_TABLES = (*SUM_TABLES, "hour_counts")
+"""Tables that contain what the raw views of a project and day contain, and are deleted with them."""
 NEW_VIEWS = "seq > $after and seq <= $upto"
 VIEWS_OF_AFFECTED_DAYS = """
     seq <= $upto and project = $project and (time // 86400000)::usmallint in (select day from affected_days)
@@ -27,13 +29,17 @@ class ViewSummaries:
         self._last_number: int | None = None
         """The number of the last view in the sums; None if it must be read."""
 
-    def are_behind(self, folded: int) -> bool:
-        """Returns whether enough views are folded and not summed up."""
+    def get_last_number(self) -> int:
+        """Returns the number of the last view in the sums."""
         last_number = self._last_number
         if last_number is None:
             with self._database.read() as connection:
                 self._last_number = last_number = read_last_summarized(connection)
-        return folded - last_number >= self._min_views
+        return last_number
+
+    def are_behind(self, folded: int) -> bool:
+        """Returns whether enough views are folded and not summed up."""
+        return folded - self.get_last_number() >= self._min_views
 
     def add_views(self, connection: DuckConnection, folded: int) -> None:
         """Sums up folded views, at most MAX_SUMMED_VIEWS of them."""
@@ -45,8 +51,8 @@ class ViewSummaries:
 
 
 def correct_summaries(connection: DuckConnection, project: int) -> None:
-    """Sums up the views of the days in `affected_days` again."""
-    for table in SUM_TABLES:
+    """Sums up the views of the days in `affected_days` again, and deletes the hours of these days."""
+    for table in RAW_VIEW_TABLES:
         connection.execute(
             f"delete from {table} where project = $project and day in (select day from affected_days)",  # noqa: S608
             {"project": project},

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.folding.visit_rows import contain_keys
+from copydesk.analytics.stores.duckdb.reports.hour_counts import HOURS
 
-HOURS = 24
 Hours = NDArray[np.uint32]
 """Hours of a day, one bit for each."""
 ALL_HOURS = (1 << HOURS) - 1

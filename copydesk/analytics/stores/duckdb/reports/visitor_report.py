@@ -18,7 +18,7 @@ from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Scopes
 from copydesk.analytics.stores.duckdb.reports.site_pages import NO_PAGES, SitePages, count_pages, load_new_pages
 from copydesk.analytics.stores.duckdb.reports.site_reports import build_report_page
-from copydesk.analytics.stores.duckdb.reports.snapshot import Snapshot, read_snapshot
+from copydesk.analytics.stores.duckdb.reports.snapshot import Snapshot, load_snapshots
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.report_rows import Counts, PageCounts, ReportPage
 
@@ -64,9 +64,10 @@ class VisitorReports:
         self, project_id: str, days: DayRange, limit: int, offset: int, query: PageQuery = DEFAULT_PAGE_QUERY
     ) -> ReportPage:
         with self._database.read() as connection:
-            snapshot = read_snapshot(connection, project_id)
-            if snapshot is None:
+            snapshots = load_snapshots(connection, [project_id])
+            if not snapshots:
                 return ReportPage(Counts(), [], False)
+            [snapshot] = snapshots
             if not query.search and (range_sums := self._load_sums(connection, snapshot, days)):
                 return _build_page(range_sums, limit, offset, query)
             params = {

@@ -69,6 +69,16 @@ create table if not exists rule_counts (
     project integer not null, agent integer not null, rule integer not null, day usmallint not null, n integer not null
 );
 
+-- Finished days with many views, counted from raw views: visitors and views by hour of the day, and of the whole day in the
+-- hour -1. views: how many views of the site the table counts had for the day at that time. If it has another number now,
+-- the rows are not valid. Each transaction that changes or deletes stored views, or a project's AI classes, deletes the
+-- rows of the days that it affects.
+create table if not exists hour_counts (
+    project integer not null, day usmallint not null, views bigint not null, hour tinyint not null,
+    human_visitors integer not null, ai_visitors integer not null, visitors integer not null,
+    human_views integer not null, ai_views integer not null
+);
+
 -- The numbers of the last views of folds. The greatest is the last folded view; the others are deleted now and then,
 -- because appending a row costs less than changing one.
 create table if not exists folds (upto ubigint not null);

@@ -1,0 +1,3 @@
+-- Finished days are stored by hour from this version on, in the table hour_counts. Earlier versions would not delete its
+-- rows when they change views.
+select 1;
