@@ -3,12 +3,15 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import duckdb
 import pytest
 
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.reports import hour_counter
 from copydesk.analytics.stores.duckdb.reports.hour_counts import count_day, store_hours
+from copydesk.analytics.stores.errors import StoreFull
 from copydesk.analytics.stores.report_rows import HourlyReport
 from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
@@ -251,6 +254,21 @@ def test_visitors_of_an_unfinished_day_are_loaded_before_a_report_asks(tmp_path:
     with store._database.write() as connection:
         connection.execute("delete from views")
     assert load_day(store) == report, "from memory"
+    store.close()
+
+
+def test_days_are_counted_later_if_storing_them_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hour_counter, "RETRY_SECONDS", 0)
+    store = open_counting_store(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(hour_counter, "store_hours", Mock(side_effect=StoreFull))
+        log_and_fold(store, *make_views(600), LATER_DAY)
+        store.wait_for_hours()
+    assert read_stored_days(store) == {}
+    assert load_day(store).views.total > 0
+    store.fold()
+    store.wait_for_hours()
+    assert set(read_stored_days(store)) == {MONDAY - 1, MONDAY}
     store.close()
 
 

@@ -18,6 +18,9 @@ MIN_LOADED_VIEWS = 20_000
 """An unfinished day with fewer raw views is not loaded into memory before a report asks for it."""
 RETRY_SECONDS = 300
 """The pause after a failure, for example because the disk is full."""
+MAX_PAUSE_SECONDS = 1.0
+"""After a day, the thread pauses as long as the day took, so that reports get their share of a core, but no longer than
+this."""
 MAX_DAYS_IN_CACHE = 10
 """After more days than this, DuckDB's cache is released: it is full of views that no report has asked for."""
 FAILED = "could not count finished days by hour; will retry in %d seconds: %s"
@@ -85,7 +88,7 @@ class HourCounter:
             for day, projects in days.items():
                 started_at = time.monotonic()
                 self._count(day, projects)
-                if self._is_stopping.wait(time.monotonic() - started_at):  # it uses at most half of a core
+                if self._is_stopping.wait(min(time.monotonic() - started_at, MAX_PAUSE_SECONDS)):
                     return
             if len(days) > MAX_DAYS_IN_CACHE:
                 self._database.release_cache()
