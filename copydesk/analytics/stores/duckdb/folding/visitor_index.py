@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import starmap
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links, join_index_rows
+from copydesk.analytics.stores.duckdb.folding.nearest_visits import select_nearest
 from copydesk.analytics.stores.duckdb.folding.row_inserts import RowInserts
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT, ScopeTable
@@ -255,7 +257,8 @@ class VisitorIndex:
 
         Each part has all known visits with the keys of the new ones, and these.
         """
-        self.visits.add(connection, self._change_index(connection, starmap(_add_to_known, parts)))
+        changes = starmap(partial(_add_to_known, self._scopes), parts)
+        self.visits.add(connection, self._change_index(connection, changes))
 
     def _find_visits(self, views: ViewColumns) -> VisitRows:
         """Returns the visits of views: to the page; to the agent and so to the site, and to the sections, unless the
@@ -326,8 +329,9 @@ class VisitorIndex:
         self._scopes.load_new(connection)
 
 
-def _add_to_known(known: VisitRows, new: VisitRows) -> ChangedVisits:
-    """Returns known and new visits with their bits before and after the new ones are added."""
+def _add_to_known(scopes: ScopeTable, known: VisitRows, new: VisitRows) -> ChangedVisits:
+    """Returns new visits, and the known ones whose links they can change, with their bits before and after."""
+    known = select_nearest(scopes, known, new)
     rows = join_visits([known, new])
     return rows, np.concatenate((known.bits, np.zeros(len(new), np.uint8))), rows.bits
 
