@@ -15,7 +15,7 @@ from copydesk.analytics.stores.duckdb.upgrades.section_backfill import is_sectio
 
 log = logging.getLogger(__name__)
 
-MIN_LARGE_VIEWS = 20_000_000
+MIN_LARGE_VIEWS = 250_000
 """A project with at least this many folded views is large. Its sections make folds a third slower, but without them,
 the first report would take more than five seconds."""
 SEARCHES_PER_MIN_VIEWS = 1_000

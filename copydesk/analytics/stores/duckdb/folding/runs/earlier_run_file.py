@@ -1,4 +1,4 @@
-"""A run in a format of an earlier version: columns (key, scope, day, bits) that follow each other. A rewrite in the
+"""A run in one of the first three formats: columns (key, scope, day, bits) that follow each other. A rewrite in the
 background replaces it by a run of the current format."""
 
 import mmap
@@ -36,7 +36,10 @@ ROWS_PER_READ = 1_000_000
 
 
 class EarlierRunFile:
-    """An open run of an earlier format. Only the columns are used: the filter and the fences made searches faster."""
+    """An open run of one of the first three formats. Only the columns are used: the filter and the fences made searches
+    faster."""
+
+    is_earlier = True
 
     def __init__(self, path: Path, rows: int) -> None:
         """Opens a run with this many rows. Raises StoreDamaged if the file is missing or has another size."""

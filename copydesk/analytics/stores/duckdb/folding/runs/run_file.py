@@ -1,9 +1,10 @@
 """A run: a file of visits sorted by key, which is never changed.
 
-A run has pages of visits, then fences, which are the first keys of the pages, then a filter of the keys, and a footer:
-a mark, the number of rows, the layout of the pages, the number of bits of the filter, the checksums (CRC-32) of the
-pages, the fences and the filter, and a checksum of the footer. Fences and filter are checked before their first use,
-pages when the whole run is read.
+A run has a filter of the keys, then pages of visits, then fences, which are the first keys of the pages, then the
+number of keys of each page, less one, and a footer: a mark, the number of rows, the layout of the pages, the number of
+bits of the filter, the checksums (CRC-32) of the pages, the fences with the numbers of keys, and the filter, and a
+checksum of the footer. Fences and filter are checked before their first use, pages when the whole run is read. Runs of
+the fourth format have no numbers of keys, and the filter after the fences.
 """
 
 import mmap
@@ -19,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from copydesk.analytics.stores.duckdb.folding.runs.earlier_pages import unpack_earlier_layout
 from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
     MIN_LONG_ROWS,
     count_filter_bytes,
@@ -26,8 +28,8 @@ from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
 )
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     LAYOUT,
+    PageContents,
     PageLayout,
-    Pages,
     VisitBounds,
     unpack_layout,
 )
@@ -45,7 +47,8 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.core.errors import StoreUnavailable
 
-MARK = b"visits04"
+MARK, EARLIER_MARK = b"visits05", b"visits04"
+FENCE_BYTES = 8
 FOOTER = struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
 READ_BYTES = 8_000_000
 MAX_LOOKUPS_AT_ONCE = 2_000
@@ -71,11 +74,16 @@ class RunFile:
         self._layout, self._filter_bits, *checksums = self._read_footer()
         self._page_checksum, self._fence_checksum, self._filter_checksum = checksums
         self._page_count = self._layout.count_pages(rows)
-        self._fence_start = self._page_count * self._layout.page_type.itemsize
-        self._filter_start = self._fence_start + 8 * self._page_count
-        if self._filter_start + count_filter_bytes(self._filter_bits) + FOOTER.size != len(self._map):
+        filter_bytes = count_filter_bytes(self._filter_bits)
+        end = len(self._map) - FOOTER.size
+        if self.is_earlier:
+            self._page_start, self._filter_start = 0, end - filter_bytes
+            self._fence_start, self._fence_end = end - filter_bytes - FENCE_BYTES * self._page_count, end - filter_bytes
+        else:
+            self._page_start, self._filter_start = filter_bytes, 0
+            self._fence_start, self._fence_end = end - (FENCE_BYTES + 1) * self._page_count, end
+        if self._fence_start < self._page_start:
             raise StoreDamaged
-        self._pages: Pages = np.frombuffer(self._map, self._layout.page_type, self._page_count)
 
     def _read_footer(self) -> tuple[PageLayout, int, int, int, int]:
         """Returns the layout, the bits of the filter, and the checksums of the pages, the fences and the filter."""
@@ -84,9 +92,10 @@ class RunFile:
             raise StoreDamaged
         mark, rows, layout, filter_bits, *checksums, own_checksum = FOOTER.unpack_from(self._map, start)
         is_whole = zlib.crc32(self._map[start:-4]) == own_checksum
-        if (mark, rows, is_whole) != (MARK, self.rows, True):
+        self.is_earlier = mark == EARLIER_MARK
+        if mark not in (MARK, EARLIER_MARK) or (rows, is_whole) != (self.rows, True):
             raise StoreDamaged
-        return unpack_layout(layout), filter_bits, *checksums
+        return (unpack_earlier_layout if self.is_earlier else unpack_layout)(layout), filter_bits, *checksums
 
     def __len__(self) -> int:
         return self.rows
@@ -95,16 +104,39 @@ class RunFile:
     def bounds(self) -> VisitBounds:
         return self._layout.bounds
 
+    @property
+    def size(self) -> int:
+        """The bytes of the file."""
+        return len(self._map)
+
     @cached_property
     def _fences(self) -> Keys:
         """A copy in memory, because a search in a mapped file takes several times as long.
 
         Raises StoreDamaged if the fences are damaged.
         """
-        self._check_part(self._fence_start, self._filter_start, self._fence_checksum)
-        fences = np.frombuffer(self._map, np.int64, self._page_count, self._fence_start).copy()
+        self._check_part(self._fence_start, self._fence_end, self._fence_checksum)
+        fences = np.frombuffer(self._map[self._fence_start : self._fence_end], np.int64, self._page_count)
         self.release_memory()
         return fences
+
+    @cached_property
+    def _key_counts(self) -> NDArray[np.uint8]:
+        """The number of keys of each page, less one."""
+        if self.is_earlier:
+            return np.zeros(self._page_count, np.uint8)
+        _ = self._fences  # checks this part
+        start = self._fence_start + FENCE_BYTES * self._page_count
+        return np.frombuffer(self._map[start : self._fence_end], np.uint8)
+
+    @cached_property
+    def _page_starts(self) -> Positions:
+        """Where each page begins in the file, and where the last one ends. Raises StoreDamaged if that is elsewhere."""
+        sizes = self._layout.measure_pages(self._key_counts.astype(np.int64) + 1)
+        starts = self._page_start + np.concatenate(([0], np.cumsum(sizes)))
+        if starts[-1] != self._fence_start:
+            raise StoreDamaged
+        return starts
 
     @cached_property
     def _filter(self) -> Bytes:
@@ -120,7 +152,7 @@ class RunFile:
 
     def load_index(self) -> None:
         """Loads what every search needs. Raises StoreDamaged if it is damaged."""
-        _ = self._fences, self._filter
+        _ = self._fences, self._page_starts, self._filter
 
     def select_possible(self, keys: Keys) -> Keys:
         """Returns these keys without most of those that the run does not have."""
@@ -152,7 +184,7 @@ class RunFile:
         span = int(keys[-1]) - int(keys[0])
         return (span * self.rows >> 63) + 1
 
-    def _find(self, keys: Keys, read_pages: Callable[[Positions], Pages]) -> tuple[Positions, VisitRows]:
+    def _find(self, keys: Keys, read_pages: Callable[[Positions], PageContents]) -> tuple[Positions, VisitRows]:
         """Reads the pages that may have the keys."""
         last_page = np.searchsorted(self._fences, keys, "right") - 1  # -1 if the key is before all others
         first_page = last_page.copy()
@@ -161,44 +193,49 @@ class RunFile:
         first_page = np.maximum(first_page, 0)
         page_numbers = drop_repeated(expand_ranges(first_page, last_page + 1 - first_page))  # as sorted as the keys
         pages = read_pages(page_numbers)
-        read_keys = self._layout.decode_keys(pages, self._fences[page_numbers])
-        if len(page_numbers) and page_numbers[-1] == self._page_count - 1:
-            read_keys = read_keys[: len(read_keys) - self._count_unused_rows()]
-        matches, first, counts = find_ranges(read_keys, keys)
+        page_keys = self._layout.decode_keys(pages)
+        matches, first, counts = find_ranges(page_keys.keys, keys)
         if not len(matches):
             return NO_POSITIONS, NO_VISITS
-        places = expand_ranges(first, counts)
+        first_rows = page_keys.first_rows[first]
+        counts = page_keys.first_rows[first + counts] - first_rows
+        places = expand_ranges(first_rows, counts)
         page, row = self._layout.split_places(places)
         rows = VisitRows(np.repeat(keys[matches], counts), *self._layout.decode_others(pages, places))
+        if pages.content is self._map and self.rows > MAX_HELD_ROWS:
+            self.release_memory()
         return page_numbers[page] * self._layout.page_rows + row, rows
 
-    def _count_unused_rows(self) -> int:
-        """Returns how many rows fill up the last page."""
-        return self._page_count * self._layout.page_rows - self.rows
+    def _describe_pages(self, numbers: Positions, content: bytes | mmap.mmap, starts: Positions) -> PageContents:
+        """Describes the pages with these numbers, which are in order, and begin at these places of a content."""
+        rows = len(numbers) * self._layout.page_rows
+        if len(numbers) and numbers[-1] == self._page_count - 1:
+            rows -= self._page_count * self._layout.page_rows - self.rows  # those that fill up the last page
+        key_counts = self._key_counts[numbers].astype(np.int64) + 1
+        return PageContents(content, starts, key_counts, self._fences[numbers], rows)
 
-    def _read_mapped(self, page_numbers: Positions) -> Pages:
-        pages: Pages = self._pages[page_numbers]
-        if self.rows > MAX_HELD_ROWS:
-            self.release_memory()
-        return pages
+    def _read_mapped(self, numbers: Positions) -> PageContents:
+        return self._describe_pages(numbers, self._map, self._page_starts[numbers])
 
-    def _read_single(self, page_numbers: Positions) -> Pages:
-        size = self._layout.page_type.itemsize
+    def _read_single(self, numbers: Positions) -> PageContents:
+        starts = self._page_starts[numbers]
+        sizes = self._page_starts[numbers + 1] - starts
         try:
-            content = b"".join(map(os.pread, repeat(self._descriptor), repeat(size), (page_numbers * size).tolist()))
+            content = b"".join(map(os.pread, repeat(self._descriptor), sizes.tolist(), starts.tolist()))
         except OSError as error:
             raise StoreUnavailable from error
-        return np.frombuffer(content, self._layout.page_type)
+        return self._describe_pages(numbers, content, np.cumsum(sizes) - sizes)
 
     def read_rows(self, first: int, end: int) -> VisitRows:
         """Returns the visits at these positions."""
         end = min(end, self.rows)
         page_rows = self._layout.page_rows
-        first_page, end_page = first // page_rows, self._layout.count_pages(end)
-        pages = self._pages[first_page:end_page]
-        places = slice(first - first_page * page_rows, end - first_page * page_rows)
-        keys = self._layout.decode_keys(pages, self._fences[first_page:end_page])
-        return VisitRows(keys[places], *self._layout.decode_others(pages, places))
+        first_page = first // page_rows
+        pages = self._read_mapped(np.arange(first_page, self._layout.count_pages(end)))
+        keys, first_rows = self._layout.decode_keys(pages)
+        rows = np.arange(first, end) - first_page * page_rows
+        keys = np.repeat(keys, np.diff(first_rows))[first - first_page * page_rows :][: len(rows)]
+        return VisitRows(keys, *self._layout.decode_others(pages, rows))
 
     def get_key(self, position: int) -> int:
         return int(self.read_rows(position, position + 1).key[0])
@@ -214,8 +251,8 @@ class RunFile:
 
     def verify(self) -> None:
         """Reads the whole run. Raises StoreDamaged if its content is not what was written."""
-        self._check_part(0, self._fence_start, self._page_checksum)
-        self._check_part(self._fence_start, self._filter_start, self._fence_checksum)
+        self._check_part(self._page_start, self._fence_start, self._page_checksum)
+        self._check_part(self._fence_start, self._fence_end, self._fence_checksum)
         end = self._filter_start + count_filter_bytes(self._filter_bits)
         self._check_part(self._filter_start, end, self._filter_checksum)
 

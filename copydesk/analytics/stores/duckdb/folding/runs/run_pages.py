@@ -1,15 +1,18 @@
 """Encodes visits as pages, which are groups of 128 visits, so that one read finds all about a key.
 
-A page has the columns of its visits one after the other. Keys are sorted hashes, so those of a page are close together:
-6 or 7 bytes say how far each is from the first one, which the file has elsewhere. Scope, day and class bits share 4
-bytes if they fit.
+A page has the scopes, days and class bits of its visits, then flags, one bit for each visit, which say whether it has
+another key than the visit before, and then the keys without repetitions. Keys are sorted hashes, so neighbors are close
+together: 6 or 7 bytes say how far each is from the one before. The first key and the number of keys of each page are
+elsewhere in the file. Scope, day and class bits share 4 bytes if they fit.
 """
 
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from mmap import mmap
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +23,17 @@ from copydesk.analytics.stores.errors import StoreDamaged
 
 PAGE_ROWS = 128
 """A power of two, because places are split into a page and a row."""
+MAX_PAGE_ROWS = 256
+"""The number of keys of a page, less one, has one byte."""
 WHOLE_KEY_BYTES = 8
-MIN_ROWS_BY_KEY_BYTES = {6: 12_000_000, 7: 50_000}
-"""How many rows a file must have for keys of so many bytes: 128 of so many hashes are hardly ever farther apart than 48
-or 56 bits say, unless every key occurs about ten times."""
-KEY_PARTS = {6: [("low", "<u4"), ("high", "<u2")], 7: [("low", "<u4"), ("high", "<u2"), ("top", "u1")]}
-KEY_BYTES_BY_MARK = {0: 8, 1: 6}
-"""Maps what the first version of this format wrote to the bytes of a key. Later versions write the bytes."""
-MAX_PAGE_ROWS = 1 << 15
+MIN_ROWS_BY_KEY_BYTES = {6: 1_500_000, 7: 5_000}
+"""How many rows a file must have for keys of so many bytes: two neighbors of so many hashes are hardly ever farther
+apart than 48 or 56 bits say, unless every key occurs several times."""
+ALIGNED_BYTES = 4
+"""Pages begin at multiples of this, because numpy reads aligned numbers faster."""
 CLASS_BIT_COUNT = sum(CLASS_BITS.values()).bit_length()
 LAYOUT = struct.Struct("<IBBHHI")
-Pages = NDArray[np.void]
+Counts = NDArray[np.int64]
 
 
 class KeysTooFarApart(Exception):
@@ -60,13 +63,41 @@ def join_bounds(bounds: Iterable[VisitBounds]) -> VisitBounds:
     )
 
 
+class PageContents(NamedTuple):
+    """Some pages of a file."""
+
+    content: bytes | mmap
+    starts: Positions
+    """Where each page begins in the content."""
+    key_counts: Counts
+    """How many keys each page has."""
+    fences: Keys
+    """The first key of each page."""
+    rows: int
+    """How many visits the pages have. All but the last one are full."""
+
+
+class PageKeys(NamedTuple):
+    """The keys of some pages. A key that goes on on the next page occurs again there."""
+
+    keys: Keys
+    first_rows: Positions
+    """The row of the first visit with each key, among the visits of these pages; and then the number of visits."""
+
+
+class EncodedPages(NamedTuple):
+    content: bytes
+    key_counts: Counts
+    """How many keys each page has."""
+
+
 @dataclass(frozen=True)
 class PageLayout:
     """How the pages of a file are encoded."""
 
     page_rows: int
     key_bytes: int
-    """6 or 7 for distances, 8 for whole keys."""
+    """6 or 7 for distances, 8 for distances of any size."""
     class_bits: int
     """How many class bits a visit has."""
     bounds: VisitBounds
@@ -85,40 +116,82 @@ class PageLayout:
         return self.bounds.max_scope.bit_length() + self._day_bits + self.class_bits <= 32
 
     @cached_property
-    def page_type(self) -> np.dtype[np.void]:
-        keys = KEY_PARTS.get(self.key_bytes, [("key", "<i8")])
-        others = [("packed", "<u4")] if self.is_packed else [("scope", "<i4"), ("day", "<u2"), ("bits", "u1")]
-        return np.dtype([(name, kind, self.page_rows) for name, kind in (*keys, *others)])
+    def _other_types(self) -> list[tuple[str, str, int]]:
+        """The name, the type and the place in a page of each column except the key."""
+        if self.is_packed:
+            return [("packed", "<u4", 0)]
+        return [("scope", "<i4", 0), ("day", "<u2", 4 * self.page_rows), ("bits", "u1", 6 * self.page_rows)]
+
+    @cached_property
+    def _flags_place(self) -> int:
+        return self.page_rows * (4 if self.is_packed else 7)
+
+    @cached_property
+    def _flag_bytes(self) -> int:
+        return -(-self.page_rows // 8)
+
+    @property
+    def _keys_place(self) -> int:
+        return self._flags_place + self._flag_bytes
 
     def count_pages(self, rows: int) -> int:
         return -(-rows // self.page_rows)
 
-    def encode(self, visits: VisitRows) -> Pages:
+    def measure_pages(self, key_counts: Counts) -> Counts:
+        """Returns the bytes of pages with so many keys."""
+        used = self._keys_place + self.key_bytes * (key_counts - 1)
+        return -(-used // ALIGNED_BYTES) * ALIGNED_BYTES
+
+    def encode(self, visits: VisitRows) -> EncodedPages:
         """Returns the pages of visits, which must be sorted by key. The last page is filled up with zeros.
 
         Raises KeysTooFarApart, and ValueError if the visits are not within the bounds.
         """
         self._check_bounds(visits)
-        pages = np.zeros(self.count_pages(len(visits)), self.page_type)
-        if self.key_bytes == WHOLE_KEY_BYTES:
-            self._fill(pages, "key", visits.key)
-        else:
-            first_keys = np.repeat(visits.key[:: self.page_rows], self.page_rows)[: len(visits)]
-            distance = visits.key - first_keys
-            if len(distance) and int(distance.max()) >> 8 * self.key_bytes:
-                raise KeysTooFarApart
-            self._fill(pages, "low", distance.astype(np.uint32))
-            self._fill(pages, "high", (distance >> 32).astype(np.uint16))
-            if self.key_bytes == 7:
-                self._fill(pages, "top", (distance >> 48).astype(np.uint8))
+        is_new = np.zeros(self.count_pages(len(visits)) * self.page_rows, np.bool_)
+        np.not_equal(visits.key[1:], visits.key[:-1], out=is_new[1 : len(visits)])
+        is_new[:: self.page_rows] = False  # these are fences
+        rows = np.flatnonzero(is_new)
+        distances = visits.key[rows] - visits.key[rows - 1]
+        if len(rows) and int(distances.max()) >> 8 * self.key_bytes:
+            raise KeysTooFarApart
+        flags = is_new.reshape(-1, self.page_rows)
+        key_counts = np.count_nonzero(flags, axis=1) + 1
+        flags[:, 0] = True
+        fixed = np.zeros((len(flags), self._keys_place), np.uint8)
+        self._fill_others(fixed, visits)
+        fixed[:, self._flags_place :] = np.packbits(flags, axis=1, bitorder="little")
+        keys = distances.astype("<i8").view(np.uint8).reshape(-1, WHOLE_KEY_BYTES)[:, : self.key_bytes].tobytes()
+        return EncodedPages(self._join_pages(fixed.tobytes(), keys, key_counts), key_counts)
+
+    def _fill_others(self, fixed: NDArray[np.uint8], visits: VisitRows) -> None:
+        columns: dict[str, NDArray[Any]] = {"scope": visits.scope, "day": visits.day, "bits": visits.bits}
         if self.is_packed:
             day = (visits.day - np.uint16(self.bounds.first_day)).astype(np.uint32)
             packed = visits.scope.astype(np.uint32) << np.uint32(self._day_bits) | day
-            self._fill(pages, "packed", packed << np.uint32(self.class_bits) | visits.bits)
-        else:
-            for name in ("scope", "day", "bits"):
-                self._fill(pages, name, getattr(visits, name))
-        return pages
+            columns = {"packed": packed << np.uint32(self.class_bits) | visits.bits}
+        for name, kind, place in self._other_types:
+            values = np.zeros((len(fixed), self.page_rows), kind)
+            values.reshape(-1)[: len(visits)] = columns[name]
+            fixed[:, place : place + values.itemsize * self.page_rows] = values.view(np.uint8)
+
+    def _join_pages(self, fixed: bytes, keys: bytes, key_counts: Counts) -> bytes:
+        """Returns pages from their parts of the same size, and their keys."""
+        fixed_ends = np.arange(1, len(key_counts) + 1) * self._keys_place
+        key_bytes = (key_counts - 1) * self.key_bytes
+        key_ends = np.cumsum(key_bytes)
+        unused = self.measure_pages(key_counts) - self._keys_place - key_bytes
+        fixed_view, key_view, zeros = memoryview(fixed), memoryview(keys), memoryview(bytes(ALIGNED_BYTES))
+        return b"".join(
+            chain.from_iterable(
+                zip(
+                    _slice(fixed_view, fixed_ends - self._keys_place, fixed_ends),
+                    _slice(key_view, key_ends - key_bytes, key_ends),
+                    _slice(zeros, np.zeros(len(unused), np.int64), unused),
+                    strict=True,
+                )
+            )
+        )
 
     def _check_bounds(self, visits: VisitRows) -> None:
         """Refuses visits that would be read back as others."""
@@ -129,43 +202,54 @@ class PageLayout:
         ):
             raise ValueError(f"Visits are not within {self.bounds} and {self.class_bits} class bits.")
 
-    def _fill(self, pages: Pages, name: str, column: NDArray[Any]) -> None:
-        whole_pages = len(column) // self.page_rows
-        whole_rows = whole_pages * self.page_rows
-        field = pages[name]
-        field[:whole_pages] = column[:whole_rows].reshape(whole_pages, self.page_rows)
-        if whole_rows < len(column):
-            field[whole_pages, : len(column) - whole_rows] = column[whole_rows:]
+    def decode_keys(self, pages: PageContents) -> PageKeys:
+        if not len(pages.starts):
+            return PageKeys(np.empty(0, np.int64), np.zeros(1, np.int64))
+        starts = pages.starts + self._keys_place
+        ends = starts + self.key_bytes * (pages.key_counts - 1)
+        with memoryview(pages.content) as view:
+            content = b"".join(_slice(view, starts, ends))
+        count = len(content) // self.key_bytes
+        content += bytes(WHOLE_KEY_BYTES)  # the last number is read with some bytes that follow
+        steps = np.zeros(count + len(starts), np.int64)
+        first = np.cumsum(pages.key_counts) - pages.key_counts
+        is_stored = np.ones(len(steps), np.bool_)
+        is_stored[first] = False
+        distances = np.ndarray(count, "<i8", content, 0, (self.key_bytes,))
+        steps[is_stored] = (
+            distances & ((1 << 8 * self.key_bytes) - 1) if self.key_bytes < WHOLE_KEY_BYTES else distances
+        )
+        keys: Keys = np.cumsum(steps)
+        keys += np.repeat(pages.fences - keys[first], pages.key_counts)
+        return PageKeys(keys, np.append(self._find_first_rows(pages), pages.rows))
 
-    def decode_keys(self, pages: Pages, first_keys: Keys) -> Keys:
-        """Returns the keys of pages, with what fills up the last one. `first_keys` has the first key of each page."""
-        if self.key_bytes == WHOLE_KEY_BYTES:
-            return np.ascontiguousarray(pages["key"]).reshape(-1)
-        key_bytes = np.zeros((len(pages), self.page_rows, WHOLE_KEY_BYTES), np.uint8)  # filled faster than shifted
-        key_bytes.view("<u4")[:, :, 0] = pages["low"]
-        key_bytes.view("<u2")[:, :, 2] = pages["high"]
-        if self.key_bytes == 7:
-            key_bytes[:, :, 6] = pages["top"]
-        keys: Keys = key_bytes.view("<i8")[:, :, 0]
-        keys += first_keys[:, np.newaxis]
-        return keys.reshape(-1)
+    def _find_first_rows(self, pages: PageContents) -> Positions:
+        """Returns the rows whose flags are set."""
+        all_flags = np.ndarray(
+            (len(pages.content) - self._flag_bytes) // ALIGNED_BYTES + 1,
+            f"V{self._flag_bytes}", pages.content, 0, (ALIGNED_BYTES,),
+        )  # fmt: skip
+        flags = all_flags[(pages.starts + self._flags_place) // ALIGNED_BYTES].view(np.uint8)
+        bits = np.unpackbits(flags.reshape(len(pages.starts), -1), axis=1, count=self.page_rows, bitorder="little")
+        return np.flatnonzero(bits.view(np.bool_))
 
-    def decode_others(self, pages: Pages, places: Positions | slice) -> list[NDArray[Any]]:
-        """Returns the scopes, days and bits at these places, which are the numbers of rows among those of all pages."""
-        if not self.is_packed:
-            return [self._select(pages[name], places) for name in ("scope", "day", "bits")]
-        packed = self._select(pages["packed"], places)
+    def decode_others(self, pages: PageContents, rows: Positions) -> list[NDArray[Any]]:
+        """Returns the scopes, days and bits of these rows, which are numbers of visits among those of all pages."""
+        page, row = self.split_places(rows)
+        start = pages.starts[page]
+        columns = []
+        for _, kind, place in self._other_types:
+            size = np.dtype(kind).itemsize
+            column = np.frombuffer(pages.content, kind, len(pages.content) // size)
+            columns.append(column[(start + place) // size + row])
+        return self._unpack_others(columns[0]) if self.is_packed else columns
+
+    def _unpack_others(self, packed: NDArray[np.uint32]) -> list[NDArray[Any]]:
         bits = (packed & np.uint32((1 << self.class_bits) - 1)).astype(np.uint8)
         packed = packed >> np.uint32(self.class_bits)
         day = (packed & np.uint32((1 << self._day_bits) - 1)).astype(np.uint16)
         day += np.uint16(self.bounds.first_day)
         return [(packed >> np.uint32(self._day_bits)).astype(np.int32), day, bits]
-
-    def _select(self, field: NDArray[Any], places: Positions | slice) -> NDArray[Any]:
-        if isinstance(places, slice):
-            return np.ascontiguousarray(field).reshape(-1)[places]
-        selected: NDArray[Any] = field[self.split_places(places)]
-        return selected
 
     def split_places(self, places: Positions) -> tuple[Positions, Positions]:
         """Returns the page and the row of each place."""
@@ -179,6 +263,10 @@ class PageLayout:
         )
 
 
+def _slice(content: memoryview, starts: Positions, ends: Positions) -> list[memoryview]:
+    return [content[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
 def list_layouts(rows: int, bounds: VisitBounds) -> list[PageLayout]:
     """Returns the layouts that a file of so many rows may have, the smallest first. The last one fits all keys."""
     narrow = [key_bytes for key_bytes, min_rows in MIN_ROWS_BY_KEY_BYTES.items() if rows >= min_rows]
@@ -188,7 +276,6 @@ def list_layouts(rows: int, bounds: VisitBounds) -> list[PageLayout]:
 def unpack_layout(content: bytes) -> PageLayout:
     """Returns the layout that `pack` returned as bytes. Raises StoreDamaged if there is no such layout."""
     page_rows, key_bytes, class_bits, first_day, last_day, max_scope = LAYOUT.unpack(content)
-    key_bytes = KEY_BYTES_BY_MARK.get(key_bytes, key_bytes)
     if not 1 <= page_rows <= MAX_PAGE_ROWS or page_rows & (page_rows - 1) or not 6 <= key_bytes <= WHOLE_KEY_BYTES:
         raise StoreDamaged
     return PageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))

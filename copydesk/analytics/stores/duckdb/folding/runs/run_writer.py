@@ -1,5 +1,5 @@
-"""Writes runs. Where each part of a run begins follows from the number of rows, so the filter is written beside the
-pages, and takes no memory."""
+"""Writes runs. The size of the filter follows from the number of rows, so it is written beside the pages, and takes no
+memory."""
 
 import os
 import struct
@@ -13,6 +13,7 @@ import numpy as np
 from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
     FilterBuilder,
     choose_filter_bits,
+    count_filter_bytes,
 )
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import FOOTER, MARK
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
@@ -63,17 +64,19 @@ class RunWriter:
         self._file = file
         self._rows = rows
         self._layout = layout
-        page_count = layout.count_pages(rows)
         self._filter_bits = choose_filter_bits(rows)
         self._filter_builder = FilterBuilder(self._filter_bits)
-        self._filter_end = page_count * (layout.page_type.itemsize + 8)
-        """Where the next bytes of the filter are written: after all pages and fences."""
+        self._filter_end = 0
+        """Where the next bytes of the filter are written."""
         self._filter_checksum = 0
         self._fences = [NO_VISITS.key]
+        self._key_counts = [np.empty(0, np.uint8)]
+        """The number of keys of each page, less one."""
         self._checksum = 0
         self._written_rows = 0
         self._waiting = NO_VISITS
         """Fewer visits than a page has, which wait for the next ones."""
+        file.seek(count_filter_bytes(self._filter_bits))
 
     def add(self, visits: VisitRows) -> None:
         """Writes visits that follow the earlier ones."""
@@ -88,10 +91,9 @@ class RunWriter:
         self._write_pages(self._waiting)
         if self._written_rows != self._rows:
             raise ValueError(f"A run of {self._rows} rows got {self._written_rows}.")
-        fences = np.concatenate(self._fences).data.cast("B")
+        fences = np.concatenate(self._fences).tobytes() + np.concatenate(self._key_counts).tobytes()
         self._file.write(fences)
         self._write_filter(memoryview(self._filter_builder.finish()))
-        self._file.seek(self._filter_end)
         checksums = self._checksum, zlib.crc32(fences), self._filter_checksum
         footer = FOOTER.pack(MARK, self._rows, self._layout.pack(), self._filter_bits, *checksums, 0)[:-4]
         self._file.write(footer + struct.pack("<I", zlib.crc32(footer)))
@@ -108,8 +110,9 @@ class RunWriter:
     def _write_pages(self, visits: VisitRows) -> None:
         if not len(visits):
             return
-        content = self._layout.encode(visits).view(np.uint8).data
+        content, key_counts = self._layout.encode(visits)
         self._checksum = zlib.crc32(content, self._checksum)
         self._file.write(content)
+        self._key_counts.append((key_counts - 1).astype(np.uint8))
         self._fences.append(visits.key[:: self._layout.page_rows].copy())
         self._written_rows += len(visits)
