@@ -7,14 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from copydesk.analytics.stores.duckdb.folding.runs.earlier_pages import EarlierPageLayout
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import EARLIER_MARK, FOOTER, RunFile
+from copydesk.analytics.stores.duckdb.folding.runs.earlier_pages import (
+    EARLIER_PAGE_FOOTER,
+    EARLIER_PAGE_MARK,
+    EarlierPageLayout,
+)
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import CLASS_BIT_COUNT, PAGE_ROWS, find_bounds
 from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, join_visits
 
 COLUMN_FORMATS = [b"visits01", b"visits02", b"visits03"]
-EARLIER_FORMATS = [*COLUMN_FORMATS, b"visits04"]
+EARLIER_FORMATS = [*COLUMN_FORMATS, EARLIER_PAGE_MARK]
 
 
 def make_visits(count: int, seed: int = 1) -> VisitRows:
@@ -54,7 +58,7 @@ def to_tuples(rows: VisitRows) -> list[tuple[int, int, int, int]]:
 def write_earlier_run(path: Path, mark: bytes, visits: VisitRows) -> None:
     """Writes a run as earlier versions did: the first had columns, the second fences, which were every 512th key, the
     third every 128th key and a filter, and the fourth pages of one size."""
-    if mark == EARLIER_MARK:
+    if mark == EARLIER_PAGE_MARK:
         write_fixed_pages(path, visits)
         return
     contents = [column.tobytes() for column in visits.columns()]
@@ -86,6 +90,6 @@ def write_fixed_pages(path: Path, visits: VisitRows, key_bytes: int = 8) -> None
         filled[: len(visits)] = columns[name]
         pages[name] = filled.reshape(pages[name].shape)
     contents = [pages.tobytes(), fences.tobytes(), b"\xff" * (len(visits) // 2)]
-    filter_bits = len(visits) // 2 * 8
-    footer = FOOTER.pack(EARLIER_MARK, len(visits), layout.pack(), filter_bits, *map(zlib.crc32, contents), 0)[:-4]
+    numbers = len(visits), layout.pack(), len(visits) // 2 * 8
+    footer = EARLIER_PAGE_FOOTER.pack(EARLIER_PAGE_MARK, *numbers, *map(zlib.crc32, contents), 0)[:-4]
     path.write_bytes(b"".join(contents) + footer + struct.pack("<I", zlib.crc32(footer)))

@@ -81,8 +81,8 @@ def test_run_has_all_visits_and_finds_those_of_a_key(
 
 def measure_run(rows: int, key_counts: list[int], key_bytes: int, other_bytes: int = 4, filter_bits: int = 3) -> int:
     """Returns the size of a run whose pages have so many keys: a page has 128 scopes, days and class bits, 128 flags,
-    and all keys but the first one, which has eight bytes elsewhere, together with one for the number of keys."""
-    pages = sum(128 * other_bytes + 16 + -(-(count - 1) * key_bytes // 4) * 4 for count in key_counts)
+    and keys; the first one has eight bytes, together with one for the number of keys."""
+    pages = sum(128 * other_bytes + 16 + (count - 1) * key_bytes for count in key_counts)
     return -(-rows * filter_bits // 32) * 4 + pages + 9 * len(key_counts) + run_file.FOOTER.size
 
 

@@ -1,68 +1,55 @@
-"""Reads the pages of runs of the fourth format, which have a key for each visit, as a distance from the first one."""
+"""Reads runs of the fourth format, whose pages have a key for each visit, as a distance from the first one. A rewrite
+in the background replaces them by runs of the current format."""
 
+import struct
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from copydesk.analytics.stores.duckdb.folding.runs.key_filter import count_filter_bytes
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import FENCE_BYTES, FoundKeys, RunFile
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     LAYOUT,
     WHOLE_KEY_BYTES,
-    Counts,
-    PageContents,
-    PageKeys,
     PageLayout,
+    Pages,
     VisitBounds,
 )
-from copydesk.analytics.stores.duckdb.folding.visit_rows import Positions
+from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Positions, find_ranges
 from copydesk.analytics.stores.errors import StoreDamaged
 
+EARLIER_PAGE_MARK, EARLIER_PAGE_FOOTER = b"visits04", struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
+"""The mark, the rows, the layout, the bits of the filter, the checksums of pages, fences and filter, and its own."""
 KEY_PARTS = {6: [("low", "<u4"), ("high", "<u2")], 7: [("low", "<u4"), ("high", "<u2"), ("top", "u1")]}
 KEY_BYTES_BY_MARK = {0: 8, 1: 6}
 """Maps what the first version of this format wrote to the bytes of a key. Later versions wrote the bytes."""
 MAX_PAGE_ROWS = 1 << 15
+NO_CHECKSUM = 0
+"""The checksum of no bytes. Keys are no part of their own."""
 
 
 @dataclass(frozen=True)
 class EarlierPageLayout(PageLayout):
-    """How the pages of a file of the fourth format are encoded. All have the same size."""
+    """How the pages of a file of the fourth format are encoded."""
 
     @cached_property
     def page_type(self) -> np.dtype[np.void]:
         keys = KEY_PARTS.get(self.key_bytes, [("key", "<i8")])
-        others = [("packed", "<u4")] if self.is_packed else [("scope", "<i4"), ("day", "<u2"), ("bits", "u1")]
-        return np.dtype([(name, kind, self.page_rows) for name, kind in (*keys, *others)])
+        return np.dtype([(name, kind, self.page_rows) for name, kind in (*keys, *self.other_types)])
 
-    def measure_pages(self, key_counts: Counts) -> Counts:
-        return np.full(len(key_counts), self.page_type.itemsize)
-
-    def decode_keys(self, pages: PageContents) -> PageKeys:
-        chosen, numbers = self._find_pages(pages)
+    def decode_all_keys(self, pages: Pages, fences: Keys) -> Keys:
+        """Returns the keys of all visits of pages with these fences, with what fills up the last page."""
         if self.key_bytes == WHOLE_KEY_BYTES:
-            keys = chosen["key"][numbers]
-        else:
-            key_bytes = np.zeros((len(numbers), self.page_rows, WHOLE_KEY_BYTES), np.uint8)  # faster than shifts
-            key_bytes.view("<u4")[:, :, 0] = chosen["low"][numbers]
-            key_bytes.view("<u2")[:, :, 2] = chosen["high"][numbers]
-            if self.key_bytes == 7:
-                key_bytes[:, :, 6] = chosen["top"][numbers]
-            keys = key_bytes.view("<i8")[:, :, 0]
-            keys += pages.fences[:, np.newaxis]
-        return PageKeys(keys.reshape(-1)[: pages.rows], np.arange(pages.rows + 1))
-
-    def decode_others(self, pages: PageContents, rows: Positions) -> list[NDArray[Any]]:
-        chosen, numbers = self._find_pages(pages)
-        page, row = self.split_places(rows)
-        names = ["packed"] if self.is_packed else ["scope", "day", "bits"]
-        columns = [chosen[name][numbers[page], row] for name in names]
-        return self._unpack_others(columns[0]) if self.is_packed else columns
-
-    def _find_pages(self, pages: PageContents) -> tuple[NDArray[np.void], Positions]:
-        """Returns an array with the pages, and their positions in it."""
-        size = self.page_type.itemsize
-        return np.frombuffer(pages.content, self.page_type, len(pages.content) // size), pages.starts // size
+            return np.ascontiguousarray(pages["key"]).reshape(-1)
+        key_bytes = np.zeros((len(pages), self.page_rows, WHOLE_KEY_BYTES), np.uint8)  # filled faster than shifted
+        key_bytes.view("<u4")[:, :, 0] = pages["low"]
+        key_bytes.view("<u2")[:, :, 2] = pages["high"]
+        if self.key_bytes == 7:
+            key_bytes[:, :, 6] = pages["top"]
+        keys: Keys = key_bytes.view("<i8")[:, :, 0]
+        keys += fences[:, np.newaxis]
+        return keys.reshape(-1)
 
 
 def unpack_earlier_layout(content: bytes) -> EarlierPageLayout:
@@ -72,3 +59,34 @@ def unpack_earlier_layout(content: bytes) -> EarlierPageLayout:
     if not 1 <= page_rows <= MAX_PAGE_ROWS or page_rows & (page_rows - 1) or not 6 <= key_bytes <= WHOLE_KEY_BYTES:
         raise StoreDamaged
     return EarlierPageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))
+
+
+class EarlierPageRun(RunFile):
+    """An open run of the fourth format."""
+
+    mark, footer = EARLIER_PAGE_MARK, EARLIER_PAGE_FOOTER
+    is_earlier = True
+    _layout: EarlierPageLayout
+
+    def _unpack_layout(self, content: bytes) -> EarlierPageLayout:
+        return unpack_earlier_layout(content)
+
+    def _find_parts(self, end: int) -> None:
+        self._page_start = 0
+        self._key_start = self._fence_start = self._page_count * self._layout.page_type.itemsize
+        self._filter_start = self._fence_end = self._fence_start + FENCE_BYTES * self._page_count
+        if self._filter_start + count_filter_bytes(self._filter_bits) != end:
+            raise StoreDamaged
+        self._checksums = [self._checksums[0], NO_CHECKSUM, *self._checksums[1:]]
+
+    def load_index(self) -> None:
+        _ = self._fences, self._filter
+
+    def _find_keys(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundKeys | None:
+        pages = self._read_pages(page_numbers, by_reading)
+        all_keys = self._layout.decode_all_keys(pages, self._fences[page_numbers])[: self._count_rows(page_numbers)]
+        matches, first, counts = find_ranges(all_keys, keys)
+        return FoundKeys(keys[matches], page_numbers, pages, first, counts) if len(matches) else None
+
+    def _read_all_keys(self, first_page: int, end_page: int) -> Keys:
+        return self._layout.decode_all_keys(self._pages[first_page:end_page], self._fences[first_page:end_page])

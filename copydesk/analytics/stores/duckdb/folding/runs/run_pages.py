@@ -1,17 +1,16 @@
-"""Encodes visits as pages, which are groups of 128 visits, so that one read finds all about a key.
+"""Encodes visits as pages, which are groups of 128 visits.
 
-A page has the scopes, days and class bits of its visits, then flags, one bit for each visit, which say whether it has
-another key than the visit before, and then the keys without repetitions. Keys are sorted hashes, so neighbors are close
-together: 6 or 7 bytes say how far each is from the one before. The first key and the number of keys of each page are
-elsewhere in the file. Scope, day and class bits share 4 bytes if they fit.
+A page has the scopes, days and class bits of its visits, and flags, one bit for each visit, which say whether it has
+another key than the visit before. The keys without repetitions are elsewhere in the file, those of a page next to each
+other. Keys are sorted hashes, so neighbors are close together: 6 or 7 bytes say how far each is from the one before.
+The first key of a page is its fence, and is stored with the number of its keys. Scope, day and class bits share 4 bytes
+if they fit.
 """
 
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
-from mmap import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,11 +28,10 @@ WHOLE_KEY_BYTES = 8
 MIN_ROWS_BY_KEY_BYTES = {6: 1_500_000, 7: 5_000}
 """How many rows a file must have for keys of so many bytes: two neighbors of so many hashes are hardly ever farther
 apart than 48 or 56 bits say, unless every key occurs several times."""
-ALIGNED_BYTES = 4
-"""Pages begin at multiples of this, because numpy reads aligned numbers faster."""
 CLASS_BIT_COUNT = sum(CLASS_BITS.values()).bit_length()
 LAYOUT = struct.Struct("<IBBHHI")
 Counts = NDArray[np.int64]
+Pages = NDArray[np.void]
 
 
 class KeysTooFarApart(Exception):
@@ -63,30 +61,10 @@ def join_bounds(bounds: Iterable[VisitBounds]) -> VisitBounds:
     )
 
 
-class PageContents(NamedTuple):
-    """Some pages of a file."""
-
-    content: bytes | mmap
-    starts: Positions
-    """Where each page begins in the content."""
-    key_counts: Counts
-    """How many keys each page has."""
-    fences: Keys
-    """The first key of each page."""
-    rows: int
-    """How many visits the pages have. All but the last one are full."""
-
-
-class PageKeys(NamedTuple):
-    """The keys of some pages. A key that goes on on the next page occurs again there."""
-
-    keys: Keys
-    first_rows: Positions
-    """The row of the first visit with each key, among the visits of these pages; and then the number of visits."""
-
-
 class EncodedPages(NamedTuple):
-    content: bytes
+    pages: Pages
+    keys: bytes
+    """All keys but the first one of each page."""
     key_counts: Counts
     """How many keys each page has."""
 
@@ -116,31 +94,17 @@ class PageLayout:
         return self.bounds.max_scope.bit_length() + self._day_bits + self.class_bits <= 32
 
     @cached_property
-    def _other_types(self) -> list[tuple[str, str, int]]:
-        """The name, the type and the place in a page of each column except the key."""
-        if self.is_packed:
-            return [("packed", "<u4", 0)]
-        return [("scope", "<i4", 0), ("day", "<u2", 4 * self.page_rows), ("bits", "u1", 6 * self.page_rows)]
+    def other_types(self) -> list[tuple[str, str]]:
+        """The names and types of all columns but the key."""
+        return [("packed", "<u4")] if self.is_packed else [("scope", "<i4"), ("day", "<u2"), ("bits", "u1")]
 
     @cached_property
-    def _flags_place(self) -> int:
-        return self.page_rows * (4 if self.is_packed else 7)
-
-    @cached_property
-    def _flag_bytes(self) -> int:
-        return -(-self.page_rows // 8)
-
-    @property
-    def _keys_place(self) -> int:
-        return self._flags_place + self._flag_bytes
+    def page_type(self) -> np.dtype[np.void]:
+        others = [(name, kind, self.page_rows) for name, kind in self.other_types]
+        return np.dtype([*others, ("flags", "u1", -(-self.page_rows // 8))])
 
     def count_pages(self, rows: int) -> int:
         return -(-rows // self.page_rows)
-
-    def measure_pages(self, key_counts: Counts) -> Counts:
-        """Returns the bytes of pages with so many keys."""
-        used = self._keys_place + self.key_bytes * (key_counts - 1)
-        return -(-used // ALIGNED_BYTES) * ALIGNED_BYTES
 
     def encode(self, visits: VisitRows) -> EncodedPages:
         """Returns the pages of visits, which must be sorted by key. The last page is filled up with zeros.
@@ -148,50 +112,35 @@ class PageLayout:
         Raises KeysTooFarApart, and ValueError if the visits are not within the bounds.
         """
         self._check_bounds(visits)
-        is_new = np.zeros(self.count_pages(len(visits)) * self.page_rows, np.bool_)
-        np.not_equal(visits.key[1:], visits.key[:-1], out=is_new[1 : len(visits)])
-        is_new[:: self.page_rows] = False  # these are fences
-        rows = np.flatnonzero(is_new)
+        pages = np.zeros(self.count_pages(len(visits)), self.page_type)
+        is_stored = np.zeros(len(pages) * self.page_rows, np.bool_)
+        np.not_equal(visits.key[1:], visits.key[:-1], out=is_stored[1 : len(visits)])
+        is_stored[:: self.page_rows] = False  # the first key of a page is its fence
+        rows = np.flatnonzero(is_stored)
         distances = visits.key[rows] - visits.key[rows - 1]
         if len(rows) and int(distances.max()) >> 8 * self.key_bytes:
             raise KeysTooFarApart
-        flags = is_new.reshape(-1, self.page_rows)
+        keys = distances.astype("<i8").view(np.uint8).reshape(-1, WHOLE_KEY_BYTES)[:, : self.key_bytes].tobytes()
+        flags = is_stored.reshape(-1, self.page_rows)
         key_counts = np.count_nonzero(flags, axis=1) + 1
         flags[:, 0] = True
-        fixed = np.zeros((len(flags), self._keys_place), np.uint8)
-        self._fill_others(fixed, visits)
-        fixed[:, self._flags_place :] = np.packbits(flags, axis=1, bitorder="little")
-        keys = distances.astype("<i8").view(np.uint8).reshape(-1, WHOLE_KEY_BYTES)[:, : self.key_bytes].tobytes()
-        return EncodedPages(self._join_pages(fixed.tobytes(), keys, key_counts), key_counts)
+        pages["flags"] = np.packbits(flags, axis=1, bitorder="little")
+        self._fill_others(pages, visits)
+        return EncodedPages(pages, keys, key_counts)
 
-    def _fill_others(self, fixed: NDArray[np.uint8], visits: VisitRows) -> None:
+    def _fill_others(self, pages: Pages, visits: VisitRows) -> None:
         columns: dict[str, NDArray[Any]] = {"scope": visits.scope, "day": visits.day, "bits": visits.bits}
         if self.is_packed:
             day = (visits.day - np.uint16(self.bounds.first_day)).astype(np.uint32)
             packed = visits.scope.astype(np.uint32) << np.uint32(self._day_bits) | day
             columns = {"packed": packed << np.uint32(self.class_bits) | visits.bits}
-        for name, kind, place in self._other_types:
-            values = np.zeros((len(fixed), self.page_rows), kind)
-            values.reshape(-1)[: len(visits)] = columns[name]
-            fixed[:, place : place + values.itemsize * self.page_rows] = values.view(np.uint8)
-
-    def _join_pages(self, fixed: bytes, keys: bytes, key_counts: Counts) -> bytes:
-        """Returns pages from their parts of the same size, and their keys."""
-        fixed_ends = np.arange(1, len(key_counts) + 1) * self._keys_place
-        key_bytes = (key_counts - 1) * self.key_bytes
-        key_ends = np.cumsum(key_bytes)
-        unused = self.measure_pages(key_counts) - self._keys_place - key_bytes
-        fixed_view, key_view, zeros = memoryview(fixed), memoryview(keys), memoryview(bytes(ALIGNED_BYTES))
-        return b"".join(
-            chain.from_iterable(
-                zip(
-                    _slice(fixed_view, fixed_ends - self._keys_place, fixed_ends),
-                    _slice(key_view, key_ends - key_bytes, key_ends),
-                    _slice(zeros, np.zeros(len(unused), np.int64), unused),
-                    strict=True,
-                )
-            )
-        )
+        whole_pages = len(visits) // self.page_rows
+        whole_rows = whole_pages * self.page_rows
+        for name, _ in self.other_types:
+            field, column = pages[name], columns[name]
+            field[:whole_pages] = column[:whole_rows].reshape(whole_pages, self.page_rows)
+            if whole_rows < len(column):
+                field[whole_pages, : len(column) - whole_rows] = column[whole_rows:]
 
     def _check_bounds(self, visits: VisitRows) -> None:
         """Refuses visits that would be read back as others."""
@@ -202,47 +151,40 @@ class PageLayout:
         ):
             raise ValueError(f"Visits are not within {self.bounds} and {self.class_bits} class bits.")
 
-    def decode_keys(self, pages: PageContents) -> PageKeys:
-        if not len(pages.starts):
-            return PageKeys(np.empty(0, np.int64), np.zeros(1, np.int64))
-        starts = pages.starts + self._keys_place
-        ends = starts + self.key_bytes * (pages.key_counts - 1)
-        with memoryview(pages.content) as view:
-            content = b"".join(_slice(view, starts, ends))
+    def decode_keys(self, content: bytes, key_counts: Counts, fences: Keys) -> Keys:
+        """Returns the keys of pages that have so many keys and these fences. The content has their other keys.
+
+        A key that occurs on several pages is returned for each of them.
+        """
         count = len(content) // self.key_bytes
-        content += bytes(WHOLE_KEY_BYTES)  # the last number is read with some bytes that follow
-        steps = np.zeros(count + len(starts), np.int64)
-        first = np.cumsum(pages.key_counts) - pages.key_counts
-        is_stored = np.ones(len(steps), np.bool_)
+        padded = content + bytes(WHOLE_KEY_BYTES - self.key_bytes)  # the last one is read with bytes that follow
+        distances = np.ndarray(count, "<i8", padded, 0, (self.key_bytes,))
+        if self.key_bytes < WHOLE_KEY_BYTES:
+            distances = distances & ((1 << 8 * self.key_bytes) - 1)
+        first = np.cumsum(key_counts) - key_counts
+        is_stored = np.ones(count + len(fences), np.bool_)
         is_stored[first] = False
-        distances = np.ndarray(count, "<i8", content, 0, (self.key_bytes,))
-        steps[is_stored] = (
-            distances & ((1 << 8 * self.key_bytes) - 1) if self.key_bytes < WHOLE_KEY_BYTES else distances
-        )
-        keys: Keys = np.cumsum(steps)
-        keys += np.repeat(pages.fences - keys[first], pages.key_counts)
-        return PageKeys(keys, np.append(self._find_first_rows(pages), pages.rows))
+        keys = np.zeros(len(is_stored), np.int64)
+        keys[is_stored] = distances
+        np.cumsum(keys, out=keys)
+        keys += np.repeat(fences - keys[first], key_counts)
+        return keys
 
-    def _find_first_rows(self, pages: PageContents) -> Positions:
-        """Returns the rows whose flags are set."""
-        all_flags = np.ndarray(
-            (len(pages.content) - self._flag_bytes) // ALIGNED_BYTES + 1,
-            f"V{self._flag_bytes}", pages.content, 0, (ALIGNED_BYTES,),
-        )  # fmt: skip
-        flags = all_flags[(pages.starts + self._flags_place) // ALIGNED_BYTES].view(np.uint8)
-        bits = np.unpackbits(flags.reshape(len(pages.starts), -1), axis=1, count=self.page_rows, bitorder="little")
-        return np.flatnonzero(bits.view(np.bool_))
+    def find_first_rows(self, pages: Pages, rows: int) -> Positions:
+        """Returns the row of the first visit with each key of pages with so many visits, and then this number."""
+        bits = np.unpackbits(pages["flags"], axis=1, count=self.page_rows, bitorder="little")
+        return np.append(np.flatnonzero(bits.view(np.bool_)), rows)
 
-    def decode_others(self, pages: PageContents, rows: Positions) -> list[NDArray[Any]]:
-        """Returns the scopes, days and bits of these rows, which are numbers of visits among those of all pages."""
-        page, row = self.split_places(rows)
-        start = pages.starts[page]
-        columns = []
-        for _, kind, place in self._other_types:
-            size = np.dtype(kind).itemsize
-            column = np.frombuffer(pages.content, kind, len(pages.content) // size)
-            columns.append(column[(start + place) // size + row])
+    def decode_others(self, pages: Pages, places: Positions | slice) -> list[NDArray[Any]]:
+        """Returns the scopes, days and bits at these places, which are the numbers of rows among those of all pages."""
+        columns = [self._select(pages[name], places) for name, _ in self.other_types]
         return self._unpack_others(columns[0]) if self.is_packed else columns
+
+    def _select(self, field: NDArray[Any], places: Positions | slice) -> NDArray[Any]:
+        if isinstance(places, slice):
+            return np.ascontiguousarray(field).reshape(-1)[places]
+        selected: NDArray[Any] = field[self.split_places(places)]
+        return selected
 
     def _unpack_others(self, packed: NDArray[np.uint32]) -> list[NDArray[Any]]:
         bits = (packed & np.uint32((1 << self.class_bits) - 1)).astype(np.uint8)
@@ -261,10 +203,6 @@ class PageLayout:
         return LAYOUT.pack(
             self.page_rows, self.key_bytes, self.class_bits, bounds.first_day, bounds.last_day, bounds.max_scope
         )
-
-
-def _slice(content: memoryview, starts: Positions, ends: Positions) -> list[memoryview]:
-    return [content[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 def list_layouts(rows: int, bounds: VisitBounds) -> list[PageLayout]:
