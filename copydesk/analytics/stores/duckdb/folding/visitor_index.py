@@ -32,8 +32,9 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews, ViewColumns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 
-MAX_VIEWS_PER_TRANSACTION = 100_000
-"""Views per transaction: enough to share its cost, few enough to bound the memory."""
+MAX_VIEWS_PER_TRANSACTION = 250_000
+"""Views per transaction: enough to share its cost, because each reads most files of visits; few enough to bound the
+memory."""
 MAX_VISITS_SEARCHED_AT_ONCE = 2_000
 """Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
 NEW_VISITS_PER_RANGE = 100_000
