@@ -7,12 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
+from copydesk.analytics.stores.duckdb.folding.runs.earlier_pages import (
+    EARLIER_PAGE_FOOTER,
+    EARLIER_PAGE_MARK,
+    EarlierPageLayout,
+)
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
-from copydesk.analytics.stores.duckdb.folding.runs.run_pages import find_bounds
+from copydesk.analytics.stores.duckdb.folding.runs.run_pages import CLASS_BIT_COUNT, PAGE_ROWS, find_bounds
 from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, join_visits
 
-EARLIER_FORMATS = [b"visits01", b"visits02", b"visits03"]
+COLUMN_FORMATS = [b"visits01", b"visits02", b"visits03"]
+EARLIER_FORMATS = [*COLUMN_FORMATS, EARLIER_PAGE_MARK]
 
 
 def make_visits(count: int, seed: int = 1) -> VisitRows:
@@ -50,8 +56,11 @@ def to_tuples(rows: VisitRows) -> list[tuple[int, int, int, int]]:
 
 
 def write_earlier_run(path: Path, mark: bytes, visits: VisitRows) -> None:
-    """Writes a run as earlier versions did: the first had columns, the second fences, which were every 512th key, and
-    the third every 128th key and a filter."""
+    """Writes a run as earlier versions did: the first had columns, the second fences, which were every 512th key, the
+    third every 128th key and a filter, and the fourth pages of one size."""
+    if mark == EARLIER_PAGE_MARK:
+        write_fixed_pages(path, visits)
+        return
     contents = [column.tobytes() for column in visits.columns()]
     numbers = b""
     if mark == b"visits02":
@@ -61,3 +70,26 @@ def write_earlier_run(path: Path, mark: bytes, visits: VisitRows) -> None:
         numbers = struct.pack("<IQ", 128, len(visits) * 4)
     checksums = struct.pack(f"<{len(contents)}I", *map(zlib.crc32, contents))
     path.write_bytes(b"".join(contents) + struct.pack("<8sQ", mark, len(visits)) + numbers + checksums)
+
+
+def write_fixed_pages(path: Path, visits: VisitRows, key_bytes: int = 8) -> None:
+    """Writes a run of the fourth format: pages, fences and a filter. Distances of keys must fit into these bytes."""
+    layout = EarlierPageLayout(PAGE_ROWS, key_bytes, CLASS_BIT_COUNT, find_bounds(visits))
+    pages = np.zeros(layout.count_pages(len(visits)), layout.page_type)
+    fences = visits.key[::PAGE_ROWS]
+    distance = visits.key - np.repeat(fences, PAGE_ROWS)[: len(visits)]
+    day_bits = (layout.bounds.last_day - layout.bounds.first_day).bit_length()
+    packed = (visits.scope.astype(np.int64) << day_bits) + visits.day - layout.bounds.first_day
+    columns = {
+        "key": visits.key, "low": distance & 0xFFFFFFFF, "high": distance >> 32 & 0xFFFF, "top": distance >> 48,
+        "scope": visits.scope, "day": visits.day, "bits": visits.bits,
+        "packed": packed << CLASS_BIT_COUNT | visits.bits,
+    }  # fmt: skip
+    for name in layout.page_type.names or ():
+        filled = np.zeros(pages[name].size, np.int64)
+        filled[: len(visits)] = columns[name]
+        pages[name] = filled.reshape(pages[name].shape)
+    contents = [pages.tobytes(), fences.tobytes(), b"\xff" * (len(visits) // 2)]
+    numbers = len(visits), layout.pack(), len(visits) // 2 * 8
+    footer = EARLIER_PAGE_FOOTER.pack(EARLIER_PAGE_MARK, *numbers, *map(zlib.crc32, contents), 0)[:-4]
+    path.write_bytes(b"".join(contents) + footer + struct.pack("<I", zlib.crc32(footer)))

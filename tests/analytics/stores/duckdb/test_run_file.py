@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.analytics.stores.duckdb.folding.runs import earlier_run_file, key_filter, run_file, run_pages, run_writer
+from copydesk.analytics.stores.duckdb.folding.runs import (
+    earlier_pages,
+    earlier_run_file,
+    key_filter,
+    run_file,
+    run_pages,
+    run_writer,
+)
 from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EarlierRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import open_run
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
@@ -18,12 +25,14 @@ from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, find_sorted
 from copydesk.analytics.stores.errors import StoreDamaged
 from tests.analytics.stores.duckdb.run_files import (
+    COLUMN_FORMATS,
     EARLIER_FORMATS,
     make_hashed_visits,
     make_visits,
     split_visits,
     to_tuples,
     write_earlier_run,
+    write_fixed_pages,
     write_visits,
 )
 
@@ -56,10 +65,8 @@ def test_run_has_all_visits_and_finds_those_of_a_key(
     day[-1] += others[1]
     visits = VisitRows(visits.key, scope, day, visits.bits)
     run = write_visits(tmp_path / "a.run", *split_visits(visits, max(1, count // 3)))
-    page_bytes = run_pages.PAGE_ROWS * (key_bytes + (7 if others[0] else 4))
-    assert (tmp_path / "a.run").stat().st_size == (
-        -(-count // run_pages.PAGE_ROWS) * (page_bytes + 8) + -(-count * 4 // 8) + run_file.FOOTER.size
-    )
+    key_counts = [len(set(page.key.tolist())) for page in split_visits(visits, run_pages.PAGE_ROWS)]
+    assert (tmp_path / "a.run").stat().st_size == measure_run(count, key_counts, key_bytes, 7 if others[0] else 4)
     wanted = np.unique(np.concatenate((visits.key[::3], [count + 5])))
     _, found = run.find(wanted)
     assert to_tuples(found) == to_tuples(visits.take(np.isin(visits.key, wanted)))
@@ -70,6 +77,13 @@ def test_run_has_all_visits_and_finds_those_of_a_key(
     assert [run.get_key(position) for position in range(count)] == visits.key.tolist()
     for key in range(-1, count + 2):
         assert run.find_end(key) == np.searchsorted(visits.key, key, "right")
+
+
+def measure_run(rows: int, key_counts: list[int], key_bytes: int, other_bytes: int = 4, filter_bits: int = 3) -> int:
+    """Returns the size of a run whose pages have so many keys: a page has 128 scopes, days and class bits, 128 flags,
+    and keys; the first one has eight bytes, together with one for the number of keys."""
+    pages = sum(128 * other_bytes + 16 + (count - 1) * key_bytes for count in key_counts)
+    return -(-rows * filter_bits // 32) * 4 + pages + 9 * len(key_counts) + run_file.FOOTER.size
 
 
 @given(
@@ -100,30 +114,43 @@ def test_keys_take_as_many_bytes_as_their_distances_need(tmp_path: Path, monkeyp
     allow_key_bytes(monkeypatch, 6)
     for distance, key_bytes in ((2**48 - 1, 6), (2**48, 7), (2**56 - 1, 7), (2**56, 8)):
         visits = make_visits(300)
-        visits.key[200:] += visits.key[128] + distance - visits.key[255]
+        visits.key[200:] += visits.key[199] + distance - visits.key[200]
         check_key_bytes(tmp_path / str(distance), visits, key_bytes)
     check_key_bytes(tmp_path / "hashed", make_hashed_visits(300), 8)
 
 
 def check_key_bytes(path: Path, visits: VisitRows, key_bytes: int) -> None:
     run = write_visits(path, *split_visits(visits, 50))
-    assert path.stat().st_size - run_file.FOOTER.size - 150 == 3 * (128 * (key_bytes + 4) + 8)
+    key_counts = [len(set(page.key.tolist())) for page in split_visits(visits, run_pages.PAGE_ROWS)]
+    assert path.stat().st_size == measure_run(300, key_counts, key_bytes)
     assert to_tuples(run.read_rows(0, 300)) == to_tuples(visits)
 
 
-def test_keys_of_hashed_visits_fit_into_what_files_of_their_length_have() -> None:
+@pytest.mark.parametrize("key_bytes", [6, 7])
+def test_keys_of_hashed_visits_fit_into_what_files_of_their_length_have(key_bytes: int) -> None:
     """A file is written again if its keys do not fit, so this must be rare."""
-    rows = run_pages.MIN_ROWS_BY_KEY_BYTES[7]
+    rows = run_pages.MIN_ROWS_BY_KEY_BYTES[key_bytes]
     visits = make_hashed_visits(rows)
+    hashes = np.sort(np.random.default_rng(3).integers(0, 2**63 - 1, rows // 2))
+    visits = VisitRows(np.repeat(hashes, 2), visits.scope, visits.day, visits.bits)
     layout = run_pages.list_layouts(rows, run_pages.find_bounds(visits))[0]
-    assert layout.key_bytes == 7
-    assert len(layout.encode(visits)) == layout.count_pages(rows)
+    assert layout.key_bytes == key_bytes
+    assert len(layout.encode(visits).key_counts) == layout.count_pages(rows)
+
+
+def test_key_that_occurs_several_times_on_a_page_is_stored_once(tmp_path: Path) -> None:
+    visits = make_hashed_visits(1_280)
+    visits.key[:] = np.repeat(visits.key[::10], 10)
+    run = write_visits(tmp_path / "a.run", visits)
+    assert (tmp_path / "a.run").stat().st_size < 1_280 * 6
+    assert to_tuples(run.find(visits.key[600:601])[1]) == to_tuples(visits.take(visits.key == visits.key[600]))
 
 
 @pytest.mark.parametrize(("written", "key_bytes"), [(0, 8), (1, 6), (6, 6), (7, 7), (8, 8)])
-def test_width_of_keys_is_read_as_each_version_wrote_it(written: int, key_bytes: int) -> None:
+def test_width_of_keys_in_the_fourth_format_is_read_as_each_version_wrote_it(written: int, key_bytes: int) -> None:
     layout = run_pages.list_layouts(1, run_pages.VisitBounds(1, 1, 1))[0].pack()
-    assert run_pages.unpack_layout(layout[:4] + bytes([written]) + layout[5:]).key_bytes == key_bytes
+    layout = layout[:4] + bytes([written]) + layout[5:]
+    assert earlier_pages.unpack_earlier_layout(layout).key_bytes == key_bytes
 
 
 @pytest.mark.parametrize(
@@ -174,7 +201,8 @@ def test_long_run_has_a_smaller_filter_for_few_keys_and_none_for_many(
     monkeypatch.setattr(run_file, "MIN_LONG_ROWS", 5_000)
     visits = make_hashed_visits(5_000)
     run = write_visits(tmp_path / "a.run", *split_visits(visits, part_rows))
-    assert (tmp_path / "a.run").stat().st_size == 40 * (128 * 12 + 8) + 5_000 // 4 + run_file.FOOTER.size
+    key_counts = [len(set(page.key.tolist())) for page in split_visits(visits, run_pages.PAGE_ROWS)]
+    assert (tmp_path / "a.run").stat().st_size == measure_run(5_000, key_counts, 7, filter_bits=2)
     absent = np.sort(np.random.default_rng(2).integers(0, 2**63 - 1, 3_000))
     assert 500 < len(run.select_possible(absent)) < 800, "half of the keys occur several times"
     wanted = np.unique(np.concatenate((visits.key[::5], absent[:900])))
@@ -203,7 +231,7 @@ def test_lookup_of_many_keys_finds_all(tmp_path: Path, monkeypatch: pytest.Monke
     assert to_tuples(found) == to_tuples(visits)
 
 
-@pytest.mark.parametrize("place", range(0, 128 * 12 + 8 + 50 + run_file.FOOTER.size, 23))
+@pytest.mark.parametrize("place", range(0, measure_run(100, [40], 8), 23))
 def test_changed_run_is_refused(tmp_path: Path, place: int) -> None:
     write_visits(tmp_path / "a.run", make_visits(100))
     content = bytearray((tmp_path / "a.run").read_bytes())
@@ -226,7 +254,7 @@ def test_footer_with_another_number_is_refused(tmp_path: Path, field: int, value
     content[-4:] = struct.pack("<I", zlib.crc32(content[start:-4]))
     (tmp_path / "a.run").write_bytes(content)
     with pytest.raises(StoreDamaged):
-        open_run(tmp_path / "a.run", 300)
+        open_run(tmp_path / "a.run", 300).verify()
 
 
 def test_run_with_another_number_of_rows_is_refused(tmp_path: Path) -> None:
@@ -236,7 +264,7 @@ def test_run_with_another_number_of_rows_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("max_held_rows", [400_000, 0])
-@pytest.mark.parametrize("mark", EARLIER_FORMATS)
+@pytest.mark.parametrize("mark", COLUMN_FORMATS)
 def test_run_of_an_earlier_format_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: bytes, max_held_rows: int
 ) -> None:
@@ -251,6 +279,28 @@ def test_run_of_an_earlier_format_is_read(
     assert to_tuples(found) == to_tuples(visits.take(positions))
     assert to_tuples(run.read_rows(0, 2_000)) == to_tuples(visits)
     assert run.bounds == run_pages.find_bounds(visits)
+    assert run.find_end(500) == np.searchsorted(visits.key, 500, "right")
+
+
+@pytest.mark.parametrize("by_reading", [False, True])
+def test_run_of_the_fourth_format_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_bytes: int, others: tuple[int, int], by_reading: bool
+) -> None:
+    if by_reading:
+        monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
+        monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
+    visits = make_visits(2_000)
+    visits.scope[0] += others[0]
+    visits.day[-1] += others[1]
+    write_fixed_pages(tmp_path / "4.run", visits, key_bytes)
+    run = open_run(tmp_path / "4.run", 2_000)
+    assert run.is_earlier
+    run.verify()
+    positions, found = run.find(np.arange(0, 1_000, 7))
+    assert positions.tolist() == find_sorted(visits.key, np.arange(0, 1_000, 7)).tolist()
+    assert to_tuples(found) == to_tuples(visits.take(positions))
+    assert to_tuples(run.read_rows(0, 2_000)) == to_tuples(visits)
+    assert to_tuples(run.read_rows(130, 300)) == to_tuples(visits.take(slice(130, 300)))
     assert run.find_end(500) == np.searchsorted(visits.key, 500, "right")
 
 

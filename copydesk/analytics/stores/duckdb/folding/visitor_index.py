@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import starmap
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links, join_index_rows
+from copydesk.analytics.stores.duckdb.folding.nearest_visits import select_nearest
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.row_inserts import RowInserts
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
@@ -31,8 +33,9 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews, ViewColumns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 
-MAX_VIEWS_PER_TRANSACTION = 100_000
-"""Views per transaction: enough to share its cost, few enough to bound the memory."""
+MAX_VIEWS_PER_TRANSACTION = 250_000
+"""Views per transaction: enough to share its cost, because each reads most files of visits; few enough to bound the
+memory."""
 MAX_VISITS_SEARCHED_AT_ONCE = 2_000
 """Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
 NEW_VISITS_PER_RANGE = 100_000
@@ -261,7 +264,8 @@ class VisitorIndex:
 
         Each part has all known visits with the keys of the new ones, and these.
         """
-        added_visits, index_rows = self._change_index(connection, starmap(_add_to_known, parts))
+        changes = starmap(partial(_add_to_known, self._scopes), parts)
+        added_visits, index_rows = self._change_index(connection, changes)
         self.visits.add(connection, added_visits)
         return index_rows
 
@@ -335,8 +339,9 @@ class VisitorIndex:
         self._scopes.load_new(connection)
 
 
-def _add_to_known(known: VisitRows, new: VisitRows) -> ChangedVisits:
-    """Returns known and new visits with their bits before and after the new ones are added."""
+def _add_to_known(scopes: ScopeTable, known: VisitRows, new: VisitRows) -> ChangedVisits:
+    """Returns new visits, and the known ones whose links they can change, with their bits before and after."""
+    known = select_nearest(scopes, known, new)
     rows = join_visits([known, new])
     return rows, np.concatenate((known.bits, np.zeros(len(new), np.uint8))), rows.bits
 

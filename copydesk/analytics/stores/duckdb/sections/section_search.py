@@ -15,10 +15,10 @@ from copydesk.analytics.stores.duckdb.upgrades.section_backfill import is_sectio
 
 log = logging.getLogger(__name__)
 
-MIN_LARGE_VIEWS = 20_000_000
-"""A project with at least this many folded views is large. Its sections make folds a third slower, but without them,
-the first report would take more than five seconds."""
-SEARCHES_PER_MIN_VIEWS = 1_000
+MIN_LARGE_VIEWS = 250_000
+"""A project with at least this many folded views is large. In a smaller one, the first report below a section is fast
+without the index."""
+SEARCHES_PER_MIN_VIEWS = 10
 """How often sections are searched while as many views are logged as make a project large."""
 PAUSE_FACTOR = 50
 """After a search and the indexing of its sections, the next one waits for this multiple of the time that they took."""

@@ -1,8 +1,7 @@
-"""A run in a format of an earlier version: columns (key, scope, day, bits) that follow each other. A rewrite in the
+"""A run in one of the first three formats: columns (key, scope, day, bits) that follow each other. A rewrite in the
 background replaces it by a run of the current format."""
 
 import mmap
-import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     join_visits,
 )
 from copydesk.analytics.stores.errors import StoreDamaged
-from copydesk.core.errors import StoreUnavailable
 
 COLUMN_TYPES: tuple[Any, ...] = (np.int64, np.int32, np.uint16, np.uint8)
 ROW_BYTES = 15
@@ -29,6 +27,7 @@ FILTERED_MARK, FILTERED_FOOTER = b"visits03", struct.Struct("<8sQIQ6I")
 FENCED_MARK, FENCED_FOOTER, FENCE_ROWS = b"visits02", struct.Struct("<8sQ5I"), 512
 """The rows, and the checksums of columns and fences. The first version had no fences."""
 FIRST_MARK, FIRST_FOOTER = b"visits01", struct.Struct("<8sQ4I")
+EARLIER_FORMATS = ((FILTERED_MARK, FILTERED_FOOTER), (FENCED_MARK, FENCED_FOOTER), (FIRST_MARK, FIRST_FOOTER))
 MAX_HELD_ROWS = 400_000
 KEYS_PER_SEARCH, KEYS_PER_LONG_SEARCH = 2_000, 100
 """A search returns the memory of the file after so many keys: fewer in long files, where they touch more of it."""
@@ -36,7 +35,10 @@ ROWS_PER_READ = 1_000_000
 
 
 class EarlierRunFile:
-    """An open run of an earlier format. Only the columns are used: the filter and the fences made searches faster."""
+    """An open run of one of the first three formats. Only the columns are used: the filter and the fences made searches
+    faster."""
+
+    is_earlier = True
 
     def __init__(self, path: Path, rows: int) -> None:
         """Opens a run with this many rows. Raises StoreDamaged if the file is missing or has another size."""
@@ -117,20 +119,6 @@ class EarlierRunFile:
     def release_memory(self) -> None:
         """Returns the memory of the file that this process holds to the operating system, which may keep it."""
         self._map.madvise(mmap.MADV_DONTNEED)
-
-
-def is_earlier_run(path: Path) -> bool:
-    """Returns whether a file ends like a run of an earlier format. Such a file may still be damaged."""
-    try:
-        with path.open("rb") as file:
-            file.seek(-min(path.stat().st_size, FILTERED_FOOTER.size), os.SEEK_END)
-            end = file.read()
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise StoreUnavailable from error
-    formats = ((FILTERED_MARK, FILTERED_FOOTER), (FENCED_MARK, FENCED_FOOTER), (FIRST_MARK, FIRST_FOOTER))
-    return any(end[-footer.size :].startswith(mark) for mark, footer in formats)
 
 
 def count_fence_bytes(rows: int, fence_rows: int) -> int:

@@ -1,13 +1,33 @@
 """Opens runs of all formats."""
 
+import os
 from pathlib import Path
 
-from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EarlierRunFile, is_earlier_run
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
+from copydesk.analytics.stores.duckdb.folding.runs.earlier_pages import EarlierPageRun
+from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EARLIER_FORMATS, EarlierRunFile
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import FOOTER, RunFile
+from copydesk.core.errors import StoreUnavailable
 
 Run = RunFile | EarlierRunFile
 
 
 def open_run(path: Path, rows: int) -> Run:
     """Opens a run with this many rows. Raises StoreDamaged if the file is missing or damaged at its end."""
-    return EarlierRunFile(path, rows) if is_earlier_run(path) else RunFile(path, rows)
+    end = _read_end(path)
+    if any(end[-footer.size :].startswith(mark) for mark, footer in EARLIER_FORMATS):
+        return EarlierRunFile(path, rows)
+    if end[-EarlierPageRun.footer.size :].startswith(EarlierPageRun.mark):
+        return EarlierPageRun(path, rows)
+    return RunFile(path, rows)
+
+
+def _read_end(path: Path) -> bytes:
+    """Returns the bytes of a file that may be its footer; none if it is missing."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-min(path.stat().st_size, FOOTER.size), os.SEEK_END)
+            return file.read()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise StoreUnavailable from error

@@ -1,9 +1,9 @@
 """A run: a file of visits sorted by key, which is never changed.
 
-A run has pages of visits, then fences, which are the first keys of the pages, then a filter of the keys, and a footer:
-a mark, the number of rows, the layout of the pages, the number of bits of the filter, the checksums (CRC-32) of the
-pages, the fences and the filter, and a checksum of the footer. Fences and filter are checked before their first use,
-pages when the whole run is read.
+A run has a filter of the keys, then pages of visits, their keys, the fences, which are the first keys of the pages, the
+number of keys of each page, less one, and a footer: a mark, the number of rows, the layout of the pages, the number of
+bits of the filter, the checksums (CRC-32) of the pages, the keys, the fences with the numbers of keys, and the filter,
+and a checksum of the footer. Fences and filter are checked before their first use, the rest when the whole run is read.
 """
 
 import mmap
@@ -11,10 +11,11 @@ import os
 import struct
 import weakref
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
 )
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     LAYOUT,
+    Counts,
     PageLayout,
     Pages,
     VisitBounds,
@@ -45,8 +47,9 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.core.errors import StoreUnavailable
 
-MARK = b"visits04"
-FOOTER = struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
+MARK = b"visits05"
+FENCE_BYTES = 8
+FOOTER = struct.Struct(f"<8sQ{LAYOUT.size}sQ5I")
 READ_BYTES = 8_000_000
 MAX_LOOKUPS_AT_ONCE = 2_000
 """A search for more keys does not use the filter of a long run, which takes much memory and leaves more keys."""
@@ -60,33 +63,57 @@ MAX_HELD_ROWS = 400_000
 Bytes = NDArray[np.uint8]
 
 
+class FoundKeys(NamedTuple):
+    """Keys that a search has found on some pages."""
+
+    keys: Keys
+    page_numbers: Positions
+    pages: Pages
+    first_rows: Positions
+    """The row of the first visit with each key, among those of all these pages."""
+    row_counts: Counts
+    """How many visits have each key."""
+
+
 class RunFile:
     """An open run."""
+
+    mark, footer = MARK, FOOTER
+    is_earlier = False
+    """Whether it has an earlier format."""
 
     def __init__(self, path: Path, rows: int) -> None:
         """Opens a run with this many rows. Raises StoreDamaged if the file is missing or has another size."""
         self.path = path
         self.rows = rows
         self._descriptor, self._map = open_mapped(path, self)
-        self._layout, self._filter_bits, *checksums = self._read_footer()
-        self._page_checksum, self._fence_checksum, self._filter_checksum = checksums
+        self._layout, self._filter_bits, self._checksums = self._read_footer()
         self._page_count = self._layout.count_pages(rows)
-        self._fence_start = self._page_count * self._layout.page_type.itemsize
-        self._filter_start = self._fence_start + 8 * self._page_count
-        if self._filter_start + count_filter_bytes(self._filter_bits) + FOOTER.size != len(self._map):
-            raise StoreDamaged
-        self._pages: Pages = np.frombuffer(self._map, self._layout.page_type, self._page_count)
+        self._find_parts(len(self._map) - self.footer.size)
+        self._pages: Pages = np.frombuffer(self._map, self._layout.page_type, self._page_count, self._page_start)
 
-    def _read_footer(self) -> tuple[PageLayout, int, int, int, int]:
-        """Returns the layout, the bits of the filter, and the checksums of the pages, the fences and the filter."""
-        start = len(self._map) - FOOTER.size
+    def _read_footer(self) -> tuple[PageLayout, int, Sequence[int]]:
+        """Returns the layout, the bits of the filter, and the checksums of the other parts."""
+        start = len(self._map) - self.footer.size
         if start < 0:
             raise StoreDamaged
-        mark, rows, layout, filter_bits, *checksums, own_checksum = FOOTER.unpack_from(self._map, start)
+        mark, rows, layout, filter_bits, *checksums, own_checksum = self.footer.unpack_from(self._map, start)
         is_whole = zlib.crc32(self._map[start:-4]) == own_checksum
-        if (mark, rows, is_whole) != (MARK, self.rows, True):
+        if (mark, rows, is_whole) != (self.mark, self.rows, True):
             raise StoreDamaged
-        return unpack_layout(layout), filter_bits, *checksums
+        return self._unpack_layout(layout), filter_bits, checksums
+
+    def _unpack_layout(self, content: bytes) -> PageLayout:
+        return unpack_layout(content)
+
+    def _find_parts(self, end: int) -> None:
+        """Finds where each part begins; the footer begins at the end. Raises StoreDamaged if they do not fit."""
+        self._filter_start = 0
+        self._page_start = count_filter_bytes(self._filter_bits)
+        self._key_start = self._page_start + self._page_count * self._layout.page_type.itemsize
+        self._fence_start, self._fence_end = end - (FENCE_BYTES + 1) * self._page_count, end
+        if self._key_start > self._fence_start:
+            raise StoreDamaged
 
     def __len__(self) -> int:
         return self.rows
@@ -95,22 +122,42 @@ class RunFile:
     def bounds(self) -> VisitBounds:
         return self._layout.bounds
 
+    @property
+    def size(self) -> int:
+        """The bytes of the file."""
+        return len(self._map)
+
     @cached_property
     def _fences(self) -> Keys:
         """A copy in memory, because a search in a mapped file takes several times as long.
 
         Raises StoreDamaged if the fences are damaged.
         """
-        self._check_part(self._fence_start, self._filter_start, self._fence_checksum)
-        fences = np.frombuffer(self._map, np.int64, self._page_count, self._fence_start).copy()
+        self._check_part(self._fence_start, self._fence_end, self._checksums[-2])
+        fences = np.frombuffer(self._map[self._fence_start : self._fence_end], np.int64, self._page_count)
         self.release_memory()
         return fences
+
+    @cached_property
+    def _key_places(self) -> Positions:
+        """The places of the keys of each page in the file, and where the last ones end.
+
+        Raises StoreDamaged if the fences, or the numbers of keys, are damaged.
+        """
+        _ = self._fences  # checks this part
+        numbers = np.frombuffer(
+            self._map[self._fence_start + FENCE_BYTES * self._page_count : self._fence_end], np.uint8
+        )
+        places = self._key_start + self._layout.key_bytes * np.concatenate(([0], np.cumsum(numbers, dtype=np.int64)))
+        if places[-1] != self._fence_start:
+            raise StoreDamaged
+        return places
 
     @cached_property
     def _filter(self) -> Bytes:
         """Raises StoreDamaged if the filter is damaged."""
         size = count_filter_bytes(self._filter_bits)
-        self._check_part(self._filter_start, self._filter_start + size, self._filter_checksum)
+        self._check_part(self._filter_start, self._filter_start + size, self._checksums[-1])
         return np.frombuffer(self._map, np.uint8, size, self._filter_start)
 
     def _check_part(self, start: int, end: int, wanted_checksum: int) -> None:
@@ -120,7 +167,7 @@ class RunFile:
 
     def load_index(self) -> None:
         """Loads what every search needs. Raises StoreDamaged if it is damaged."""
-        _ = self._fences, self._filter
+        _ = self._fences, self._key_places, self._filter
 
     def select_possible(self, keys: Keys) -> Keys:
         """Returns these keys without most of those that the run does not have."""
@@ -132,17 +179,17 @@ class RunFile:
             keys = self.select_possible(keys)
         if not len(keys):
             return NO_POSITIONS, NO_VISITS
-        read_pages = self._read_mapped
+        by_reading = False
         batches = -(-len(keys) // MAX_LOOKUPS_AT_ONCE)
         if self.rows > MAX_HELD_ROWS:
             spanned_rows = self._estimate_spanned_rows(keys)
             if len(keys) * DENSE_ROWS_PER_KEY > spanned_rows:
                 batches = max(batches, -(-spanned_rows // MAX_MAPPED_ROWS))
             else:
-                read_pages = self._read_single
+                by_reading = True
         if batches == 1:
-            return self._find(keys, read_pages)
-        found = [self._find(some_keys, read_pages) for some_keys in np.array_split(keys, batches)]
+            return self._find(keys, by_reading)
+        found = [self._find(some_keys, by_reading) for some_keys in np.array_split(keys, batches)]
         if self.rows > MAX_HELD_ROWS:
             self.release_memory()  # that of the filter, which a search for few keys keeps
         return np.concatenate([positions for positions, _ in found]), join_visits([rows for _, rows in found])
@@ -152,7 +199,7 @@ class RunFile:
         span = int(keys[-1]) - int(keys[0])
         return (span * self.rows >> 63) + 1
 
-    def _find(self, keys: Keys, read_pages: Callable[[Positions], Pages]) -> tuple[Positions, VisitRows]:
+    def _find(self, keys: Keys, by_reading: bool) -> tuple[Positions, VisitRows]:
         """Reads the pages that may have the keys."""
         last_page = np.searchsorted(self._fences, keys, "right") - 1  # -1 if the key is before all others
         first_page = last_page.copy()
@@ -160,45 +207,83 @@ class RunFile:
         first_page[fenced] = np.searchsorted(self._fences, keys[fenced]) - 1
         first_page = np.maximum(first_page, 0)
         page_numbers = drop_repeated(expand_ranges(first_page, last_page + 1 - first_page))  # as sorted as the keys
-        pages = read_pages(page_numbers)
-        read_keys = self._layout.decode_keys(pages, self._fences[page_numbers])
-        if len(page_numbers) and page_numbers[-1] == self._page_count - 1:
-            read_keys = read_keys[: len(read_keys) - self._count_unused_rows()]
-        matches, first, counts = find_ranges(read_keys, keys)
-        if not len(matches):
+        if not len(page_numbers):
             return NO_POSITIONS, NO_VISITS
-        places = expand_ranges(first, counts)
-        page, row = self._layout.split_places(places)
-        rows = VisitRows(np.repeat(keys[matches], counts), *self._layout.decode_others(pages, places))
-        return page_numbers[page] * self._layout.page_rows + row, rows
-
-    def _count_unused_rows(self) -> int:
-        """Returns how many rows fill up the last page."""
-        return self._page_count * self._layout.page_rows - self.rows
-
-    def _read_mapped(self, page_numbers: Positions) -> Pages:
-        pages: Pages = self._pages[page_numbers]
-        if self.rows > MAX_HELD_ROWS:
+        found = self._find_keys(keys, page_numbers, by_reading)
+        if self.rows > MAX_HELD_ROWS and not by_reading:
             self.release_memory()
-        return pages
+        if found is None:
+            return NO_POSITIONS, NO_VISITS
+        places = expand_ranges(found.first_rows, found.row_counts)
+        page, row = self._layout.split_places(places)
+        others = self._layout.decode_others(found.pages, places)
+        rows = VisitRows(np.repeat(found.keys, found.row_counts), *others)
+        return found.page_numbers[page] * self._layout.page_rows + row, rows
 
-    def _read_single(self, page_numbers: Positions) -> Pages:
+    def _find_keys(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundKeys | None:
+        """Searches keys on pages, and reads the pages that have them. Returns None if none has one."""
+        starts, ends = self._key_places[page_numbers], self._key_places[page_numbers + 1]
+        key_counts = (ends - starts) // self._layout.key_bytes + 1
+        content = self._read_bytes(starts, ends, by_reading)
+        page_keys = self._layout.decode_keys(content, key_counts, self._fences[page_numbers])
+        matches, first, counts = find_ranges(page_keys, keys)
+        if not len(matches):
+            return None
+        found = expand_ranges(first, counts)  # a key may be on several pages
+        page = np.searchsorted(np.cumsum(key_counts), found, "right")
+        has_key = np.zeros(len(page_numbers), np.bool_)
+        has_key[page] = True
+        found -= np.cumsum(np.where(has_key, 0, key_counts))[page]  # keys on other pages are not counted
+        page_numbers = page_numbers[has_key]
+        pages = self._read_pages(page_numbers, by_reading)
+        first_rows = self._layout.find_first_rows(pages, self._count_rows(page_numbers))
+        row_counts = first_rows[found + 1] - first_rows[found]
+        return FoundKeys(np.repeat(keys[matches], counts), page_numbers, pages, first_rows[found], row_counts)
+
+    def _count_rows(self, page_numbers: Positions) -> int:
+        """Returns how many visits are on these pages, at least one. The last page of the file may not be full."""
+        rows = len(page_numbers) * self._layout.page_rows
+        if page_numbers[-1] == self._page_count - 1:
+            rows -= self._page_count * self._layout.page_rows - self.rows
+        return rows
+
+    def _read_pages(self, page_numbers: Positions, by_reading: bool) -> Pages:
+        if not by_reading:
+            return self._pages[page_numbers]
         size = self._layout.page_type.itemsize
+        starts = self._page_start + page_numbers * size
+        return np.frombuffer(self._read_bytes(starts, starts + size, by_reading), self._layout.page_type)
+
+    def _read_bytes(self, starts: Positions, ends: Positions, by_reading: bool) -> bytes:
+        """Returns the bytes between these places, which are in order. Reads neighbors at once."""
+        gaps = np.flatnonzero(starts[1:] != ends[:-1])
+        starts, ends = starts[np.concatenate(([0], gaps + 1))], ends[np.append(gaps, -1)]
+        if not by_reading:
+            return b"".join([self._map[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)])
         try:
-            content = b"".join(map(os.pread, repeat(self._descriptor), repeat(size), (page_numbers * size).tolist()))
+            return b"".join(map(os.pread, repeat(self._descriptor), (ends - starts).tolist(), starts.tolist()))
         except OSError as error:
             raise StoreUnavailable from error
-        return np.frombuffer(content, self._layout.page_type)
 
     def read_rows(self, first: int, end: int) -> VisitRows:
         """Returns the visits at these positions."""
         end = min(end, self.rows)
+        if first >= end:
+            return NO_VISITS
         page_rows = self._layout.page_rows
         first_page, end_page = first // page_rows, self._layout.count_pages(end)
-        pages = self._pages[first_page:end_page]
         places = slice(first - first_page * page_rows, end - first_page * page_rows)
-        keys = self._layout.decode_keys(pages, self._fences[first_page:end_page])
-        return VisitRows(keys[places], *self._layout.decode_others(pages, places))
+        keys = self._read_all_keys(first_page, end_page)
+        return VisitRows(keys[places], *self._layout.decode_others(self._pages[first_page:end_page], places))
+
+    def _read_all_keys(self, first_page: int, end_page: int) -> Keys:
+        """Returns the key of each visit on these pages."""
+        places = self._key_places[first_page : end_page + 1]
+        content = self._map[places[0] : places[-1]]
+        key_counts = np.diff(places) // self._layout.key_bytes + 1
+        keys = self._layout.decode_keys(content, key_counts, self._fences[first_page:end_page])
+        rows = self._count_rows(np.arange(first_page, end_page))
+        return np.repeat(keys, np.diff(self._layout.find_first_rows(self._pages[first_page:end_page], rows)))
 
     def get_key(self, position: int) -> int:
         return int(self.read_rows(position, position + 1).key[0])
@@ -214,10 +299,15 @@ class RunFile:
 
     def verify(self) -> None:
         """Reads the whole run. Raises StoreDamaged if its content is not what was written."""
-        self._check_part(0, self._fence_start, self._page_checksum)
-        self._check_part(self._fence_start, self._filter_start, self._fence_checksum)
-        end = self._filter_start + count_filter_bytes(self._filter_bits)
-        self._check_part(self._filter_start, end, self._filter_checksum)
+        filter_end = self._filter_start + count_filter_bytes(self._filter_bits)
+        parts = [
+            (self._page_start, self._key_start),
+            (self._key_start, self._fence_start),
+            (self._fence_start, self._fence_end),
+            (self._filter_start, filter_end),
+        ]
+        for (start, end), checksum in zip(parts, self._checksums, strict=True):
+            self._check_part(start, end, checksum)
 
     def release_memory(self) -> None:
         """Returns the memory of the file that this process holds to the operating system, which may keep it."""

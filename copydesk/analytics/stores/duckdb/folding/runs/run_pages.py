@@ -1,15 +1,17 @@
-"""Encodes visits as pages, which are groups of 128 visits, so that one read finds all about a key.
+"""Encodes visits as pages, which are groups of 128 visits.
 
-A page has the columns of its visits one after the other. Keys are sorted hashes, so those of a page are close together:
-6 or 7 bytes say how far each is from the first one, which the file has elsewhere. Scope, day and class bits share 4
-bytes if they fit.
+A page has the scopes, days and class bits of its visits, and flags, one bit for each visit, which say whether it has
+another key than the visit before. The keys without repetitions are elsewhere in the file, those of a page next to each
+other. Keys are sorted hashes, so neighbors are close together: 6 or 7 bytes say how far each is from the one before.
+The first key of a page is its fence, and is stored with the number of its keys. Scope, day and class bits share 4 bytes
+if they fit.
 """
 
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +22,15 @@ from copydesk.analytics.stores.errors import StoreDamaged
 
 PAGE_ROWS = 128
 """A power of two, because places are split into a page and a row."""
+MAX_PAGE_ROWS = 256
+"""The number of keys of a page, less one, has one byte."""
 WHOLE_KEY_BYTES = 8
-MIN_ROWS_BY_KEY_BYTES = {6: 12_000_000, 7: 50_000}
-"""How many rows a file must have for keys of so many bytes: 128 of so many hashes are hardly ever farther apart than 48
-or 56 bits say, unless every key occurs about ten times."""
-KEY_PARTS = {6: [("low", "<u4"), ("high", "<u2")], 7: [("low", "<u4"), ("high", "<u2"), ("top", "u1")]}
-KEY_BYTES_BY_MARK = {0: 8, 1: 6}
-"""Maps what the first version of this format wrote to the bytes of a key. Later versions write the bytes."""
-MAX_PAGE_ROWS = 1 << 15
+MIN_ROWS_BY_KEY_BYTES = {6: 1_500_000, 7: 5_000}
+"""How many rows a file must have for keys of so many bytes: two neighbors of so many hashes are hardly ever farther
+apart than 48 or 56 bits say, unless every key occurs several times."""
 CLASS_BIT_COUNT = sum(CLASS_BITS.values()).bit_length()
 LAYOUT = struct.Struct("<IBBHHI")
+Counts = NDArray[np.int64]
 Pages = NDArray[np.void]
 
 
@@ -60,13 +61,21 @@ def join_bounds(bounds: Iterable[VisitBounds]) -> VisitBounds:
     )
 
 
+class EncodedPages(NamedTuple):
+    pages: Pages
+    keys: bytes
+    """All keys but the first one of each page."""
+    key_counts: Counts
+    """How many keys each page has."""
+
+
 @dataclass(frozen=True)
 class PageLayout:
     """How the pages of a file are encoded."""
 
     page_rows: int
     key_bytes: int
-    """6 or 7 for distances, 8 for whole keys."""
+    """6 or 7 for distances, 8 for distances of any size."""
     class_bits: int
     """How many class bits a visit has."""
     bounds: VisitBounds
@@ -85,40 +94,53 @@ class PageLayout:
         return self.bounds.max_scope.bit_length() + self._day_bits + self.class_bits <= 32
 
     @cached_property
+    def other_types(self) -> list[tuple[str, str]]:
+        """The names and types of all columns but the key."""
+        return [("packed", "<u4")] if self.is_packed else [("scope", "<i4"), ("day", "<u2"), ("bits", "u1")]
+
+    @cached_property
     def page_type(self) -> np.dtype[np.void]:
-        keys = KEY_PARTS.get(self.key_bytes, [("key", "<i8")])
-        others = [("packed", "<u4")] if self.is_packed else [("scope", "<i4"), ("day", "<u2"), ("bits", "u1")]
-        return np.dtype([(name, kind, self.page_rows) for name, kind in (*keys, *others)])
+        others = [(name, kind, self.page_rows) for name, kind in self.other_types]
+        return np.dtype([*others, ("flags", "u1", -(-self.page_rows // 8))])
 
     def count_pages(self, rows: int) -> int:
         return -(-rows // self.page_rows)
 
-    def encode(self, visits: VisitRows) -> Pages:
+    def encode(self, visits: VisitRows) -> EncodedPages:
         """Returns the pages of visits, which must be sorted by key. The last page is filled up with zeros.
 
         Raises KeysTooFarApart, and ValueError if the visits are not within the bounds.
         """
         self._check_bounds(visits)
         pages = np.zeros(self.count_pages(len(visits)), self.page_type)
-        if self.key_bytes == WHOLE_KEY_BYTES:
-            self._fill(pages, "key", visits.key)
-        else:
-            first_keys = np.repeat(visits.key[:: self.page_rows], self.page_rows)[: len(visits)]
-            distance = visits.key - first_keys
-            if len(distance) and int(distance.max()) >> 8 * self.key_bytes:
-                raise KeysTooFarApart
-            self._fill(pages, "low", distance.astype(np.uint32))
-            self._fill(pages, "high", (distance >> 32).astype(np.uint16))
-            if self.key_bytes == 7:
-                self._fill(pages, "top", (distance >> 48).astype(np.uint8))
+        is_stored = np.zeros(len(pages) * self.page_rows, np.bool_)
+        np.not_equal(visits.key[1:], visits.key[:-1], out=is_stored[1 : len(visits)])
+        is_stored[:: self.page_rows] = False  # the first key of a page is its fence
+        rows = np.flatnonzero(is_stored)
+        distances = visits.key[rows] - visits.key[rows - 1]
+        if len(rows) and int(distances.max()) >> 8 * self.key_bytes:
+            raise KeysTooFarApart
+        keys = distances.astype("<i8").view(np.uint8).reshape(-1, WHOLE_KEY_BYTES)[:, : self.key_bytes].tobytes()
+        flags = is_stored.reshape(-1, self.page_rows)
+        key_counts = np.count_nonzero(flags, axis=1) + 1
+        flags[:, 0] = True
+        pages["flags"] = np.packbits(flags, axis=1, bitorder="little")
+        self._fill_others(pages, visits)
+        return EncodedPages(pages, keys, key_counts)
+
+    def _fill_others(self, pages: Pages, visits: VisitRows) -> None:
+        columns: dict[str, NDArray[Any]] = {"scope": visits.scope, "day": visits.day, "bits": visits.bits}
         if self.is_packed:
             day = (visits.day - np.uint16(self.bounds.first_day)).astype(np.uint32)
             packed = visits.scope.astype(np.uint32) << np.uint32(self._day_bits) | day
-            self._fill(pages, "packed", packed << np.uint32(self.class_bits) | visits.bits)
-        else:
-            for name in ("scope", "day", "bits"):
-                self._fill(pages, name, getattr(visits, name))
-        return pages
+            columns = {"packed": packed << np.uint32(self.class_bits) | visits.bits}
+        whole_pages = len(visits) // self.page_rows
+        whole_rows = whole_pages * self.page_rows
+        for name, _ in self.other_types:
+            field, column = pages[name], columns[name]
+            field[:whole_pages] = column[:whole_rows].reshape(whole_pages, self.page_rows)
+            if whole_rows < len(column):
+                field[whole_pages, : len(column) - whole_rows] = column[whole_rows:]
 
     def _check_bounds(self, visits: VisitRows) -> None:
         """Refuses visits that would be read back as others."""
@@ -129,43 +151,47 @@ class PageLayout:
         ):
             raise ValueError(f"Visits are not within {self.bounds} and {self.class_bits} class bits.")
 
-    def _fill(self, pages: Pages, name: str, column: NDArray[Any]) -> None:
-        whole_pages = len(column) // self.page_rows
-        whole_rows = whole_pages * self.page_rows
-        field = pages[name]
-        field[:whole_pages] = column[:whole_rows].reshape(whole_pages, self.page_rows)
-        if whole_rows < len(column):
-            field[whole_pages, : len(column) - whole_rows] = column[whole_rows:]
+    def decode_keys(self, content: bytes, key_counts: Counts, fences: Keys) -> Keys:
+        """Returns the keys of pages that have so many keys and these fences. The content has their other keys.
 
-    def decode_keys(self, pages: Pages, first_keys: Keys) -> Keys:
-        """Returns the keys of pages, with what fills up the last one. `first_keys` has the first key of each page."""
-        if self.key_bytes == WHOLE_KEY_BYTES:
-            return np.ascontiguousarray(pages["key"]).reshape(-1)
-        key_bytes = np.zeros((len(pages), self.page_rows, WHOLE_KEY_BYTES), np.uint8)  # filled faster than shifted
-        key_bytes.view("<u4")[:, :, 0] = pages["low"]
-        key_bytes.view("<u2")[:, :, 2] = pages["high"]
-        if self.key_bytes == 7:
-            key_bytes[:, :, 6] = pages["top"]
-        keys: Keys = key_bytes.view("<i8")[:, :, 0]
-        keys += first_keys[:, np.newaxis]
-        return keys.reshape(-1)
+        A key that occurs on several pages is returned for each of them.
+        """
+        count = len(content) // self.key_bytes
+        padded = content + bytes(WHOLE_KEY_BYTES - self.key_bytes)  # the last one is read with bytes that follow
+        distances = np.ndarray(count, "<i8", padded, 0, (self.key_bytes,))
+        if self.key_bytes < WHOLE_KEY_BYTES:
+            distances = distances & ((1 << 8 * self.key_bytes) - 1)
+        first = np.cumsum(key_counts) - key_counts
+        is_stored = np.ones(count + len(fences), np.bool_)
+        is_stored[first] = False
+        keys = np.zeros(len(is_stored), np.int64)
+        keys[is_stored] = distances
+        np.cumsum(keys, out=keys)
+        keys += np.repeat(fences - keys[first], key_counts)
+        return keys
+
+    def find_first_rows(self, pages: Pages, rows: int) -> Positions:
+        """Returns the row of the first visit with each key of pages with so many visits, and then this number."""
+        bits = np.unpackbits(pages["flags"], axis=1, count=self.page_rows, bitorder="little")
+        return np.append(np.flatnonzero(bits.view(np.bool_)), rows)
 
     def decode_others(self, pages: Pages, places: Positions | slice) -> list[NDArray[Any]]:
         """Returns the scopes, days and bits at these places, which are the numbers of rows among those of all pages."""
-        if not self.is_packed:
-            return [self._select(pages[name], places) for name in ("scope", "day", "bits")]
-        packed = self._select(pages["packed"], places)
-        bits = (packed & np.uint32((1 << self.class_bits) - 1)).astype(np.uint8)
-        packed = packed >> np.uint32(self.class_bits)
-        day = (packed & np.uint32((1 << self._day_bits) - 1)).astype(np.uint16)
-        day += np.uint16(self.bounds.first_day)
-        return [(packed >> np.uint32(self._day_bits)).astype(np.int32), day, bits]
+        columns = [self._select(pages[name], places) for name, _ in self.other_types]
+        return self._unpack_others(columns[0]) if self.is_packed else columns
 
     def _select(self, field: NDArray[Any], places: Positions | slice) -> NDArray[Any]:
         if isinstance(places, slice):
             return np.ascontiguousarray(field).reshape(-1)[places]
         selected: NDArray[Any] = field[self.split_places(places)]
         return selected
+
+    def _unpack_others(self, packed: NDArray[np.uint32]) -> list[NDArray[Any]]:
+        bits = (packed & np.uint32((1 << self.class_bits) - 1)).astype(np.uint8)
+        packed = packed >> np.uint32(self.class_bits)
+        day = (packed & np.uint32((1 << self._day_bits) - 1)).astype(np.uint16)
+        day += np.uint16(self.bounds.first_day)
+        return [(packed >> np.uint32(self._day_bits)).astype(np.int32), day, bits]
 
     def split_places(self, places: Positions) -> tuple[Positions, Positions]:
         """Returns the page and the row of each place."""
@@ -188,7 +214,6 @@ def list_layouts(rows: int, bounds: VisitBounds) -> list[PageLayout]:
 def unpack_layout(content: bytes) -> PageLayout:
     """Returns the layout that `pack` returned as bytes. Raises StoreDamaged if there is no such layout."""
     page_rows, key_bytes, class_bits, first_day, last_day, max_scope = LAYOUT.unpack(content)
-    key_bytes = KEY_BYTES_BY_MARK.get(key_bytes, key_bytes)
     if not 1 <= page_rows <= MAX_PAGE_ROWS or page_rows & (page_rows - 1) or not 6 <= key_bytes <= WHOLE_KEY_BYTES:
         raise StoreDamaged
     return PageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))

@@ -1,5 +1,5 @@
-"""Writes runs. Where each part of a run begins follows from the number of rows, so the filter is written beside the
-pages, and takes no memory."""
+"""Writes runs. Where the filter, the pages and the keys begin follows from the number of rows, so all grow at once, and
+take no memory."""
 
 import os
 import struct
@@ -13,6 +13,7 @@ import numpy as np
 from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
     FilterBuilder,
     choose_filter_bits,
+    count_filter_bytes,
 )
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import FOOTER, MARK
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
@@ -63,21 +64,22 @@ class RunWriter:
         self._file = file
         self._rows = rows
         self._layout = layout
-        page_count = layout.count_pages(rows)
         self._filter_bits = choose_filter_bits(rows)
         self._filter_builder = FilterBuilder(self._filter_bits)
-        self._filter_end = page_count * (layout.page_type.itemsize + 8)
-        """Where the next bytes of the filter are written: after all pages and fences."""
-        self._filter_checksum = 0
+        page_place = count_filter_bytes(self._filter_bits)
+        self._filter_part = PartWriter(file, 0)
+        self._page_part = PartWriter(file, page_place)
+        self._key_part = PartWriter(file, page_place + layout.count_pages(rows) * layout.page_type.itemsize)
         self._fences = [NO_VISITS.key]
-        self._checksum = 0
+        self._key_numbers = [np.empty(0, np.uint8)]
+        """The number of keys of each page, less one."""
         self._written_rows = 0
         self._waiting = NO_VISITS
         """Fewer visits than a page has, which wait for the next ones."""
 
     def add(self, visits: VisitRows) -> None:
         """Writes visits that follow the earlier ones."""
-        self._write_filter(self._filter_builder.add(visits.key).data)
+        self._filter_part.write(self._filter_builder.add(visits.key).data)
         visits = join_visits([self._waiting, visits]) if len(self._waiting) else visits
         whole_rows = len(visits) // self._layout.page_rows * self._layout.page_rows
         self._write_pages(visits.take(slice(0, whole_rows)))
@@ -88,28 +90,37 @@ class RunWriter:
         self._write_pages(self._waiting)
         if self._written_rows != self._rows:
             raise ValueError(f"A run of {self._rows} rows got {self._written_rows}.")
-        fences = np.concatenate(self._fences).data.cast("B")
-        self._file.write(fences)
-        self._write_filter(memoryview(self._filter_builder.finish()))
-        self._file.seek(self._filter_end)
-        checksums = self._checksum, zlib.crc32(fences), self._filter_checksum
+        self._filter_part.write(memoryview(self._filter_builder.finish()))
+        fence_part = PartWriter(self._file, self._key_part.end)
+        fence_part.write(np.concatenate(self._fences).data.cast("B"))
+        fence_part.write(np.concatenate(self._key_numbers).data)
+        parts = (self._page_part, self._key_part, fence_part, self._filter_part)
+        checksums = [part.checksum for part in parts]
         footer = FOOTER.pack(MARK, self._rows, self._layout.pack(), self._filter_bits, *checksums, 0)[:-4]
-        self._file.write(footer + struct.pack("<I", zlib.crc32(footer)))
-
-    def _write_filter(self, content: memoryview) -> None:
-        """Writes the next bytes of the filter, and leaves the position of the file as it is."""
-        place = self._file.tell()
-        self._file.seek(self._filter_end)
-        self._file.write(content)
-        self._file.seek(place)
-        self._filter_checksum = zlib.crc32(content, self._filter_checksum)
-        self._filter_end += len(content)
+        PartWriter(self._file, fence_part.end).write(memoryview(footer + struct.pack("<I", zlib.crc32(footer))))
 
     def _write_pages(self, visits: VisitRows) -> None:
         if not len(visits):
             return
-        content = self._layout.encode(visits).view(np.uint8).data
-        self._checksum = zlib.crc32(content, self._checksum)
-        self._file.write(content)
+        pages, keys, key_counts = self._layout.encode(visits)
+        self._page_part.write(pages.view(np.uint8).data)
+        self._key_part.write(memoryview(keys))
+        self._key_numbers.append((key_counts - 1).astype(np.uint8))
         self._fences.append(visits.key[:: self._layout.page_rows].copy())
         self._written_rows += len(visits)
+
+
+class PartWriter:
+    """Writes a part of a file that begins at a place."""
+
+    def __init__(self, file: BinaryIO, place: int) -> None:
+        self._file = file
+        self.end = place
+        self.checksum = 0
+
+    def write(self, content: memoryview) -> None:
+        """Writes the next bytes."""
+        self._file.seek(self.end)
+        self._file.write(content)
+        self.end += len(content)
+        self.checksum = zlib.crc32(content, self.checksum)

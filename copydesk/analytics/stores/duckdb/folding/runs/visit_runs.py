@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.row_inserts import Columns, RowInserts
-from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EarlierRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run, open_run
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile, get_run_folder, get_run_path
 from copydesk.analytics.stores.duckdb.folding.runs.run_merge import RunMerge, merge_runs
@@ -240,11 +239,7 @@ class VisitRuns:
     def _select_earlier(self) -> list[int]:
         """Returns the runs of earlier formats that can be rewritten. The disk must have twice as much space as each."""
         excluded = self._list_being_merged() | self._skipped_ids
-        sizes = {
-            run_id: run.size
-            for run_id, run in self._runs.items()
-            if isinstance(run, EarlierRunFile) and run_id not in excluded
-        }
+        sizes = {run_id: run.size for run_id, run in self._runs.items() if run.is_earlier and run_id not in excluded}
         if not sizes:
             return []
         free_bytes = shutil.disk_usage(self._folder).free
