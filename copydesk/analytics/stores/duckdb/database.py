@@ -154,8 +154,11 @@ class DuckDatabase:
 
     @contextmanager
     def _borrow_connection(self, idle_connections: list[DuckConnection]) -> Iterator[DuckConnection]:
-        with self._lock:
-            connection = self._acquire_connection(idle_connections)
+        try:
+            with self._lock:
+                connection = self._acquire_connection(idle_connections)
+        except duckdb.Error as error:
+            raise _translate_error(error) from error
         try:
             yield connection
         except duckdb.Error as error:
@@ -201,14 +204,20 @@ class DuckDatabase:
             raise StoreFull if error.errno == errno.ENOSPC else StoreUnavailable from error
 
     def _close_connections(self) -> None:
-        """Closes all connections. DuckDB releases a file when its last connection is closed."""
+        """Closes all connections. DuckDB releases a file when its last connection is closed.
+
+        A connection that another thread is using cannot be closed. That thread closes it, or returns it for later use.
+        """
+        root_connection, self._root_connection = self._root_connection, None
         for idle_connections in (self._idle_connections, self._idle_fold_connections):
-            for connection in idle_connections:
-                connection.close()
+            closed = [*idle_connections]
             idle_connections.clear()
-        if self._root_connection is not None:
-            self._root_connection.close()
-            self._root_connection = None
+            for connection in closed:
+                with suppress(duckdb.Error):
+                    connection.close()
+        if root_connection is not None:
+            with suppress(duckdb.Error):
+                root_connection.close()
         if self._metadata_blocks is not None:
             self._metadata_blocks.close()
             self._metadata_blocks = None

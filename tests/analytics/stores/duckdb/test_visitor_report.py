@@ -181,16 +181,39 @@ def test_reports_during_folds_equal_a_state_between_folds(store: DuckStore) -> N
     assert store.count_visitors_by_page("docs").totals.human == before + 60
 
 
-@pytest.mark.parametrize("max_pages", [0, 10, 40, 1_000_000])
-def test_sites_with_too_many_pages_are_summed_up_for_each_report(
-    store: DuckStore, tmp_path: Path, max_pages: int
-) -> None:
+def test_page_without_counted_views_changes_no_report_of_other_days(store: DuckStore) -> None:
+    """The second report loads the new page, which the sums of the first one do not have."""
+    before = store.count_visitors_by_page("docs", RANGES[0])
+    store.log_views([make_view("/not-folded-yet")])
+    store.count_visitors_by_page("docs", RANGES[1])
+    assert store.count_visitors_by_page("docs", RANGES[0]) == before
+
+
+@pytest.mark.parametrize("max_bytes", [0, 20_000, 40_000, 1_000_000])
+def test_reports_are_right_however_little_memory_they_have(store: DuckStore, tmp_path: Path, max_bytes: int) -> None:
     expected = report_from_index(store)
     store.close()
     database = DuckDatabase(tmp_path / "a.duckdb")
-    reports = VisitorReports(database, RecentFolds(), max_pages)
+    reports = VisitorReports(database, RecentFolds(), max_bytes)
     for _ in range(2):
         assert [reports.count_visitors_by_page("docs", *question) for question in QUESTIONS] == expected
+        assert reports.count_visitors_by_page("other", ALL_DAYS, 50, 0).totals.total > 0
+    database.close()
+
+
+def test_sums_in_memory_are_limited_in_number_and_size(store: DuckStore, tmp_path: Path) -> None:
+    log_and_fold(store, *(make_view(f"/{'long' * 400}/{number}", project="long") for number in range(20)))
+    store.close()
+    database = DuckDatabase(tmp_path / "a.duckdb")
+    reports = VisitorReports(database, RecentFolds(), max_bytes=60_000)
+    for first in range(120):
+        for project in ("docs", "other", "long"):
+            reports.count_visitors_by_page(project, DayRange(first, MONDAY + 1), 5, 0)
+    assert 0 < len(reports._ranges) <= 100
+    assert reports._estimate_memory() <= 60_000
+    with database.read() as connection:
+        [(long_project,)] = connection.execute("select id from projects where name = 'long'").fetchall()
+    assert long_project not in reports._pages, "its paths are too long"
     database.close()
 
 
@@ -216,3 +239,12 @@ def test_recent_folds_are_found_only_without_a_gap() -> None:
     assert [len(rows) for rows in folds.find(20, 25) or []] == [1]
     folds.add(25, 30, make_rows(11))
     assert folds.find(25, 30) is None, "too many rows"
+
+
+def test_number_of_recent_folds_is_limited() -> None:
+    """Folds of known visitors on known pages add no rows."""
+    folds = RecentFolds(max_folds=3)
+    for after in range(5):
+        folds.add(after, after + 1, make_rows(0))
+    assert folds.find(1, 5) is None
+    assert len(folds.find(2, 5) or []) == 3

@@ -65,6 +65,10 @@ class IndexRows:
         return [self.scope, self.day, self.prev, self.human, self.ai, self.total]
 
 
+_NO_DAYS, _NO_NUMBERS = np.empty(0, np.uint16), np.empty(0, np.int32)
+NO_ROWS = IndexRows(_NO_NUMBERS, _NO_DAYS, _NO_DAYS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS)
+
+
 def combine_visits(rows: VisitRows, was: Bits, now: Bits) -> VisitChanges:
     """Returns each scope, key and day once, with the bits before and after a change of all its rows."""
     return _group_changes(rows.key, rows.scope, rows.day, was, now)

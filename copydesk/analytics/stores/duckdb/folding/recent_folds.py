@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows
 
-MAX_ROWS_IN_MEMORY = 100_000
-"""Rows of all folds in memory, 20 bytes each."""
+MAX_ROWS_IN_MEMORY, MAX_FOLDS_IN_MEMORY = 100_000, 1_000
 
 
 class FoldedRows(NamedTuple):
@@ -21,21 +20,22 @@ class FoldedRows(NamedTuple):
 class RecentFolds:
     """The rows of the last committed folds, without a gap between them. Thread-safe."""
 
-    def __init__(self, max_rows: int = MAX_ROWS_IN_MEMORY) -> None:
+    def __init__(self, max_rows: int = MAX_ROWS_IN_MEMORY, max_folds: int = MAX_FOLDS_IN_MEMORY) -> None:
         self._max_rows = max_rows
+        self._max_folds = max_folds
         self._lock = threading.Lock()
         self._folds: deque[FoldedRows] = deque()
         self._row_count = 0
 
     def add(self, after: int, upto: int, rows: IndexRows) -> None:
-        """Adds a fold that was committed after those added before. The oldest leave if there are too many rows."""
+        """Adds a fold that was committed after those added before. The oldest leave if there are too many."""
         with self._lock:
             if self._folds and self._folds[-1].upto != after:
                 self._folds.clear()
                 self._row_count = 0
             self._folds.append(FoldedRows(after, upto, rows))
             self._row_count += len(rows)
-            while self._row_count > self._max_rows:
+            while self._row_count > self._max_rows or len(self._folds) > self._max_folds:
                 self._row_count -= len(self._folds.popleft().rows)
 
     def find(self, after: int, upto: int) -> list[IndexRows] | None:

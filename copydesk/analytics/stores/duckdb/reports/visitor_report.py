@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.base import DEFAULT_PAGE_QUERY, DayRange, PageQuery, SortColumn
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.links import IndexRows
+from copydesk.analytics.stores.duckdb.folding.links import NO_ROWS, IndexRows
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Scopes
-from copydesk.analytics.stores.duckdb.reports.site_pages import NO_PAGES, SitePages, count_pages, load_new_pages
+from copydesk.analytics.stores.duckdb.reports.site_pages import NO_PAGES, SitePages, estimate_memory, load_new_pages
 from copydesk.analytics.stores.duckdb.reports.site_reports import build_report_page
 from copydesk.analytics.stores.duckdb.reports.snapshot import Snapshot, load_snapshots
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.report_rows import Counts, PageCounts, ReportPage
 
-MAX_PAGES_IN_MEMORY = 250_000
-"""Pages of all sums in memory, 24 bytes each. A site with more pages is summed up for each report."""
+MAX_MEMORY_BYTES = 24_000_000
+"""About how much memory the sums and the pages of all sites may need. One site's pages may need a quarter of it."""
+MAX_RANGES_IN_MEMORY = 100
 ORDER_BY_CLAUSES: dict[tuple[SortColumn, bool], str] = {
     ("path", False): "", ("path", True): "path desc,",
     ("human", False): "totals.human,", ("human", True): "totals.human desc,",
@@ -52,13 +53,16 @@ class RangeSums:
 class VisitorReports:
     """The reports of visitors by page of a store. Thread-safe."""
 
-    def __init__(self, database: DuckDatabase, recent_folds: RecentFolds, max_pages: int = MAX_PAGES_IN_MEMORY) -> None:
+    def __init__(self, database: DuckDatabase, recent_folds: RecentFolds, max_bytes: int = MAX_MEMORY_BYTES) -> None:
         self._database = database
         self._recent_folds = recent_folds
-        self._max_pages = max_pages
+        self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._ranges: dict[SumsKey, RangeSums] = {}
         """The least recently used first."""
+        self._pages: dict[int, SitePages] = {}
+        """The pages of the sites that have sums in memory, by project. They belong to the same change of views."""
+        self._view_changes = 0
 
     def count_visitors_by_page(
         self, project_id: str, days: DayRange, limit: int, offset: int, query: PageQuery = DEFAULT_PAGE_QUERY
@@ -84,7 +88,7 @@ class VisitorReports:
         new_rows = None if known is None else self._recent_folds.find(known.snapshot.folded, snapshot.folded)
         if known is not None and new_rows is not None:
             range_sums = _add_rows(connection, known, pages, new_rows, snapshot, days)
-        elif len(pages) or count_pages(connection, snapshot.project) < self._max_pages:
+        elif len(pages) or estimate_memory(connection, snapshot.project) <= self._max_bytes // 4:
             range_sums = _sum_up(connection, pages, snapshot, days)
         else:
             return None
@@ -94,26 +98,40 @@ class VisitorReports:
     def _find(self, key: SumsKey, snapshot: Snapshot) -> tuple[RangeSums | None, SitePages]:
         """Returns what is in memory: the sums of the range, and the pages of the site."""
         with self._lock:
-            of_project = [
-                held for (project, _), held in self._ranges.items()
-                if project == snapshot.project and held.snapshot.is_part_of(snapshot)
-            ]  # fmt: skip
-            pages = max((held.pages for held in of_project), key=lambda pages: pages.upto, default=NO_PAGES)
+            if snapshot.view_changes != self._view_changes:
+                return None, NO_PAGES
             known = self._ranges.get(key)
             if known is None or not known.snapshot.is_part_of(snapshot):
-                return None, pages
+                return None, self._pages.get(snapshot.project, NO_PAGES)
             self._ranges[key] = self._ranges.pop(key)
-            return known, pages
+            return known, self._pages[snapshot.project]
 
     def _remember(self, key: SumsKey, range_sums: RangeSums) -> None:
+        """Keeps sums in memory, unless they belong to an earlier change of views. The least recently used leave."""
+        project, _ = key
         with self._lock:
-            changes = range_sums.snapshot.view_changes
-            self._ranges = {key: held for key, held in self._ranges.items() if held.snapshot.view_changes == changes}
+            if range_sums.snapshot.view_changes < self._view_changes:
+                return
+            if range_sums.snapshot.view_changes > self._view_changes:
+                self._view_changes, self._ranges, self._pages = range_sums.snapshot.view_changes, {}, {}
             self._ranges.pop(key, None)
             self._ranges[key] = range_sums
-            held_pages = sum(len(held.pages) for held in self._ranges.values())
-            while held_pages > self._max_pages:
-                held_pages -= len(self._ranges.pop(next(iter(self._ranges))).pages)
+            self._pages[project] = max(
+                self._pages.get(project, NO_PAGES), range_sums.pages, key=lambda pages: pages.upto
+            )
+            while len(self._ranges) > MAX_RANGES_IN_MEMORY or self._estimate_memory() > self._max_bytes:
+                self._drop_oldest()
+
+    def _estimate_memory(self) -> int:
+        sums_bytes = sum(range_sums.sums.nbytes for range_sums in self._ranges.values())
+        return sums_bytes + sum(pages.memory_bytes for pages in self._pages.values())
+
+    def _drop_oldest(self) -> None:
+        """Drops the least recently used sums, and the pages of their site if it has no others."""
+        oldest = next(iter(self._ranges))
+        del self._ranges[oldest]
+        if not any(project == oldest[0] for project, _ in self._ranges):
+            del self._pages[oldest[0]]
 
 
 def _sum_up(connection: DuckConnection, known_pages: SitePages, snapshot: Snapshot, days: DayRange) -> RangeSums:
@@ -137,12 +155,12 @@ def _add_rows(
     last_scope = max((int(rows.scope.max(initial=0)) for rows in new_rows), default=0)
     if last_scope > pages.upto:
         pages = load_new_pages(connection, snapshot.project, pages, last_scope)
-    sums = known.sums
-    for rows in new_rows:
-        is_counted = np.flatnonzero((rows.day >= days.first) & (rows.day < days.end) & (rows.prev < days.first))
-        new_sums = np.stack([rows.human, rows.ai, rows.total])[:, is_counted].astype(np.int64)
-        sums = _add_sums(pages, sums, rows.scope[is_counted], new_sums)
-    return RangeSums(snapshot, pages, sums)
+    scope, day, prev, *numbers = (
+        np.concatenate(columns) for columns in zip(*(rows.columns() for rows in [NO_ROWS, *new_rows]), strict=True)
+    )
+    is_counted = np.flatnonzero((day >= days.first) & (day < days.end) & (prev < days.first))
+    new_sums = np.stack(numbers)[:, is_counted].astype(np.int64)
+    return RangeSums(snapshot, pages, _add_sums(pages, known.sums, scope[is_counted], new_sums))
 
 
 def _add_sums(pages: SitePages, sums: PageSums, scope: Scopes, new_sums: PageSums) -> PageSums:
