@@ -1,0 +1,49 @@
+"""The database is opened again after a fatal error, also if another thread is using a connection at that moment."""
+
+import threading
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.core.errors import StoreUnavailable
+
+LONG_QUERY = "select count(*) from range(10_000) as a, range(8_000) as b where hash(a.range, b.range) % 7 = 3"
+"""Takes about a second."""
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["the report succeeds", "the report fails"])
+def test_fatal_error_during_a_report_of_another_thread_leaves_a_usable_database(tmp_path: Path, fails: bool) -> None:
+    database = DuckDatabase(tmp_path / "a.duckdb")
+    has_begun = threading.Event()
+    errors: list[Exception] = []
+
+    def report() -> None:
+        try:
+            with database.read() as connection:
+                has_begun.set()
+                connection.execute(LONG_QUERY).fetchall()
+                if fails:
+                    raise RuntimeError("not an error of DuckDB")
+        except Exception as error:
+            errors.append(error)
+
+    reader = threading.Thread(target=report)
+    reader.start()
+    has_begun.wait()
+    time.sleep(0.2)
+    with pytest.raises(StoreUnavailable), database.read():
+        raise duckdb.FatalException("FATAL Error: made by the test")
+    for _ in range(2):
+        with database.write() as connection:
+            assert connection.execute("select count(*) from marks").fetchall()
+    reader.join()
+    assert [type(error) for error in errors] == ([RuntimeError] if fails else [])
+    for _ in range(3):
+        with database.read() as connection:
+            assert connection.execute("select 1").fetchall() == [(1,)]
+    database.close()
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        assert connection.execute("select value from marks where name = 'schema'").fetchall()
