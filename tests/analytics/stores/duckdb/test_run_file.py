@@ -224,7 +224,7 @@ def test_run_without_filter_as_an_earlier_version_wrote_it_finds_the_same(
 
 
 def test_lookup_of_many_keys_finds_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_file, "MAX_LOOKUPS_AT_ONCE", 7)
+    monkeypatch.setattr(run_file, "KEYS_PER_BATCH", 7)
     visits = make_visits(1_000)
     positions, found = write_visits(tmp_path / "a.run", visits).find(np.unique(visits.key))
     assert positions.tolist() == list(range(1_000))

@@ -53,6 +53,8 @@ FOOTER = struct.Struct(f"<8sQ{LAYOUT.size}sQ5I")
 READ_BYTES = 8_000_000
 MAX_LOOKUPS_AT_ONCE = 2_000
 """A search for more keys does not use the filter of a long run, which takes much memory and leaves more keys."""
+KEYS_PER_BATCH = 4_000
+"""A search for more keys reads the pages of so many at a time, because its arrays should stay small."""
 DENSE_ROWS_PER_KEY = 2_000
 """A search for more keys than one in this many rows uses the mapped file: Linux maps 64 kB for each page that is read,
 which costs more than reading one page but serves several searches."""
@@ -180,7 +182,7 @@ class RunFile:
         if not len(keys):
             return NO_POSITIONS, NO_VISITS
         by_reading = False
-        batches = -(-len(keys) // MAX_LOOKUPS_AT_ONCE)
+        batches = -(-len(keys) // KEYS_PER_BATCH)
         if self.rows > MAX_HELD_ROWS:
             spanned_rows = self._estimate_spanned_rows(keys)
             if len(keys) * DENSE_ROWS_PER_KEY > spanned_rows:
