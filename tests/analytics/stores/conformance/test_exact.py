@@ -1,5 +1,6 @@
 """After any operations in any order, every report equals the count over all views."""
 
+import itertools
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -187,6 +188,17 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
             self.store.close()
             self.store = open_store(self.folder)
 
+        @rule(views=st.lists(VIEWS, min_size=1, max_size=6))
+        def restart_and_add_late_views(self, views: list[PageView]) -> None:
+            """Adds views to days whose hours were just read from what is stored, because nothing was in memory."""
+            self.restart()
+            self.compare_hours()
+            days = itertools.cycle([(project, at // DAY) for project, at, _ in self.asked_hours] or [("docs", FIRST)])
+            moved = zip(views, days, strict=False)
+            self.log_and_fold(
+                [view._replace(project=project, at=day * DAY + view.at % DAY) for view, (project, day) in moved]
+            )
+
         @rule(kinds=st.sets(st.sampled_from(sorted(CLASS_BITS.keys() - {"human"}))))
         def count_as_ai(self, kinds: set[str]) -> None:
             self.store.set_ai_classes("docs", kinds)
@@ -237,6 +249,9 @@ def make_state_machine(open_store: Callable[[Path], Store]) -> type[RuleBasedSta
 
         @invariant()
         def hours_that_were_asked_for_stay_exact(self) -> None:
+            self.compare_hours()
+
+        def compare_hours(self) -> None:
             for asked in self.asked_hours:
                 report = self.store.load_hours(*asked)
                 assert replace(report, hours=list(report.hours)) == self.model.load_hours(*asked)
