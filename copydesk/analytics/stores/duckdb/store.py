@@ -67,7 +67,7 @@ from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-MAX_FEW_VIEWS = 20_000
+MAX_VIEWS_OF_SMALL_FOLD = 20_000
 """After a fold of so few views, short files of visits are merged early, because the next folds will be small too."""
 MAX_UPGRADE_SECONDS_PER_FOLD = 2.0
 """Reports wait for folds, so an upgrade of many views takes several."""
@@ -151,7 +151,7 @@ class DuckStore:
                 if number > 0:  # a long fold, whose own arrays need memory
                     self._database.release_cache()
             self._continue_upgrade()
-            self._run_merges.start(is_early=folded_views <= MAX_FEW_VIEWS)
+            self._run_merges.start(is_early=folded_views <= MAX_VIEWS_OF_SMALL_FOLD)
             self._start_hour_counter()
             self._section_indexer.note_views(self._view_log.last_number)
             return folded_views

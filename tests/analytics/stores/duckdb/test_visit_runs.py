@@ -166,7 +166,7 @@ def test_section_reports_are_complete_while_many_runs_are_rewritten(path: Path) 
 def test_short_runs_are_merged_early_after_folds_of_few_views(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Folds one batch at a time, first as if it had many views, then as one of few views."""
     sizes = RunSizes(recent=50, merged_runs=4, part=30, short_sizes=2)
-    monkeypatch.setattr("copydesk.analytics.stores.duckdb.store.MAX_FEW_VIEWS", 0)
+    monkeypatch.setattr("copydesk.analytics.stores.duckdb.store.MAX_VIEWS_OF_SMALL_FOLD", 0)
     fill_store(path, sizes)
     numbers_of_rows = count_rows_of_runs(path)
     assert sum(rows <= 200 for rows in numbers_of_rows) > 1 or sum(200 < rows <= 800 for rows in numbers_of_rows) > 1

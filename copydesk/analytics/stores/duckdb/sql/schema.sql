@@ -86,9 +86,9 @@ insert into folds select 0 where not exists (from folds);
 
 -- schema: the version of the tables. sources_end: the number of the last view whose source is not known, and sources_done
 -- up to which it is; neither exists if all are known. view_changes: the number of transactions that changed or deleted
--- stored views, or counted them again. event_base, event_tail: the ids of the files that have the filter of known events, event_count: how many
--- rows the table events had when they were written, event_end: the row number after them; none exists if there are no
--- valid files. Each transaction that deletes events deletes these four. The others: the number of rows after the table's last compaction.
+-- stored views, or counted them again. event_base, event_tail: the ids of the files that have the filter of known events,
+-- event_last: the number of the last view whose event is in them; none exists if there are no valid files. Each
+-- transaction that deletes events deletes these three. The others: the number of rows after the table's last compaction.
 create table if not exists marks (name varchar not null, value ubigint not null);
 insert into marks
 select name, 0

@@ -54,7 +54,7 @@ class RunSizes:
     moved: int = 2_000_000
     """How many visits of a long table become one run, as in a store of an earlier version or a restored backup."""
     short_sizes: int = 3
-    """Runs of so many sizes are short: up to 6.4 million visits, which are merged in about three seconds."""
+    """Runs of so many sizes are short: up to 6.4 million visits, which are merged in seconds."""
 
 
 DEFAULT_RUN_SIZES = RunSizes()
@@ -191,15 +191,15 @@ class VisitRuns:
                 source.release_memory()
 
     def plan_merge(self, is_urgent: bool = False, is_early: bool = False) -> RunMerge | None:
-        """Returns a merge of runs of similar size, if there are enough of them: twice as many if it must be urgent, and
-        two short ones if it may be early.
+        """Returns a merge of runs of similar size, or None if there are too few of them.
 
+        A merge needs several runs, an urgent one twice as many, and an early one two short runs.
         If nothing else is to be done, this is a rewrite of one run of an earlier format. Loads nothing.
         """
         if self._recent is None:
             return None
-        least = self._sizes.merged_runs * (2 if is_urgent else 1)
-        merged_ids = self._select_mergeable(least, 2 if is_early else least)
+        min_runs = self._sizes.merged_runs * (2 if is_urgent else 1)
+        merged_ids = self._select_mergeable(min_runs, 2 if is_early else min_runs)
         if not merged_ids and not is_urgent:
             merged_ids = self._select_earlier()[:1]
         if not merged_ids:
@@ -248,8 +248,8 @@ class VisitRuns:
     def _list_being_merged(self) -> set[int]:
         return {run_id for merge in self._merges for run_id in merge.runs}
 
-    def _select_mergeable(self, least: int, least_short: int) -> list[int]:
-        """Returns runs of similar size, at least so many of them; the second number is for short runs."""
+    def _select_mergeable(self, min_runs: int, min_short_runs: int) -> list[int]:
+        """Returns runs of similar size, or none if there are too few of each size."""
         being_merged = self._list_being_merged()
         by_size: dict[int, list[int]] = {}
         for run_id, run in self._runs.items():
@@ -260,8 +260,8 @@ class VisitRuns:
                 size += 1
             by_size.setdefault(size, []).append(run_id)
         for size, run_ids in sorted(by_size.items()):
-            if len(run_ids) >= (least_short if size < self._sizes.short_sizes else least):
-                return run_ids[:least]
+            if len(run_ids) >= (min_short_runs if size < self._sizes.short_sizes else min_runs):
+                return run_ids[:min_runs]
         return []
 
     def _remove(self, connection: DuckConnection, find: Callable[[SortedVisits], NDArray[np.int64]]) -> None:
