@@ -218,7 +218,7 @@ class RunFile:
             return NO_POSITIONS, NO_VISITS
         places = expand_ranges(found.first_rows, found.row_counts)
         page, row = self._layout.split_places(places)
-        others = self._layout.decode_others(found.pages, places)
+        others = self._layout.decode_others(found.pages, (page, row))
         rows = VisitRows(np.repeat(found.keys, found.row_counts), *others)
         return found.page_numbers[page] * self._layout.page_rows + row, rows
 

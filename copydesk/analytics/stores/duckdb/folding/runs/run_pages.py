@@ -175,16 +175,14 @@ class PageLayout:
         bits = np.unpackbits(pages["flags"], axis=1, count=self.page_rows, bitorder="little")
         return np.append(np.flatnonzero(bits.view(np.bool_)), rows)
 
-    def decode_others(self, pages: Pages, places: Positions | slice) -> list[NDArray[Any]]:
-        """Returns the scopes, days and bits at these places, which are the numbers of rows among those of all pages."""
+    def decode_others(self, pages: Pages, places: tuple[Positions, Positions] | slice) -> list[NDArray[Any]]:
+        """Returns the scopes, days and bits at these places: pages and rows, or rows among those of all pages."""
         columns = [self._select(pages[name], places) for name, _ in self.other_types]
         return self._unpack_others(columns[0]) if self.is_packed else columns
 
-    def _select(self, field: NDArray[Any], places: Positions | slice) -> NDArray[Any]:
-        if isinstance(places, slice):
-            return np.ascontiguousarray(field).reshape(-1)[places]
-        selected: NDArray[Any] = field[self.split_places(places)]
-        return selected
+    def _select(self, field: NDArray[Any], places: tuple[Positions, Positions] | slice) -> NDArray[Any]:
+        selected: NDArray[Any] = np.ascontiguousarray(field).reshape(-1) if isinstance(places, slice) else field
+        return selected[places]
 
     def _unpack_others(self, packed: NDArray[np.uint32]) -> list[NDArray[Any]]:
         bits = (packed & np.uint32((1 << self.class_bits) - 1)).astype(np.uint8)
