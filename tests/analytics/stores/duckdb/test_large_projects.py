@@ -40,6 +40,7 @@ DiskUsage = namedtuple("DiskUsage", ["total", "used", "free"])
 @pytest.fixture(autouse=True)
 def search_without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(section_search, "PAUSE_FACTOR", 0)
+    monkeypatch.setattr(section_search, "SEARCHES_PER_MIN_VIEWS", 1_000)
     monkeypatch.setattr(section_indexer, "VISITS_PER_TRANSACTION", 30)
     monkeypatch.setattr(section_indexer, "VISITS_PER_GROUP", 100)
     monkeypatch.setattr(section_indexer, "PAUSE_SECONDS", 0.0)
