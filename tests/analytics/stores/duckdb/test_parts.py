@@ -9,13 +9,14 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult
 from copydesk.analytics.stores.duckdb import DuckStore, maintenance
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.folding import visitor_index
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.log import event_coverage
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports.visitor_report import VisitorReports
 from tests.analytics.stores.conformance.model import ReferenceStore
-from tests.analytics.stores.duckdb.writer import make_batch
+from tests.analytics.stores.duckdb.writer import SHORT_RUNS, make_batch
 
 RANGES = (ALL_DAYS, DayRange(20_460, 20_470), DayRange(20_480, 20_481))
 
@@ -71,6 +72,23 @@ def test_folds_of_any_size_give_the_same_result(database: DuckDatabase, model: R
     for number in range(30):
         log.write(make_batch(number))
     assert sum(VisitorIndex(database).fold_views(log.last_number, max_views=37)) == 600
+    assert_exact(database, model)
+
+
+def test_transactions_have_fewer_views_once_many_visits_are_stored(
+    database: DuckDatabase, model: ReferenceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first 300 views are folded at once; their visits are in files, so the others are folded in parts."""
+    monkeypatch.setattr(visitor_index, "MANY_VISITS", 100)
+    monkeypatch.setattr(visitor_index, "MAX_VIEWS_WITH_MANY_VISITS", 140)
+    log = ViewLog(database)
+    index = VisitorIndex(database, SHORT_RUNS)
+    parts = []
+    for first in (0, 15):
+        for number in range(first, first + 15):
+            log.write(make_batch(number))
+        parts.append(list(index.fold_views(log.last_number)))
+    assert parts == [[300], [140, 140, 20]]
     assert_exact(database, model)
 
 

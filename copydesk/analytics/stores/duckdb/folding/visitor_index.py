@@ -33,9 +33,9 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews, ViewColumns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 
-MAX_VIEWS_PER_TRANSACTION = 250_000
-"""Views per transaction: enough to share its cost, because each reads most files of visits; few enough to bound the
-memory."""
+MAX_VIEWS_PER_TRANSACTION, MAX_VIEWS_WITH_MANY_VISITS = 250_000, 160_000
+"""Views per transaction: enough to share its cost, few enough to bound the memory, most of which known visits need."""
+MANY_VISITS = 100_000_000
 MAX_VISITS_SEARCHED_AT_ONCE = 2_000
 """Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
 NEW_VISITS_PER_RANGE = 100_000
@@ -92,7 +92,7 @@ class VisitorIndex:
         self._new_rows = 0
         return True
 
-    def fold_views(self, upto: int, max_views: int = MAX_VIEWS_PER_TRANSACTION) -> Iterator[int]:
+    def fold_views(self, upto: int, max_views: int | None = None) -> Iterator[int]:
         """Counts the logged views up to this number, in several transactions if needed.
 
         Yields how many each counted.
@@ -101,7 +101,7 @@ class VisitorIndex:
         while last < upto:
             with self.change(), self._database.write(for_fold=True) as connection:
                 after = read_last_folded(connection) if self._last_folded is None else self._last_folded
-                last = min(upto, after + max_views)
+                last = min(upto, after + (max_views or self._limit_views()))
                 if after < last:
                     view_count, index_rows = self._fold_range(connection, after, last)
             self._last_folded = max(after, last)
@@ -109,6 +109,10 @@ class VisitorIndex:
             if after < last:
                 self._recent_folds.add(after, last, index_rows)
                 yield view_count
+
+    def _limit_views(self) -> int:
+        has_many_visits = self.visits.count_visits_in_runs() >= MANY_VISITS
+        return MAX_VIEWS_WITH_MANY_VISITS if has_many_visits else MAX_VIEWS_PER_TRANSACTION
 
     def prepare(self) -> None:
         """Loads what the first fold needs: the visits, as far as folds keep them in memory, and the scopes.
