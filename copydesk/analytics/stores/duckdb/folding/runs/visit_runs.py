@@ -53,8 +53,8 @@ class RunSizes:
     """How many visits of each of four runs are in memory while all are read; of more runs, fewer each."""
     moved: int = 2_000_000
     """How many visits of a long table become one run, as in a store of an earlier version or a restored backup."""
-    short_sizes: int = 3
-    """Runs of so many sizes are short: up to 6.4 million visits, which are merged in seconds."""
+    short_sizes: int = 4
+    """Runs of so many sizes are short: up to 25.6 million visits, which are merged in seconds."""
 
 
 DEFAULT_RUN_SIZES = RunSizes()
