@@ -15,7 +15,14 @@ from copydesk.analytics.stores.errors import StoreFull
 from copydesk.analytics.stores.report_rows import HourlyReport
 from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
-from tests.analytics.stores.duckdb.test_hour_report import CHANGES, RANGES, load_all, make_views
+from tests.analytics.stores.duckdb.test_hour_report import (
+    CHANGES,
+    RANGES,
+    load_all,
+    make_changes,
+    make_views,
+    read_reports_meanwhile,
+)
 
 FALSE_NUMBER = 7_777_777
 LATER_DAY = make_view(day=MONDAY + 3, project="other")
@@ -291,29 +298,10 @@ def wait_for(is_done: Callable[[], bool]) -> None:
 
 
 def test_changes_while_days_are_counted_leave_exact_reports(store: DuckStore, tmp_path: Path) -> None:
-    stop = threading.Event()
-    errors: list[BaseException] = []
-
-    def ask() -> None:
-        try:
-            while not stop.is_set():
-                load_all(store)
-        except BaseException as error:
-            errors.append(error)
-
-    readers = [threading.Thread(target=ask) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for turn in range(12):
-        log_and_fold(store, *make_views(20, 1_000 + turn * 20))  # starts the thread that counts
-        store.forget_visitor("docs", turn + 1)
-        store.withdraw_views("docs", list(range(turn * 10, turn * 10 + 5)))
-        store.set_ai_classes("docs", ["search"] if turn % 2 else ["assistant"])
-        log_and_fold(store, LATER_DAY)
-    stop.set()
-    for reader in readers:
-        reader.join()
-    assert errors == []
+    with read_reports_meanwhile(store):
+        for turn in range(12):
+            make_changes(store, turn)  # starts the thread that counts
+            log_and_fold(store, LATER_DAY)
     store.wait_for_hours()
     after = load_all(store)
     assert count_from_raw_views(store, tmp_path) == after

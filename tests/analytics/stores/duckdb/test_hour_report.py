@@ -1,7 +1,8 @@
 """The report by hour keeps visitors in memory; whatever changes the views, it equals the count over all views."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,39 @@ def make_views(count: int, first: int = 0) -> list[PageView]:
         at = view.at // DAY * DAY + number * 7_654_321 % DAY
         views.append(view._replace(at=at, status=404 if number % 11 == 0 else 200))
     return views
+
+
+@contextmanager
+def read_reports_meanwhile(store: DuckStore) -> Iterator[None]:
+    """Loads reports in three threads while the block runs. None of them may fail."""
+    is_over = threading.Event()
+    errors: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while not is_over.is_set():
+                load_all(store)
+        except BaseException as error:
+            errors.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for reader in readers:
+            reader.join()
+    assert errors == []
+
+
+def make_changes(store: DuckStore, turn: int) -> None:
+    """Adds, forgets, withdraws and reclassifies views; each turn changes other ones."""
+    log_and_fold(store, *make_views(20, 1_000 + turn * 20))
+    store.forget_visitor("docs", turn + 1)
+    store.withdraw_views("docs", list(range(turn * 10, turn * 10 + 5)))
+    store.set_ai_classes("docs", ["search"] if turn % 2 else ["assistant"])
 
 
 def load_all(store: DuckStore, project: str = "docs") -> list[HourlyReport]:
@@ -108,28 +142,9 @@ def test_failed_correction_leaves_the_hours_as_they_were(store: DuckStore) -> No
 def test_report_that_begins_before_a_change_does_not_spoil_later_ones(tmp_path: Path) -> None:
     store = DuckStore(tmp_path / "a.duckdb")
     log_and_fold(store, *make_views(600))
-    stop = threading.Event()
-    errors: list[BaseException] = []
-
-    def ask() -> None:
-        try:
-            while not stop.is_set():
-                load_all(store)
-        except BaseException as error:
-            errors.append(error)
-
-    readers = [threading.Thread(target=ask) for _ in range(3)]
-    for reader in readers:
-        reader.start()
-    for turn in range(12):
-        log_and_fold(store, *make_views(20, 1_000 + turn * 20))
-        store.forget_visitor("docs", turn + 1)
-        store.withdraw_views("docs", list(range(turn * 10, turn * 10 + 5)))
-        store.set_ai_classes("docs", ["search"] if turn % 2 else ["assistant"])
-    stop.set()
-    for reader in readers:
-        reader.join()
-    assert errors == []
+    with read_reports_meanwhile(store):
+        for turn in range(12):
+            make_changes(store, turn)
     after = load_all(store)
     store.close()
     opened = DuckStore(tmp_path / "a.duckdb")

@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +59,7 @@ def report_from_index(store: DuckStore, project: str = "docs") -> list[ReportPag
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterable[DuckStore]:
+def store(tmp_path: Path) -> Iterator[DuckStore]:
     store = DuckStore(tmp_path / "a.duckdb")
     log_and_fold(store, *make_views(300), *make_views(20, project="other"))
     yield store

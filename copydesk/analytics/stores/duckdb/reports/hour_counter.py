@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.runs.run_merges import get_unexpected
 from copydesk.analytics.stores.duckdb.reports.hour_counts import LargeDay, count_day, list_large_days, store_hours
-from copydesk.core.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -95,8 +95,7 @@ class HourCounter:
         except Exception as error:
             self._next_at = time.monotonic() + RETRY_SECONDS
             self._last_number = None
-            is_expected = isinstance(error, StoreUnavailable)
-            log.warning(FAILED, RETRY_SECONDS, error, exc_info=None if is_expected else error)
+            log.warning(FAILED, RETRY_SECONDS, error, exc_info=get_unexpected(error))
 
     def _load_largest(self, unfinished_days: list[LargeDay]) -> None:
         """Loads the unfinished day with the most views into memory, where the next report reads only new views."""

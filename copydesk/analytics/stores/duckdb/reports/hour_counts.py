@@ -103,11 +103,11 @@ def store_hours(connection: DuckConnection, counted: Sequence[CountedHours]) -> 
     view_changes, ai_masks = read_view_changes(connection), dict(connection.execute(SELECT_AI_CLASSES).fetchall())
     rows: list[HourRow] = []
     for hours in counted:
-        own, first_hour = hours.snapshot, hours.day * HOURS
-        if (own.view_changes, own.ai_mask) != (view_changes, ai_masks.get(own.project)):
+        snapshot, first_hour = hours.snapshot, hours.day * HOURS
+        if (snapshot.view_changes, snapshot.ai_mask) != (view_changes, ai_masks.get(snapshot.project)):
             return False
         rows += [
-            (own.project, hours.day, hours.views, hour if hour == WHOLE_DAY else hour - first_hour, *numbers)
+            (snapshot.project, hours.day, hours.views, hour if hour == WHOLE_DAY else hour - first_hour, *numbers)
             for hour, *numbers in hours.rows or [NO_VISITORS]
         ]
     projects = [hours.snapshot.project for hours in counted]

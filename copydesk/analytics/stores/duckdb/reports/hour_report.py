@@ -56,7 +56,7 @@ class HourReports:
         self._days: dict[DayKey, CountedDay] = {}
         """The least recently used first."""
         self._stored_days: dict[DayKey, StoredDay] = {}
-        """Those that were checked the longest time ago first."""
+        """The least recently checked first."""
 
     def load_hours(self, project_id: str, first_at: int, end_at: int) -> HourlyReport:
         day = first_at // DAY
