@@ -117,6 +117,36 @@ def test_referrers_of_stored_views_are_counted_after_an_upgrade(
     store.close()
 
 
+def test_sources_with_a_salt_of_their_kind_are_counted_with_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version has stored them. New hosts of such a kind have its salt, so the kind counts people once."""
+    arrivals = make_arrivals()
+    stored, new = arrivals[:40], [*arrivals[40:], make_view(visitor=1, event=99)._replace(referrer="duckduckgo.com")]
+    fresh = DuckStore(tmp_path / "fresh.duckdb")
+    log_and_fold(fresh, *stored, *new)
+    expected = read_referrers(fresh)
+    fresh.withdraw_views("docs", [1, 3, 99])
+    after_withdrawal = read_referrers(fresh)
+    fresh.close()
+
+    path = tmp_path / "a.duckdb"
+    store = DuckStore(path)
+    store.log_views(stored)
+    store.close()
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("update scopes set salt = xor(salt, kind * 1_000_003) where sort between 5 and 31")
+    monkeypatch.setattr(visitor_index, "MAX_VISITS_SEARCHED_AT_ONCE", 0)
+    monkeypatch.setattr(visitor_index, "NEW_VISITS_PER_RANGE", 10)
+    store = DuckStore(path, run_sizes=RunSizes(recent=20))
+    store.fold()
+    log_and_fold(store, *new)
+    assert read_referrers(store) == expected
+    store.withdraw_views("docs", [1, 3, 99])
+    assert read_referrers(store) == after_withdrawal
+    store.close()
+
+
 def test_store_of_the_previous_schema_keeps_its_numbers(tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
     store = DuckStore(path)

@@ -33,7 +33,7 @@ class ScopeTable:
         self.project = np.empty(0, np.int32)
         self.is_agent = np.empty(0, np.bool_)
         self.is_of_site = np.empty(0, np.bool_)
-        """Whether the scope is an agent or a section, whose visits have the keys of their site."""
+        """Whether visits of the scope have the keys of their site, as those of agents, sections and most sources."""
         self.is_missing = np.empty(0, np.bool_)
         """Whether the scope is a missing page, or an agent of requests for missing pages, which is not counted."""
         self.salt = np.empty(0, np.int64)
@@ -56,12 +56,11 @@ class ScopeTable:
         size = int(rows["id"].max()) + 1
         self.project = _grow(self.project, size, rows["id"], rows["project"])
         self.is_agent = _grow(self.is_agent, size, rows["id"], rows["sort"] == AGENT_SCOPE)
-        is_of_site = (rows["sort"] == AGENT_SCOPE) | (rows["sort"] == SECTION_SCOPE)
-        self.is_of_site = _grow(self.is_of_site, size, rows["id"], is_of_site)
         is_missing = (rows["sort"] == MISSING_SCOPE) | (rows["sort"] == MISSING_AGENT_SCOPE)
         self.is_missing = _grow(self.is_missing, size, rows["id"], is_missing)
         self.salt = _grow(self.salt, size, rows["id"], rows["salt"])
         self.site = _grow(self.site, size, rows["id"], rows["site"])
+        self.is_of_site = (self.salt == self.salt[self.site]) & ~self.is_missing
         self.parent = _grow(self.parent, size, rows["id"], self._find_parents(rows))
         self.section = _grow(self.section, size, rows["id"], rows["section"])
         self.ai = _grow(self.ai, size, rows["id"], rows["ai"])

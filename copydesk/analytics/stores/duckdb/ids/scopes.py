@@ -25,16 +25,14 @@ def find_scope_ids(connection: DuckConnection, sort: int, project: int, paths: I
 
 
 def compute_salt(project: str, path: str | None = None, sort: int = PAGE_SCOPE) -> int:
-    """Returns the salt of a page, a missing page or a kind of source, or of a site without `path`. Agents and sections
-    share the salt of their site, and hosts that of their kind.
+    """Returns the salt of a page or a missing page, or of a site without `path`. Agents, sections and sources share the
+    salt of their site, except that sources keep the salt that an earlier version has stored for their kind.
 
     It depends only on the names, so that all copies of a store have the same salts.
     """
     name = project if path is None else f"{project}\0{path}"
     if sort == MISSING_SCOPE:
         name += "\0missing"
-    elif sort == SOURCE_KIND_SCOPE:
-        name += "\0source"
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
 
 
