@@ -11,6 +11,7 @@ import duckdb
 from benchmarks.analytics.pages import sign_in
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY, PROJECT, generate_days
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.ids.scopes import MISSING_SCOPE, PAGE_SCOPE, compute_salt
 from copydesk.analytics.stores.duckdb.sections.section_search import MIN_LARGE_VIEWS
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.core.clock import DAY
@@ -116,13 +117,24 @@ def make_unfolded(folder: Path, millions: int, report: Callable[[str], None]) ->
         connection.execute(f"attach '{base}' as base (read_only)")
         for statement in COPY_NAMES:
             connection.execute(statement)
+        _rename_project(connection, project)
         views = 0
         for number in range(DAYS):
             if number % 50 == 0:
                 report(f"{millions} million views: day {number} of {DAYS}")
             views += _copy_day(connection, FIRST_DAY + number, millions, views)
-        connection.execute("update projects set name = ? where name = ?", [project, PROJECT])
     return ScaleData(str(data), millions * MILLION, project, key, cookie)
+
+
+def _rename_project(connection: duckdb.DuckDBPyConnection, project: str) -> None:
+    """Gives the project of the base this name, and its scopes the salts that they would have if it always had it."""
+    connection.execute("update projects set name = ? where name = ?", [project, PROJECT])
+    scopes = connection.execute("select id, sort, path from scopes").fetchall()
+    salts = [
+        (compute_salt(project, path if sort in (PAGE_SCOPE, MISSING_SCOPE) else None, sort), scope_id)
+        for scope_id, sort, path in scopes
+    ]
+    connection.executemany("update scopes set salt = ? where id = ?", salts)
 
 
 def _copy_day(connection: duckdb.DuckDBPyConnection, day: int, copies: int, last: int) -> int:
