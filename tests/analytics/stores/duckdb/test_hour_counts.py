@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.reports import hour_counter
 from copydesk.analytics.stores.duckdb.reports.hour_counts import count_day, store_hours
 from copydesk.analytics.stores.errors import StoreFull
@@ -286,6 +287,21 @@ def test_store_that_was_just_started_counts_finished_days_without_a_fold(tmp_pat
     store = open_counting_store(tmp_path)
     store.prepare_logging()
     wait_for(lambda: set(read_stored_days(store)) == {MONDAY - 1, MONDAY})
+    store.close()
+
+
+@pytest.mark.parametrize(("max_views", "releases"), [(1, 2), (1_000_000, 0)])
+def test_cache_is_released_whenever_many_views_were_counted(
+    max_views: int, releases: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = Mock()
+    monkeypatch.setattr(DuckDatabase, "release_cache", released)
+    monkeypatch.setattr(hour_counter, "MAX_VIEWS_IN_CACHE", max_views)
+    store = open_counting_store(tmp_path)
+    log_and_fold(store, *make_views(600), LATER_DAY)
+    store.wait_for_hours()
+    assert len(read_stored_days(store)) == 2
+    assert released.call_count == releases
     store.close()
 
 

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.runs.run_merges import get_unexpected
@@ -21,8 +21,9 @@ RETRY_SECONDS = 300
 MAX_PAUSE_SECONDS = 1.0
 """After a day, the thread pauses as long as the day took, so that reports get their share of a core, but no longer than
 this."""
-MAX_DAYS_IN_CACHE = 10
-"""After more days than this, DuckDB's cache is released: it is full of views that no report has asked for."""
+MAX_VIEWS_IN_CACHE = 500_000
+"""After more views than this, DuckDB's cache is released: it is full of views that no report has asked for, and merges
+need memory at the same time."""
 FAILED = "could not count finished days by hour; will retry in %d seconds: %s"
 
 
@@ -84,14 +85,16 @@ class HourCounter:
             with self._database.read() as connection:
                 large_days = list_large_days(connection, self._min_views_of_day)
             self._load_largest([day for day in large_days if not day.is_finished])
-            days = self._choose_days([day for day in large_days if day.is_finished])
-            for day, projects in days.items():
+            cached_views = 0
+            for chosen in self._choose_days([day for day in large_days if day.is_finished]):
                 started_at = time.monotonic()
-                self._count(day, projects)
+                self._count(chosen[0].day, [each.project for each in chosen])
+                cached_views += sum(each.views for each in chosen)
+                if cached_views > MAX_VIEWS_IN_CACHE:
+                    self._database.release_cache()
+                    cached_views = 0
                 if self._is_stopping.wait(min(time.monotonic() - started_at, MAX_PAUSE_SECONDS)):
                     return
-            if len(days) > MAX_DAYS_IN_CACHE:
-                self._database.release_cache()
         except Exception as error:
             self._next_at = time.monotonic() + RETRY_SECONDS
             self._last_number = None
@@ -103,19 +106,19 @@ class HourCounter:
         if largest is not None and largest.views >= self._min_loaded_views:
             self._load_day(largest.project, largest.day)
 
-    def _choose_days(self, finished_days: list[LargeDay]) -> dict[int, list[str]]:
-        """Returns the projects to count by day.
+    def _choose_days(self, finished_days: list[LargeDay]) -> Iterable[list[LargeDay]]:
+        """Returns the days to count; those of several projects with the same date together.
 
         A day whose stored hours are not valid any more, because of late views, is counted again once no more of them
         arrive, so that importing views of many days does not count each of them many times.
         """
         before = self._outdated
         self._outdated = {(day.project, day.day): day.views for day in finished_days if day.counted_views is not None}
-        projects_by_day = defaultdict(list)
+        chosen = defaultdict(list)
         for day in finished_days:
             if day.counted_views is None or before.get((day.project, day.day)) == day.views:
-                projects_by_day[day.day].append(day.project)
-        return projects_by_day
+                chosen[day.day].append(day)
+        return chosen.values()
 
     def _count(self, day: int, projects: list[str]) -> None:
         """Counts and stores a day of projects. If views are changed meanwhile, the next look counts it."""
