@@ -13,6 +13,8 @@ import pytest
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.reports import section_reports
 from copydesk.analytics.stores.duckdb.sections import section_indexer, section_visitors
 from copydesk.analytics.stores.duckdb.sections.visitor_groups import split_by_visitor
@@ -110,6 +112,21 @@ def test_sections_are_read_from_the_index_once_a_report_has_asked_for_them(
     store.rebuild_index()
     assert list_all(store) == make_expected(*views, *new_pages)
     store.close()
+
+
+def test_cache_is_released_after_each_transaction_of_the_indexing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    monkeypatch.setattr(VisitorIndex, "add_visits", lambda *_args: steps.append("add"))
+    monkeypatch.setattr(DuckDatabase, "release_cache", lambda _database: steps.append("release"))
+    store = open_indexing_store(tmp_path, 5, monkeypatch)
+    log_and_fold(store, *make_views())
+    list_all(store)
+    store.wait_for_sections()
+    store.close()
+    assert len(steps) > 8
+    assert steps == ["add", "release"] * (len(steps) // 2)
 
 
 def test_report_of_few_views_does_not_ask_for_indexing(tmp_path: Path) -> None:

@@ -199,9 +199,9 @@ class SectionIndexer:
                         log.info("stopped indexing sections, because the store is closed or visits were removed")
                         return
                     self._index.add_visits(connection, _build_visits(part))
+                self._database.release_cache()  # the next part needs memory, and so does a merge beside it
                 added += len(part)
                 time.sleep(PAUSE_SECONDS)
-            self._database.release_cache()  # the arrays of the next group need memory
         with self._transaction(removals) as connection:
             if connection is None:
                 return
