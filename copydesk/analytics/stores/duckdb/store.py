@@ -361,6 +361,7 @@ class DuckStore:
             with self._database.write() as connection:
                 self._page_visitors.copy_part(connection)
             self._may_be_upgrading = True  # more parts may be left, as in a store of an earlier version
+            self._database.release_cache()
 
     def _start_hour_counter(self) -> None:
         if not self._is_upgrading():  # the sums tell which days have many views
