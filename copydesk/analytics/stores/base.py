@@ -76,7 +76,8 @@ class RawViewLimits:
     of_page: int = 1_000_000
     """Views of the page, each of which is counted."""
     of_site: int = 200_000_000
-    """Views of the whole site, which are searched for those of the page."""
+    """Views of the whole site, which are searched for those of the page. If a store has a copy of some of them that is
+    sorted by page, the limit applies to the others."""
 
 
 DEFAULT_RAW_VIEW_LIMITS = RawViewLimits()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from copydesk.analytics.stores.base import CLASS_BITS, Correction, Reclassification
 from copydesk.analytics.stores.duckdb.database import DuckConnection
+from copydesk.analytics.stores.duckdb.folding.page_visitors import correct_page_visitors
 from copydesk.analytics.stores.duckdb.folding.view_summaries import correct_summaries
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
 from copydesk.analytics.stores.duckdb.ids.id_tables import IdTables
@@ -149,6 +150,7 @@ def _correct(index: VisitorIndex, connection: DuckConnection, project: int, chan
     connection.execute(DELETE_AFFECTED_REFERRERS, {"project": project})
     index.count_views(connection, VIEWS_OF_AFFECTED_DAYS, params)
     correct_summaries(connection, project)
+    correct_page_visitors(connection, project)
     [(view_count,)] = connection.execute("select count(*) from affected_views").fetchall()
     for table in TEMPORARY_TABLES:
         connection.execute(f"drop table {table}")

@@ -32,7 +32,10 @@ DELETE_INCOMPLETE_SECTIONS = """
 """
 FORGET_VISITOR = """
     update views set visitor = null where project = $project and visitor = $visitor
-    returning (time // 86400000)::usmallint
+    returning page, (time // 86400000)::usmallint
+"""
+DELETE_PAGE_VISITOR = """
+    delete from page_visitors where page in (select unnest($pages::integer[])) and visitor = $visitor
 """
 DELETE_HOURS = "delete from hour_counts where project = $project and day in (select unnest($days::usmallint[]))"
 
@@ -120,5 +123,7 @@ def forget_visitor(index: VisitorIndex, database: DuckDatabase, project: int, vi
     with index.change(), database.write() as connection:
         index.forget_visitor(connection, project, visitor)
         count_view_change(connection)
-        days = connection.execute(FORGET_VISITOR, {"project": project, "visitor": visitor}).fetchall()
-        connection.execute(DELETE_HOURS, {"project": project, "days": sorted({day for (day,) in days})})
+        views = connection.execute(FORGET_VISITOR, {"project": project, "visitor": visitor}).fetchall()
+        pages, days = sorted({page for page, _ in views}), sorted({day for _, day in views})
+        connection.execute(DELETE_HOURS, {"project": project, "days": days})
+        connection.execute(DELETE_PAGE_VISITOR, {"pages": pages, "visitor": visitor})

@@ -27,6 +27,7 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.analytics.stores.duckdb import corrections, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.page_visitors import DEFAULT_COPY_SIZES, CopySizes, PageVisitors
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
 from copydesk.analytics.stores.duckdb.folding.runs.run_merges import RunMerges
@@ -87,6 +88,7 @@ class DuckStore:
         min_filter_capacity: int = MIN_CAPACITY_EVENTS,
         min_views_of_day: int = MIN_VIEWS_OF_DAY,
         min_loaded_views: int = MIN_LOADED_VIEWS,
+        copy_sizes: CopySizes = DEFAULT_COPY_SIZES,
     ) -> None:
         self._database = DuckDatabase(path, memory_limit, threads, min_checkpoint_bytes)
         unfolded_views = UnfoldedViews()
@@ -102,6 +104,7 @@ class DuckStore:
         self._fold_lock = threading.Lock()
         self._backup_lock = threading.Lock()
         self._summaries = ViewSummaries(self._database, min_summed_views)
+        self._page_visitors = PageVisitors(self._database, copy_sizes)
         self._visitor_reports = VisitorReports(self._database, recent_folds)
         self._hour_reports = HourReports(self._database)
         self._hour_counter = HourCounter(
@@ -146,7 +149,7 @@ class DuckStore:
             for number, view_count in enumerate(self._index.fold_views(self._view_log.last_number)):
                 folded_views += view_count
                 if not is_upgrading:
-                    self._sum_up_views()
+                    self._sum_up_views(self._index.last_folded)
                 self._tidy_up()
                 if number > 0:  # a long fold, whose own arrays need memory
                     self._database.release_cache()
@@ -322,32 +325,43 @@ class DuckStore:
         if not self._may_be_upgrading:
             return False
         with self._database.read() as connection:
-            is_backfill_needed = is_source_backfill_needed(connection) or is_section_backfill_needed(connection)
-            last_folded = read_last_folded(connection)
-        self._may_be_upgrading = is_backfill_needed or self._summaries.are_behind(last_folded)
+            is_backfill_needed, last_folded = _is_backfill_needed(connection), read_last_folded(connection)
+        are_sums_behind = self._summaries.are_behind(last_folded) or self._page_visitors.are_behind(last_folded)
+        self._may_be_upgrading = is_backfill_needed or are_sums_behind
         return self._may_be_upgrading
 
     def _continue_upgrade(self) -> None:
-        """Counts where stored views came from, then the sections of stored visits, and then sums up stored views: at
-        least one part and for a limited time; the next folds do the rest."""
+        """Counts where stored views came from, then the sections of stored visits, and then sums up stored views and
+        copies their visitors: at least one part and for a limited time; the next folds do the rest."""
         deadline = time.monotonic() + MAX_UPGRADE_SECONDS_PER_FOLD
         while self._is_upgrading():
-            with self._index.change(), self._view_log.correction() as (connection, id_tables):
-                if is_source_backfill_needed(connection):
-                    backfill_sources(self._index, connection, id_tables)
-                elif is_section_backfill_needed(connection):
-                    backfill_sections(self._index, connection)
-                else:
-                    self._summaries.add_views(connection, read_last_folded(connection))
+            with self._database.read() as connection:
+                is_backfill_needed, last_folded = _is_backfill_needed(connection), read_last_folded(connection)
+            if is_backfill_needed:
+                self._backfill_part()
+            else:
+                self._sum_up_views(last_folded)
             self._database.checkpoint()
             if time.monotonic() >= deadline:
                 return
 
-    def _sum_up_views(self) -> None:
-        """Sums up folded views if there are enough of them."""
-        if self._summaries.are_behind(self._index.last_folded):
+    def _backfill_part(self) -> None:
+        with self._index.change(), self._view_log.correction() as (connection, id_tables):
+            if is_source_backfill_needed(connection):
+                backfill_sources(self._index, connection, id_tables)
+            else:
+                backfill_sections(self._index, connection)
+
+    def _sum_up_views(self, folded: int) -> None:
+        """Sums up folded views, and copies their visitors, if there are enough of them."""
+        if self._summaries.are_behind(folded):
             with self._database.write() as connection:
-                self._summaries.add_views(connection, self._index.last_folded)
+                self._summaries.add_views(connection, folded)
+        if self._page_visitors.are_behind(folded):
+            with self._database.write() as connection:
+                self._page_visitors.copy_part(connection)
+            self._may_be_upgrading = True  # more parts may be left, as in a store of an earlier version
+            self._database.release_cache()
 
     def _start_hour_counter(self) -> None:
         if not self._is_upgrading():  # the sums tell which days have many views
@@ -374,6 +388,10 @@ class DuckStore:
             self._fold_lock.release()
         self._view_log.close()
         self._database.close()
+
+
+def _is_backfill_needed(connection: DuckConnection) -> bool:
+    return is_source_backfill_needed(connection) or is_section_backfill_needed(connection)
 
 
 def _complete_copy(runs: Mapping[int, Run], connection: DuckConnection, name: str) -> None:

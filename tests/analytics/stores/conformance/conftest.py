@@ -7,6 +7,7 @@ import pytest
 
 from copydesk.analytics.stores.base import Store
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.folding.page_visitors import CopySizes
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes
 from tests.support.clickhouse_store import URL_FILE_NAME, FolderClickHouseStore
 
@@ -33,6 +34,7 @@ STORE_OPENERS: dict[str, Callable[[Path], Store]] = {
         min_large_views=20,
         min_views_of_day=2,
         min_loaded_views=2,
+        copy_sizes=CopySizes(first=15, part=12),
     ),
     "clickhouse": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME),
     "clickhouse and postgresql": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME, "postgresql"),

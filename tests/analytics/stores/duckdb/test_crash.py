@@ -11,6 +11,7 @@ import pytest
 from copydesk.analytics.stores.base import ALL_DAYS, TOP_SECTIONS, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from tests.analytics.stores.conformance.model import ReferenceStore
+from tests.analytics.stores.duckdb.page_copies import read_differences, read_last_copied_number
 from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, MIN_FILTER_CAPACITY, make_batch
 
 
@@ -61,7 +62,11 @@ def kill_repeatedly(path: Path, rounds: int, seed: int) -> None:
     for query in (TOP_SECTIONS, *(SectionQuery(f"/{number}", 2) for number in range(7))):
         section, wanted_section = (each.list_sections("docs", ALL_DAYS, 50, 0, query) for each in (store, model))
         assert (section.totals, list(section.rows)) == (wanted_section.totals, list(wanted_section.rows))
+    for page in ("/0/0/0", "/3/1/1", "/6/0/2"):
+        assert store.load_page("docs", page) == model.load_page("docs", page, ALL_DAYS)
     store.close()
+    assert read_last_copied_number(path) > 0
+    assert read_differences(path) == []
     assert acknowledged >= rounds * 2 // 3, "the writers hardly got to write"
 
 

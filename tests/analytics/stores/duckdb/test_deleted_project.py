@@ -8,6 +8,7 @@ import pytest
 
 from copydesk.analytics.stores.base import SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.folding.page_visitors import CopySizes
 from copydesk.analytics.stores.duckdb.sections import section_indexer
 from copydesk.analytics.stores.errors import StoreFull
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
@@ -47,7 +48,8 @@ def leave_incomplete_section(store: DuckStore, monkeypatch: pytest.MonkeyPatch) 
 
 def test_deleted_project_leaves_no_row_in_any_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.duckdb"
-    store = DuckStore(file, min_summed_views=1, min_indexed_views=0, min_views_of_day=1)
+    sizes = CopySizes(first=1, part=1)
+    store = DuckStore(file, min_summed_views=1, min_indexed_views=0, min_views_of_day=1, copy_sizes=sizes)
     log_and_fold(store, make_view("/a", event=1, agent="Browser"), make_view("/b", project="other", event=2))
     log_and_fold(store, make_view("/b", MONDAY + 1, project="other"))
     store.wait_for_hours()

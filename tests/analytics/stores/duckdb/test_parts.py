@@ -16,6 +16,7 @@ from copydesk.analytics.stores.duckdb.log import event_coverage
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from copydesk.analytics.stores.duckdb.reports.visitor_report import VisitorReports
 from tests.analytics.stores.conformance.model import ReferenceStore
+from tests.analytics.stores.conformance.test_store import make_view
 from tests.analytics.stores.duckdb.writer import SHORT_RUNS, make_batch
 
 RANGES = (ALL_DAYS, DayRange(20_460, 20_470), DayRange(20_480, 20_481))
@@ -122,4 +123,18 @@ def test_first_fold_of_many_views_sums_them_up(tmp_path: Path) -> None:
     with store._database.read() as connection:
         assert connection.execute("select sum(n) from page_counts").fetchall() == [(100,)]
         assert connection.execute("select sum(n) from rule_counts").fetchall() == [(100,)]
+    store.close()
+
+
+def test_fold_after_the_store_was_prepared_counts_as_always(tmp_path: Path) -> None:
+    store = DuckStore(tmp_path / "a.duckdb")
+    store.log_views([make_view(visitor=number) for number in range(1, 50)])
+    store.fold()
+    store.close()
+    store = DuckStore(tmp_path / "a.duckdb")
+    store.prepare_logging()
+    store.log_views([make_view(visitor=number) for number in range(30, 60)])
+    store.fold()
+    assert store.count_visitors_by_page("docs").totals.total == 59
+    store.prepare_logging()
     store.close()

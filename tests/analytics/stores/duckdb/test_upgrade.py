@@ -10,6 +10,7 @@ from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb import store as store_module
 from copydesk.analytics.stores.duckdb.folding import view_summaries, visitor_index
+from copydesk.analytics.stores.duckdb.folding.page_visitors import CopySizes
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes
 from copydesk.analytics.stores.duckdb.upgrades import section_backfill, source_backfill
 from tests.analytics.stores.conformance.test_corrections import read_reports
@@ -80,7 +81,8 @@ def downgrade_to_version_4(path: Path) -> None:
 
 def read_referrers(store: DuckStore) -> list[object]:
     ranges = [DayRange(MONDAY + first, MONDAY + end) for first in range(6) for end in range(first, 7)]
-    return [store.list_referrers("docs", days) for days in ranges]
+    pages = [store.load_page("docs", "/", days) for days in ranges]
+    return [*pages, *(store.list_referrers("docs", days) for days in ranges)]
 
 
 def test_referrers_of_stored_views_are_counted_after_an_upgrade(
@@ -101,12 +103,12 @@ def test_referrers_of_stored_views_are_counted_after_an_upgrade(
 
     monkeypatch.setattr(source_backfill, "VIEWS_PER_PART", 7)
     monkeypatch.setattr(store_module, "MAX_UPGRADE_SECONDS_PER_FOLD", 0.001)
-    store = DuckStore(path)
+    store = DuckStore(path, copy_sizes=CopySizes(first=5, part=5))
     folds = 0
     while store.backlog():
         store.fold()
         store.close()  # the next process continues where this one ended
-        store = DuckStore(path)
+        store = DuckStore(path, copy_sizes=CopySizes(first=5, part=5))
         folds += 1
     assert folds > 1
     assert read_referrers(store) == expected

@@ -8,6 +8,7 @@ from pathlib import Path
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.folding.page_visitors import CopySizes
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes
 from copydesk.core.clock import DAY
 
@@ -46,6 +47,7 @@ def log_batches(path: Path, number: int) -> None:
         min_indexed_views=0,
         min_large_views=1_000,
         min_filter_capacity=MIN_FILTER_CAPACITY,
+        copy_sizes=CopySizes(first=100, part=60),
     )
     threading.Thread(target=_keep_folding, args=(store,), daemon=True).start()
     while True:

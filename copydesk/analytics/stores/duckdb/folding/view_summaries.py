@@ -12,7 +12,7 @@ MIN_SUMMED_VIEWS = 50_000
 MAX_SUMMED_VIEWS = 1_000_000
 """At most this many views are summed up in a transaction."""
 SUM_TABLES = ("page_counts", "rule_counts")
-RAW_VIEW_TABLES = (*SUM_TABLES, "hour_counts")
+RAW_VIEW_TABLES = (*SUM_TABLES, "hour_counts", "page_visitors")
 """Tables that contain what the raw views of a project and day contain, and are deleted with them."""
 NEW_VIEWS = "seq > $after and seq <= $upto"
 VIEWS_OF_AFFECTED_DAYS = """
@@ -52,7 +52,7 @@ class ViewSummaries:
 
 def correct_summaries(connection: DuckConnection, project: int) -> None:
     """Sums up the views of the days in `affected_days` again, and deletes the hours of these days."""
-    for table in RAW_VIEW_TABLES:
+    for table in (*SUM_TABLES, "hour_counts"):
         connection.execute(
             f"delete from {table} where project = $project and day in (select day from affected_days)",  # noqa: S608
             {"project": project},

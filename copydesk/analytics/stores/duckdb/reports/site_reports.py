@@ -147,7 +147,7 @@ def build_raw_view_params(connection: DuckConnection, days: DayRange) -> dict[st
     """
     return {
         "first": days.first, "end": days.end, "first_at": days.first * DAY, "end_at": days.end * DAY,
-        "summarized": read_last_summarized(connection), "folded": read_last_folded(connection),
+        "after": read_last_summarized(connection), "folded": read_last_folded(connection),
     }  # fmt: skip
 
 

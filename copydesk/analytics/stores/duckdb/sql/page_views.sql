@@ -1,10 +1,10 @@
--- The views of a page by agent and, of people, by source. Views after the mark are not in the sums yet.
+-- The views of a page by agent and, of people, by source. The views after $after are not in the sums yet.
 with page_views as (
     select agent, source, n from page_counts
     where project = $project and page = $page and day >= $first and day < $end
     union all
     select agent, if(kind = 1, coalesce(source, 0), 0), 1 from views
-    where seq > $summarized and seq <= $folded and page = $page and time >= $first_at and time < $end_at
+    where seq > $after and seq <= $folded and page = $page and time >= $first_at and time < $end_at
 ),
 sums as (
     select agent, source, sum(n)::bigint as views from page_views group by all

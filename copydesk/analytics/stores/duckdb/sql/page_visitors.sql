@@ -1,9 +1,13 @@
--- The visitors of a page by agent, and of people by source; the other of the two is null. Finds distinct visitors first:
--- what takes time is to find few views among many, so few columns are read.
-with visits as (
-    select distinct agent, source, visitor from (/* views */) as page_views
+-- The visitors of a page by agent, and of people by source; the other of the two is null. The views after
+-- $after are not copied yet. Finds distinct visitors first, because the two groups need the same ones.
+with page_views as (
+    select agent, source, visitor from page_visitors
+    where project = $project and page = $page and day >= $first and day < $end
+    union all
+    select agent, coalesce(source, 0), visitor from views
+    where seq > $after and seq <= $folded and project = $project and page = $page and time >= $first_at and time < $end_at
 ),
-visits_from_sources as (
-    select agent, if(list_contains($people::integer[], agent), coalesce(source, 0), 0) as source, visitor from visits
+visits as (
+    select distinct agent, if(list_contains($people::integer[], agent), source, 0) as source, visitor from page_views
 )
-select agent, source, count(distinct visitor) from visits_from_sources group by grouping sets ((agent), (source));
+select agent, source, count(distinct visitor) from visits group by grouping sets ((agent), (source));

@@ -1,11 +1,11 @@
--- Groups by ids and joins the names last, because grouping many views by text is slow. Views after the mark are not in the
--- sums yet.
+-- Groups by ids and joins the names last, because grouping many views by text is slow. The views after $after
+-- are not in the sums yet.
 with rule_views as (
     select agent as scope, rule as id, n from rule_counts
     where project = $project and day >= $first and day < $end
     union all
     select agent, rule, 1 from views
-    where seq > $summarized and seq <= $folded and project = $project and time >= $first_at and time < $end_at
+    where seq > $after and seq <= $folded and project = $project and time >= $first_at and time < $end_at
 ),
 sums as (
     select scope, id, sum(n) as n from rule_views group by all

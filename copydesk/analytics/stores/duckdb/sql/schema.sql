@@ -70,6 +70,18 @@ create table if not exists rule_counts (
     project integer not null, agent integer not null, rule integer not null, day usmallint not null, n integer not null
 );
 
+-- The visitors of raw views by page, agent and source (0 means none). The mark visitors_copied is the number of the last
+-- view that is in it. Copied in parts that are sorted by page; the same row may occur several times. Choosing the
+-- compression saves the time in which DuckDB would find it.
+create table if not exists page_visitors (
+    project integer not null,
+    page integer not null using compression rle,
+    agent integer not null using compression rle,
+    source integer not null using compression rle,
+    day usmallint not null using compression bitpacking,
+    visitor bigint not null using compression uncompressed
+);
+
 -- Finished days with many views, counted from raw views: visitors and views by hour of the day, and of the whole day in the
 -- hour -1. views: how many views of the site the table counts had for the day at that time. If it has another number now,
 -- the rows are not valid. Each transaction that changes or deletes stored views, or a project's AI classes, deletes the
@@ -95,6 +107,7 @@ insert into marks
 select name, 0
 from (
     values
-        ('summarized'), ('view_changes'), ('firsts'), ('counts'), ('missing_referrers'), ('page_counts'), ('rule_counts')
+        ('summarized'), ('visitors_copied'), ('view_changes'), ('firsts'), ('counts'), ('missing_referrers'),
+        ('page_counts'), ('rule_counts')
 ) as initial_marks (name)
 where name not in (select name from marks);

@@ -1,0 +1,76 @@
+"""Copies the visitors of raw views, sorted by page, so that a report about one page need not read all raw views.
+
+The copy is behind the folds: a report adds the folded views that are not in it. It contains what the raw views contain,
+so it is deleted with them.
+"""
+
+from typing import NamedTuple
+
+from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.sql_files import load_sql
+
+VIEWS_PER_PART = 1_966_080
+"""So many views are copied at once: the rows of 16 row groups, of which a report reads one or two. Larger parts would
+need more memory to sort, and leave more views to search."""
+
+
+class CopySizes(NamedTuple):
+    """When the first views are copied, and how many at once."""
+
+    first: int = 5_000_000
+    """Nothing is copied before so many views are folded: a report searches fewer quickly, and a copy takes disk."""
+    part: int = VIEWS_PER_PART
+
+
+DEFAULT_COPY_SIZES = CopySizes()
+SELECT_NUMBERS_OF_AFFECTED_DAYS = """
+    select min(seq), max(seq) from views
+    where seq <= $upto and project = $project and (time // 86400000)::usmallint in (select day from affected_days)
+"""
+OF_AFFECTED_DAYS = "and project = $project and (time // 86400000)::usmallint in (select day from affected_days)"
+
+
+class PageVisitors:
+    """The copied visitors of a store. Only a caller who holds the store's fold lock copies views."""
+
+    def __init__(self, database: DuckDatabase, sizes: CopySizes = DEFAULT_COPY_SIZES) -> None:
+        self._database = database
+        self._sizes = sizes
+        self._last_number: int | None = None
+        """The number of the last copied view; None if it must be read."""
+
+    def are_behind(self, folded: int) -> bool:
+        """Returns whether a part can be copied."""
+        if self._last_number is None:
+            with self._database.read() as connection:
+                self._last_number = read_last_copied(connection)
+        return folded >= self._sizes.first and folded - self._last_number >= self._sizes.part
+
+    def copy_part(self, connection: DuckConnection) -> None:
+        """Copies the next part of the views, which must be folded."""
+        self._last_number = None
+        after = read_last_copied(connection)
+        params = {"after": after, "upto": after + self._sizes.part}
+        connection.execute(load_sql("copy_page_visitors"), params)
+        connection.execute("update marks set value = $upto where name = 'visitors_copied'", {"upto": params["upto"]})
+
+
+def correct_page_visitors(connection: DuckConnection, project: int) -> None:
+    """Copies the views of the days in `affected_days` again, in parts, because they may be many."""
+    params = {"project": project, "upto": read_last_copied(connection)}
+    connection.execute(
+        "delete from page_visitors where project = $project and day in (select day from affected_days)",
+        {"project": project},
+    )
+    [(first, last)] = connection.execute(SELECT_NUMBERS_OF_AFFECTED_DAYS, params).fetchall()
+    if first is None:
+        return
+    statement = load_sql("copy_page_visitors").replace("/* and condition */", OF_AFFECTED_DAYS)
+    for after in range(first - 1, last, VIEWS_PER_PART):
+        upto = min(after + VIEWS_PER_PART, last)
+        connection.execute(statement, {"project": project, "after": after, "upto": upto})
+
+
+def read_last_copied(connection: DuckConnection) -> int:
+    [(number,)] = connection.execute("select value from marks where name = 'visitors_copied'").fetchall()
+    return int(number)
