@@ -13,11 +13,10 @@ from copydesk.analytics.stores.duckdb.reports.site_reports import (
     KIND_BY_BIT,
     build_raw_view_params,
     find_project,
-    load_scope_timeseries,
 )
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.names.referrer_hosts import name_referrer
-from copydesk.analytics.stores.report_rows import Counts, PageAgentRow, PageDetail, PageReferrerRow
+from copydesk.analytics.stores.report_rows import Counts, PageAgentRow, PageDetail, PageReferrerRow, TimeseriesPoint
 
 SELECT_PAGE = """
     select scopes.id, site, ai from scopes join projects on projects.id = scopes.project
@@ -27,17 +26,44 @@ SELECT_ALL_VIEWS = """
     select coalesce(sum(n), 0)::bigint from counts where project = $project and scope = $page
 """
 SELECT_VISITORS = """
-    select coalesce(sum(human), 0)::bigint, coalesce(sum(ai), 0)::bigint, coalesce(sum(total), 0)::bigint from firsts
-    where project = $project and scope = $page and day >= $first and day < $end and prev < $first
+    select
+        day, sum(human)::bigint, sum(ai)::bigint, sum(total)::bigint,
+        coalesce(sum(human) filter (prev < $first), 0)::bigint, coalesce(sum(ai) filter (prev < $first), 0)::bigint,
+        coalesce(sum(total) filter (prev < $first), 0)::bigint
+    from firsts
+    where project = $project and scope = $page and day >= $first and day < $end
+    group by day
 """
+"""The visitors of the page by day, and those of them who came for the first time in the range."""
 SELECT_VIEWS = """
     select
-        coalesce(sum(n) filter (scope = $page), 0)::bigint, coalesce(sum(n) filter (scope = $site), 0)::bigint,
-        coalesce(sum(n) filter (scope = $page and kind & (1 | $ai) <> 0), 0)::bigint
+        day, coalesce(sum(n) filter (scope = $page and kind = 1), 0)::bigint,
+        coalesce(sum(n) filter (scope = $page and kind & $ai <> 0), 0)::bigint,
+        coalesce(sum(n) filter (scope = $page), 0)::bigint, coalesce(sum(n) filter (scope = $site), 0)::bigint
     from counts
     where project = $project and scope in ($page, $site) and day >= $first and day < $end
+    group by day
+    order by day
 """
-"""The views of the page and of its site, of all classes, and those of the page by people and AI."""
+"""The views of the page by day, by people and by AI, and the views of the page and of its site of all classes."""
+
+
+class DayVisitors(NamedTuple):
+    day: int
+    human: int
+    ai: int
+    total: int
+    new_human: int
+    new_ai: int
+    new_total: int
+
+
+class DayViews(NamedTuple):
+    day: int
+    human: int
+    ai: int
+    of_page: int
+    of_site: int
 
 
 class PageVisitorCounts(NamedTuple):
@@ -57,28 +83,46 @@ def load_page(
             return None
         [(page, site, ai_mask)] = found
         params = {"project": project, "page": page, "first": days.first, "end": days.end}
-        view_params = {**params, "site": site, "ai": ai_mask}
-        [(views_of_page, views_of_site, counted_views)] = connection.execute(SELECT_VIEWS, view_params).fetchall()
+        rows = connection.execute(SELECT_VIEWS, {**params, "site": site, "ai": ai_mask}).fetchall()
+        views_by_day = [DayViews(*row) for row in rows]
+        views_of_page = sum(day.of_page for day in views_by_day)
         if not views_of_page and not _has_views(connection, project, page):
             return None
-        [totals] = connection.execute(SELECT_VISITORS, params).fetchall()
-        timeseries = load_scope_timeseries(connection, project, page, ai_mask, "day", days)
+        visitors_by_day = [DayVisitors(*row) for row in connection.execute(SELECT_VISITORS, params).fetchall()]
         raw_params = {"project": project, "page": page, **build_raw_view_params(connection, days)}
         results = connection.execute(load_sql("page_views"), raw_params).fetchall()
         last_copied = read_last_copied(connection)
-        searched_views = min(views_of_site, raw_params["folded"] - last_copied)
+        searched_views = min(sum(day.of_site for day in views_by_day), raw_params["folded"] - last_copied)
         visitors = None
         if views_of_page <= limits.of_page and searched_views <= limits.of_site:
             people = sorted({agent_id for agent_id, _, _, agent_kind, *_ in results if agent_kind == HUMAN_BIT})
             visitors = _count_visitors(connection, {**raw_params, "after": last_copied, "people": people})
-    agents, referrers = _build_rows(results, visitors)
-    return PageDetail(Counts(*totals), counted_views, timeseries, agents, referrers)
+    totals = Counts(
+        sum(day.new_human for day in visitors_by_day),
+        sum(day.new_ai for day in visitors_by_day),
+        sum(day.new_total for day in visitors_by_day),
+    )
+    timeseries = _build_timeseries(views_by_day, visitors_by_day)
+    counted_views = sum(point.views.total for point in timeseries)
+    return PageDetail(totals, counted_views, timeseries, *_build_rows(results, visitors))
 
 
 def _has_views(connection: DuckConnection, project: int, page: int) -> bool:
     """Returns whether a page has views on any day."""
     [(views,)] = connection.execute(SELECT_ALL_VIEWS, {"project": project, "page": page}).fetchall()
     return bool(views > 0)
+
+
+def _build_timeseries(views: Sequence[DayViews], visitors: Sequence[DayVisitors]) -> Sequence[TimeseriesPoint]:
+    """Returns the days with views by people or AI."""
+    visitors_by_day = {each.day: Counts(each.human, each.ai, each.total) for each in visitors}
+    return [
+        TimeseriesPoint(
+            each.day, visitors_by_day.get(each.day, Counts()), Counts(each.human, each.ai, each.human + each.ai)
+        )
+        for each in views
+        if each.human + each.ai
+    ]
 
 
 def _build_rows(
