@@ -57,6 +57,8 @@ class DuckDatabase:
         self._checkpoint_lock = threading.Lock()
         """Held during a checkpoint, because it is one that the saved metadata belong to. Acquired before `_lock`."""
         self._root_connection: DuckConnection | None = None
+        self._used_connections = 0
+        """How many connections are in use. Protected by `_lock`."""
         self._idle_connections: list[DuckConnection] = []
         self._idle_fold_connections: list[DuckConnection] = []
         """The connection of folds, when it is idle. Folds have their own, because they prepare statements."""
@@ -99,16 +101,15 @@ class DuckDatabase:
     def release_cache(self) -> None:
         """Makes DuckDB return most of the memory of its cache, which it otherwise fills up to its limit.
 
-        Lowers the limit only for a moment, because compacting tables and some reports need more. DuckDB refuses it
-        while they use more; the cache then stays.
+        Lowers the limit only for a moment, because compacting tables and some reports need more. Does nothing while
+        another thread uses a connection, because its statement would fail if it needed more at that moment.
         """
-        with suppress(StoreUnavailable):
-            self._set_memory_limit(min(MAX_RELEASED_CACHE, self._memory_limit))
-        self._set_memory_limit(self._memory_limit)
-
-    def _set_memory_limit(self, limit: int) -> None:
-        with self._borrow_connection(self._idle_connections) as connection:
-            connection.execute(f"set memory_limit = '{limit}B'")
+        with self._lock:
+            if self._used_connections or self._root_connection is None:
+                return
+            for limit in (min(MAX_RELEASED_CACHE, self._memory_limit), self._memory_limit):
+                with suppress(duckdb.Error):
+                    self._root_connection.execute(f"set memory_limit = '{limit}B'")
 
     def copy_to(self, target: Path, complete: Callable[[DuckConnection, str], None]) -> None:
         """Writes a consistent copy to a new file, and calls `complete` with the copy's name to complete it.
@@ -157,6 +158,7 @@ class DuckDatabase:
         try:
             with self._lock:
                 connection = self._acquire_connection(idle_connections)
+                self._used_connections += 1
         except duckdb.Error as error:
             raise _translate_error(error) from error
         try:
@@ -172,6 +174,9 @@ class DuckDatabase:
             raise
         else:
             idle_connections.append(connection)
+        finally:
+            with self._lock:
+                self._used_connections -= 1
 
     def _acquire_connection(self, idle_connections: list[DuckConnection]) -> DuckConnection:
         if idle_connections:

@@ -30,10 +30,10 @@ SELECT_REPEATED_REFERRERS = """
 DELETE_INCOMPLETE_SECTIONS = """
     delete from incomplete_sections where scope in (select id from scopes where project = $project)
 """
-FORGET_VISITOR = """
-    update views set visitor = null where project = $project and visitor = $visitor
-    returning page, (time // 86400000)::usmallint
+SELECT_PAGES_AND_DAYS = """
+    select distinct page, (time // 86400000)::usmallint from views where project = $project and visitor = $visitor
 """
+FORGET_VISITOR = "update views set visitor = null where project = $project and visitor = $visitor"
 DELETE_PAGE_VISITOR = """
     delete from page_visitors where page in (select unnest($pages::integer[])) and visitor = $visitor
 """
@@ -123,7 +123,9 @@ def forget_visitor(index: VisitorIndex, database: DuckDatabase, project: int, vi
     with index.change(), database.write() as connection:
         index.forget_visitor(connection, project, visitor)
         count_view_change(connection)
-        views = connection.execute(FORGET_VISITOR, {"project": project, "visitor": visitor}).fetchall()
+        params = {"project": project, "visitor": visitor}
+        views = connection.execute(SELECT_PAGES_AND_DAYS, params).fetchall()
         pages, days = sorted({page for page, _ in views}), sorted({day for _, day in views})
+        connection.execute(FORGET_VISITOR, params)
         connection.execute(DELETE_HOURS, {"project": project, "days": days})
         connection.execute(DELETE_PAGE_VISITOR, {"pages": pages, "visitor": visitor})

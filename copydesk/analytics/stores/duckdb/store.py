@@ -326,8 +326,8 @@ class DuckStore:
             return False
         with self._database.read() as connection:
             is_backfill_needed, last_folded = _is_backfill_needed(connection), read_last_folded(connection)
-        are_sums_behind = self._summaries.are_behind(last_folded) or self._page_visitors.are_behind(last_folded)
-        self._may_be_upgrading = is_backfill_needed or are_sums_behind
+        is_behind = self._summaries.are_behind(last_folded) or self._page_visitors.are_behind(last_folded)
+        self._may_be_upgrading = is_backfill_needed or is_behind
         return self._may_be_upgrading
 
     def _continue_upgrade(self) -> None:
@@ -358,10 +358,8 @@ class DuckStore:
             with self._database.write() as connection:
                 self._summaries.add_views(connection, folded)
         if self._page_visitors.are_behind(folded):
-            with self._database.write() as connection:
-                self._page_visitors.copy_part(connection)
+            self._page_visitors.copy_part(folded)
             self._may_be_upgrading = True  # more parts may be left, as in a store of an earlier version
-            self._database.release_cache()
 
     def _start_hour_counter(self) -> None:
         if not self._is_upgrading():  # the sums tell which days have many views

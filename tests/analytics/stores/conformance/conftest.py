@@ -34,7 +34,7 @@ STORE_OPENERS: dict[str, Callable[[Path], Store]] = {
         min_large_views=20,
         min_views_of_day=2,
         min_loaded_views=2,
-        copy_sizes=CopySizes(first=15, part=12),
+        copy_sizes=CopySizes(min_views=15, views_per_part=12),
     ),
     "clickhouse": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME),
     "clickhouse and postgresql": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME, "postgresql"),

@@ -10,7 +10,7 @@ from copydesk.analytics.stores.duckdb.folding.page_visitors import CopySizes
 from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
 
 ROW_GROUP = 122_880
-LARGE_PARTS = CopySizes(first=2 * ROW_GROUP, part=2 * ROW_GROUP)
+LARGE_PARTS = CopySizes(min_views=2 * ROW_GROUP, views_per_part=2 * ROW_GROUP)
 PAGES = 100
 COPIED_VIEWS = """
     select project, page, agent, coalesce(source, 0), (time // 86400000)::usmallint, visitor from views
@@ -33,7 +33,7 @@ def fill_store(path: Path, parts: int) -> None:
     store = DuckStore(path)
     log_and_fold(store, *(make_view(f"/{number}", visitor=number) for number in range(PAGES)))
     store.close()
-    count = parts * LARGE_PARTS.part - PAGES
+    count = parts * LARGE_PARTS.views_per_part - PAGES
     with duckdb.connect(str(path)) as connection:
         connection.execute(ADD_VIEWS, {"last": PAGES, "count": count})
         connection.execute("insert into folds values ($last)", {"last": PAGES + count})

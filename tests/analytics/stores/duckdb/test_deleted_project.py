@@ -48,7 +48,7 @@ def leave_incomplete_section(store: DuckStore, monkeypatch: pytest.MonkeyPatch) 
 
 def test_deleted_project_leaves_no_row_in_any_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.duckdb"
-    sizes = CopySizes(first=1, part=1)
+    sizes = CopySizes(min_views=1, views_per_part=1)
     store = DuckStore(file, min_summed_views=1, min_indexed_views=0, min_views_of_day=1, copy_sizes=sizes)
     log_and_fold(store, make_view("/a", event=1, agent="Browser"), make_view("/b", project="other", event=2))
     log_and_fold(store, make_view("/b", MONDAY + 1, project="other"))

@@ -4,9 +4,11 @@ import random
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import duckdb
 import pytest
@@ -18,17 +20,19 @@ from copydesk.analytics.stores.duckdb import store as store_module
 from copydesk.analytics.stores.duckdb.folding import page_visitors
 from copydesk.analytics.stores.duckdb.folding.page_visitors import CopySizes
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.analytics.stores.errors import StoreFull
 from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
 from tests.analytics.stores.duckdb.page_copies import (
     LARGE_PARTS,
+    ROW_GROUP,
     fill_store,
     read_differences,
     read_last_copied_number,
 )
 
-SMALL_PARTS = CopySizes(first=50, part=20)
+SMALL_PARTS = CopySizes(min_views=50, views_per_part=20)
 PATHS = ("/0", "/1", "/2", "/none")
 RANGES = (ALL_DAYS, DayRange(MONDAY + 3, MONDAY + 17), DayRange(MONDAY - 9, MONDAY))
 Change = Callable[[DuckStore | ReferenceStore], object]
@@ -71,10 +75,10 @@ def compare_pages(store: DuckStore, model: ReferenceStore) -> None:
 @pytest.mark.parametrize(
     ("sizes", "last_copied"),
     [
-        (CopySizes(first=7, part=7), 294),
-        (CopySizes(first=100, part=70), 280),
-        (CopySizes(first=200, part=200), 200),
-        (CopySizes(first=301, part=1), 0),
+        (CopySizes(min_views=7, views_per_part=7), 294),
+        (CopySizes(min_views=100, views_per_part=70), 280),
+        (CopySizes(min_views=200, views_per_part=200), 200),
+        (CopySizes(min_views=301, views_per_part=1), 0),
     ],
 )
 def test_visitors_are_counted_from_the_copy_and_from_views_after_it(
@@ -88,14 +92,62 @@ def test_visitors_are_counted_from_the_copy_and_from_views_after_it(
 
 
 def test_nothing_is_copied_before_the_first_number_of_views_is_folded(path: Path) -> None:
-    store = DuckStore(path, copy_sizes=CopySizes(first=50, part=20))
+    store = DuckStore(path, copy_sizes=CopySizes(min_views=50, views_per_part=20))
     log_and_fold(store, *make_views(49))
     store.close()
     assert read_last_copied_number(path) == 0
-    store = DuckStore(path, copy_sizes=CopySizes(first=50, part=20))
+    store = DuckStore(path, copy_sizes=CopySizes(min_views=50, views_per_part=20))
     log_and_fold(store, *make_views(1, 49))
     store.close()
     assert (read_last_copied_number(path), read_differences(path)) == (40, [])
+
+
+def test_views_that_are_not_folded_change_no_visitors_of_a_page(path: Path) -> None:
+    store, model = open_stores(path)
+    store.log_views(make_views(30, 300))
+    compare_pages(store, model)
+    store.close()
+
+
+def test_questions_about_the_backlog_during_a_copy_do_not_let_it_pass_the_last_folded_view(path: Path) -> None:
+    fill_store(path, parts=3)
+    sizes = CopySizes(min_views=ROW_GROUP, views_per_part=4 * ROW_GROUP // 5)  # 7.5 parts
+    store, is_over = DuckStore(path, copy_sizes=sizes), threading.Event()
+    failures: list[Exception] = []
+
+    def ask_repeatedly() -> None:
+        try:
+            while not is_over.is_set():
+                store.backlog()
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=ask_repeatedly)
+    thread.start()
+    while store.backlog():
+        store.fold()
+    is_over.set()
+    thread.join()
+    store.close()
+    assert failures == []
+    assert (read_last_copied_number(path), read_differences(path)) == (7 * sizes.views_per_part, [])
+
+
+def test_folds_continue_if_the_disk_is_full_and_the_next_process_copies_the_parts(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as patches:
+        patches.setattr(page_visitors, "load_sql", Mock(side_effect=StoreFull))
+        store, model = open_stores(path)
+        assert store.backlog() == 0, "nothing can be done before the next attempt"
+        compare_pages(store, model)
+        store.close()
+    assert sum("could not copy visitors by page" in record.message for record in caplog.records) == 1
+    store = DuckStore(path, copy_sizes=SMALL_PARTS)
+    store.fold()
+    compare_pages(store, model)
+    store.close()
+    assert (read_last_copied_number(path), read_differences(path)) == (300, [])
 
 
 CHANGES: dict[str, Change] = {
@@ -114,7 +166,7 @@ def test_copy_changes_with_the_raw_views(
     path: Path, name: str, views_per_part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_visitors, "VIEWS_PER_PART", views_per_part)
-    store, model = open_stores(path)
+    store, model = open_stores(path, CopySizes(min_views=100, views_per_part=70))  # the last 20 views are not copied
     CHANGES[name](store)
     CHANGES[name](model)
     compare_pages(store, model)
@@ -124,7 +176,7 @@ def test_copy_changes_with_the_raw_views(
     model.fold()
     compare_pages(store, model)
     store.close()
-    assert read_last_copied_number(path) >= 340
+    assert read_last_copied_number(path) > 300
     assert read_differences(path) == []
 
 
@@ -160,7 +212,7 @@ def test_forgotten_visitor_of_one_project_stays_in_another(path: Path) -> None:
 
 
 def test_missing_pages_and_views_without_a_visitor_are_not_copied(path: Path) -> None:
-    store = DuckStore(path, copy_sizes=CopySizes(first=1, part=1))
+    store = DuckStore(path, copy_sizes=CopySizes(min_views=1, views_per_part=1))
     log_and_fold(store, make_view("/a"), make_view("/b")._replace(status=404), make_view("/c", visitor=None))
     detail = store.load_page("docs", "/c")
     assert detail is not None
@@ -172,7 +224,7 @@ def test_missing_pages_and_views_without_a_visitor_are_not_copied(path: Path) ->
 
 
 def test_limit_of_searched_views_of_the_site_leaves_out_copied_views(path: Path) -> None:
-    store, _ = open_stores(path, CopySizes(first=200, part=200))
+    store, _ = open_stores(path, CopySizes(min_views=200, views_per_part=200))
     for of_site, is_counted in ((100, True), (99, False)):
         detail = store.load_page("docs", "/1", limits=RawViewLimits(of_site=of_site))
         assert detail is not None
@@ -186,7 +238,7 @@ def test_limit_of_searched_views_of_the_site_leaves_out_copied_views(path: Path)
 def test_stored_views_of_an_earlier_version_are_copied_part_by_part(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, model = open_stores(path, CopySizes(first=1_000, part=1_000))
+    store, model = open_stores(path, CopySizes(min_views=1_000, views_per_part=1_000))
     store.close()
     with duckdb.connect(str(path)) as connection:
         connection.execute("drop table page_visitors")
@@ -251,7 +303,7 @@ def test_killed_process_leaves_whole_parts(path: Path) -> None:
         kills += 1
         store = DuckStore(path)  # recovers
         store.close()
-        assert read_last_copied_number(path) % LARGE_PARTS.part == 0, seed
+        assert read_last_copied_number(path) % LARGE_PARTS.views_per_part == 0, seed
         assert read_differences(path) == [], seed
     assert kills > 0, seed
-    assert (read_last_copied_number(path), read_differences(path)) == (6 * LARGE_PARTS.part, [])
+    assert (read_last_copied_number(path), read_differences(path)) == (6 * LARGE_PARTS.views_per_part, [])

@@ -103,12 +103,12 @@ def test_referrers_of_stored_views_are_counted_after_an_upgrade(
 
     monkeypatch.setattr(source_backfill, "VIEWS_PER_PART", 7)
     monkeypatch.setattr(store_module, "MAX_UPGRADE_SECONDS_PER_FOLD", 0.001)
-    store = DuckStore(path, copy_sizes=CopySizes(first=5, part=5))
+    store = DuckStore(path, copy_sizes=CopySizes(min_views=5, views_per_part=5))
     folds = 0
     while store.backlog():
         store.fold()
         store.close()  # the next process continues where this one ended
-        store = DuckStore(path, copy_sizes=CopySizes(first=5, part=5))
+        store = DuckStore(path, copy_sizes=CopySizes(min_views=5, views_per_part=5))
         folds += 1
     assert folds > 1
     assert read_referrers(store) == expected
@@ -124,7 +124,7 @@ def test_sources_with_a_salt_of_their_kind_are_counted_with_new_ones(
 ) -> None:
     """An earlier version has stored them. New hosts of such a kind have its salt, so the kind counts people once."""
     arrivals = make_arrivals()
-    stored, new = arrivals[:40], [*arrivals[40:], make_view(visitor=1, event=99)._replace(referrer="duckduckgo.com")]
+    stored, new = arrivals[:40], [*arrivals[40:], make_view(visitor=2, event=99)._replace(referrer="duckduckgo.com")]
     fresh = DuckStore(tmp_path / "fresh.duckdb")
     log_and_fold(fresh, *stored, *new)
     expected = read_referrers(fresh)

@@ -47,7 +47,7 @@ def log_batches(path: Path, number: int) -> None:
         min_indexed_views=0,
         min_large_views=1_000,
         min_filter_capacity=MIN_FILTER_CAPACITY,
-        copy_sizes=CopySizes(first=100, part=60),
+        copy_sizes=CopySizes(min_views=100, views_per_part=60),
     )
     threading.Thread(target=_keep_folding, args=(store,), daemon=True).start()
     while True:

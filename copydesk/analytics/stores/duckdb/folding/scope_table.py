@@ -60,7 +60,7 @@ class ScopeTable:
         self.is_missing = _grow(self.is_missing, size, rows["id"], is_missing)
         self.salt = _grow(self.salt, size, rows["id"], rows["salt"])
         self.site = _grow(self.site, size, rows["id"], rows["site"])
-        self.is_of_site = (self.salt == self.salt[self.site]) & ~self.is_missing
+        self.is_of_site = self.salt == self.salt[self.site]
         self.parent = _grow(self.parent, size, rows["id"], self._find_parents(rows))
         self.section = _grow(self.section, size, rows["id"], rows["section"])
         self.ai = _grow(self.ai, size, rows["id"], rows["ai"])

@@ -51,8 +51,8 @@ class ViewSummaries:
 
 
 def correct_summaries(connection: DuckConnection, project: int) -> None:
-    """Sums up the views of the days in `affected_days` again, and deletes the hours of these days."""
-    for table in (*SUM_TABLES, "hour_counts"):
+    """Sums up the views of the days in `affected_days` again, and deletes what the other tables have of these days."""
+    for table in RAW_VIEW_TABLES:
         connection.execute(
             f"delete from {table} where project = $project and day in (select day from affected_days)",  # noqa: S608
             {"project": project},

@@ -32,9 +32,9 @@ create table if not exists events (project integer not null, id bigint not null,
 
 -- The most recent visits: the days on which visitors came. The scope is a page, an agent or a source, and the key is the
 -- visitor xor the scope's salt. Agents have the salt of their site, because the visits of a site are those of its
--- agents. Sections and sources have it too, because keys that visits share are stored and searched once. Hosts and kinds
--- of sources that an earlier version has stored share a salt of their kind. The bits of rows with the same scope, key and
--- day are or-ed. Older visits are in files, which visit_runs lists.
+-- agents. Sections and sources have it too, because keys that visits share are stored and searched once. Kinds of sources
+-- that an earlier version has stored, and their hosts, share a salt of their kind. The bits of rows with the same scope,
+-- key and day are or-ed. Older visits are in files, which visit_runs lists.
 create table if not exists visits (
     scope integer not null, key bigint not null, day usmallint not null, bits utinyint not null
 );
