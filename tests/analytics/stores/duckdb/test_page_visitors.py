@@ -17,8 +17,9 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS, LAST_DAY, DayRange, RawViewLimits, Reclassification
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb import store as store_module
+from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.folding import page_visitors
-from copydesk.analytics.stores.duckdb.folding.page_visitors import CopySizes
+from copydesk.analytics.stores.duckdb.folding.page_visitors import CopySizes, PageVisitors
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.errors import StoreFull
 from copydesk.core.clock import DAY
@@ -131,6 +132,17 @@ def test_questions_about_the_backlog_during_a_copy_do_not_let_it_pass_the_last_f
     store.close()
     assert failures == []
     assert (read_last_copied_number(path), read_differences(path)) == (7 * sizes.views_per_part, [])
+
+
+def test_part_that_is_not_folded_is_not_copied(path: Path) -> None:
+    store, _ = open_stores(path)
+    store.log_views(make_views(40, 300))
+    store.close()
+    database = DuckDatabase(path)
+    for folded in (300, 319):
+        PageVisitors(database, SMALL_PARTS).copy_part(folded)
+    database.close()
+    assert read_last_copied_number(path) == 300
 
 
 def test_folds_continue_if_the_disk_is_full_and_the_next_process_copies_the_parts(
