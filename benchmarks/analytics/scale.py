@@ -27,7 +27,7 @@ from benchmarks.analytics.measure import (
     run_in_process,
 )
 from benchmarks.analytics.pages import request_page
-from benchmarks.analytics.scale_data import MILLION, ScaleData, load_scale_data, make_unfolded
+from benchmarks.analytics.scale_data import MILLION, ScaleData, keep_visits_in_cache, load_scale_data, make_unfolded
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY
 from benchmarks.jobs.measure import measure_process_cpu
 from copydesk.analytics.date_ranges import format_day
@@ -91,8 +91,6 @@ class SectionMeasurement:
     memory: float
     """Peak memory of adding them, in MB."""
     disk_bytes: int
-    few_cpu: float
-    """CPU milliseconds of a fold of 100 views when the sections are in the index."""
     reports: dict[str, ExportMeasurement]
     """Reports and pages when the sections are in the index."""
     pages: dict[str, ExportMeasurement]
@@ -105,6 +103,8 @@ class ScaleMeasurement:
     """CPU milliseconds of a fold of 100 views: the median of all."""
     first_few_cpu: float
     """CPU milliseconds of the slowest of the first folds of 100 views after a start."""
+    uncached_few_cpu: float
+    """The median if the system has no file of visits in its cache before."""
     start_cpu: float
     """CPU milliseconds of the service until it answers."""
     start_memory: float
@@ -189,6 +189,9 @@ def index_large(data: ScaleData) -> ScaleData:
 
 def measure_scale(data: ScaleData) -> ScaleMeasurement:
     print_progress(f"small folds onto {data.views:,} views")
+    keep_visits_in_cache(data.store, in_cache=False)
+    uncached_few, _ = run_in_process(_measure_few, data.store, data.project)
+    keep_visits_in_cache(data.store, in_cache=True)
     few, first_few = run_in_process(_measure_few, data.store, data.project)
     folder = Path(data.folder)
     with serve_collector(folder) as (port, process):
@@ -204,7 +207,7 @@ def measure_scale(data: ScaleData) -> ScaleMeasurement:
         memory = process.memory_info()
     sections = measure_sections(data)
     return ScaleMeasurement(
-        data, few, first_few, start_cpu, start_memory, background_cpu, quiet, live, memory.rss / 1e6,
+        data, few, first_few, uncached_few, start_cpu, start_memory, background_cpu, quiet, live, memory.rss / 1e6,
         (memory.rss - memory.shared) / 1e6, first_hours_cpu, pages, sections,
     )  # fmt: skip
 
@@ -216,13 +219,12 @@ def measure_sections(data: ScaleData) -> SectionMeasurement:
         if data.is_large:
             indexing_cpu, memory = data.indexing_cpu_seconds, data.indexing_memory_megabytes
         disk = measure_disk(copy.store)
-        few, _ = run_in_process(_measure_few, copy.store, copy.project)
         with serve_collector(Path(copy.folder)) as (port, process):
             cpu = partial(measure_process_cpu, process)
             wait_for_background_work(copy, port, cpu)
             reports = _measure_reports(copy, port, cpu, SECTION_REPORTS)
             pages = _measure_pages(copy, port, cpu, SECTION_PAGES)
-    return SectionMeasurement(first_cpu * 1e3, indexing_cpu, memory, disk, few, reports, pages)
+    return SectionMeasurement(first_cpu * 1e3, indexing_cpu, memory, disk, reports, pages)
 
 
 @contextmanager
@@ -367,6 +369,7 @@ def format_growth(measurements: list[ScaleMeasurement]) -> Iterator[str]:
         "disk, bytes per view": [m.data.disk_bytes / m.data.views for m in measurements],
         "fold of 100 views, median of 40, CPU ms": [m.few_cpu for m in measurements],
         f"the slowest of the first {FIRST_FOLDS} of them, CPU ms": [m.first_few_cpu for m in measurements],
+        "fold of 100 views, visits not in the system's cache, CPU ms": [m.uncached_few_cpu for m in measurements],
         "start of the service, CPU ms": [m.start_cpu for m in measurements],
         "background work after the first report, CPU ms": [m.background_cpu * 1e3 for m in measurements],
         "memory after the start, MB": [m.start_memory for m in measurements],
@@ -382,7 +385,6 @@ def format_growth(measurements: list[ScaleMeasurement]) -> Iterator[str]:
     rows["adding these sections to the index, CPU s"] = [m.sections.indexing_cpu for m in measurements]
     rows["memory while adding them, MB"] = [m.sections.memory for m in measurements]
     rows["disk with these sections, bytes per view"] = [m.sections.disk_bytes / m.data.views for m in measurements]
-    rows["fold of 100 views with these sections, CPU ms"] = [m.sections.few_cpu for m in measurements]
     for name in SECTION_REPORTS:
         rows[f"{name}, CPU ms"] = [m.sections.reports[name].cpu for m in measurements]
     for name in SECTION_PAGES:

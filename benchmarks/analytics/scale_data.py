@@ -1,6 +1,7 @@
 """Makes data folders with millions of views: one million are logged, and the others are copies by other visitors."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -11,6 +12,7 @@ import duckdb
 from benchmarks.analytics.pages import sign_in
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY, PROJECT, generate_days
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import get_run_folder
 from copydesk.analytics.stores.duckdb.ids.scopes import MISSING_SCOPE, PAGE_SCOPE, compute_salt
 from copydesk.analytics.stores.duckdb.sections.section_search import MIN_LARGE_VIEWS
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
@@ -80,6 +82,17 @@ def load_scale_data(folder: Path, millions: int) -> ScaleData | None:
     """Returns a data folder that an earlier run has made and folded."""
     description = folder / f"{millions}m" / DESCRIPTION_FILE
     return ScaleData(**json.loads(description.read_text())) if description.exists() else None
+
+
+def keep_visits_in_cache(store: Path, in_cache: bool) -> None:
+    """Makes the operating system read the files of visits into its cache, or drop them from it."""
+    for path in get_run_folder(store).iterdir():
+        with path.open("rb", buffering=0) as file:
+            if in_cache:
+                while file.read(MILLION):
+                    pass
+            else:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def make_base(folder: Path, report: Callable[[str], None]) -> Path:
