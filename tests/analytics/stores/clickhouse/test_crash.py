@@ -138,7 +138,7 @@ def reclassify(store: FolderClickHouseStore | ReferenceStore) -> None:
     store.reclassify_views("docs", [FINDER, BROWSER], "2")
 
 
-MAX_CORRECTION_STATEMENTS = 30
+MAX_CORRECTION_STATEMENTS = 32
 CORRECTIONS = list(product((withdraw, reclassify), range(MAX_CORRECTION_STATEMENTS), (False, True)))
 
 
