@@ -27,7 +27,7 @@ from benchmarks.analytics.measure import (
     run_in_process,
 )
 from benchmarks.analytics.pages import request_page
-from benchmarks.analytics.scale_data import MILLION, ScaleData, keep_visits_in_cache, load_scale_data, make_unfolded
+from benchmarks.analytics.scale_data import MILLION, ScaleData, load_scale_data, make_unfolded, set_visits_cached
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY
 from benchmarks.jobs.measure import measure_process_cpu
 from copydesk.analytics.date_ranges import format_day
@@ -189,9 +189,9 @@ def index_large(data: ScaleData) -> ScaleData:
 
 def measure_scale(data: ScaleData) -> ScaleMeasurement:
     print_progress(f"small folds onto {data.views:,} views")
-    keep_visits_in_cache(data.store, in_cache=False)
+    set_visits_cached(data.store, is_cached=False)
     uncached_few, _ = run_in_process(_measure_few, data.store, data.project)
-    keep_visits_in_cache(data.store, in_cache=True)
+    set_visits_cached(data.store, is_cached=True)
     few, first_few = run_in_process(_measure_few, data.store, data.project)
     folder = Path(data.folder)
     with serve_collector(folder) as (port, process):

@@ -84,11 +84,11 @@ def load_scale_data(folder: Path, millions: int) -> ScaleData | None:
     return ScaleData(**json.loads(description.read_text())) if description.exists() else None
 
 
-def keep_visits_in_cache(store: Path, in_cache: bool) -> None:
+def set_visits_cached(store: Path, is_cached: bool) -> None:
     """Makes the operating system read the files of visits into its cache, or drop them from it."""
     for path in get_run_folder(store).iterdir():
         with path.open("rb", buffering=0) as file:
-            if in_cache:
+            if is_cached:
                 while file.read(MILLION):
                     pass
             else:
