@@ -10,7 +10,7 @@ import pytest
 
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
-from copydesk.analytics.stores.duckdb.reports import hour_counter
+from copydesk.analytics.stores.duckdb.reports import hour_counter, hour_counts
 from copydesk.analytics.stores.duckdb.reports.hour_counts import count_day, store_hours
 from copydesk.analytics.stores.errors import StoreFull
 from copydesk.analytics.stores.report_rows import HourlyReport
@@ -262,6 +262,27 @@ def test_visitors_of_an_unfinished_day_are_loaded_before_a_report_asks(tmp_path:
     with store._database.write() as connection:
         connection.execute("delete from views")
     assert load_day(store) == report, "from memory"
+    store.close()
+
+
+def test_hours_counted_in_memory_equal_those_counted_by_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_counting_store(tmp_path)
+    greatest = make_view(visitor=2**63 - 1)
+    views = [*make_views(600), greatest, greatest._replace(project="other", at=greatest.at + 1)]
+    log_and_fold(store, *views, *(view._replace(project="other") for view in make_views(90)))
+    store.set_ai_classes("other", ["search", "assistant"])
+    with store._database.read() as connection:
+        for day in (MONDAY - 1, MONDAY, MONDAY + 1):
+            in_memory = count_day(connection, ["docs", "other", "unknown"], day)
+            monkeypatch.setattr(hour_counts, "MAX_VIEWS_IN_MEMORY", 0)
+            in_database = count_day(connection, ["docs", "other", "unknown"], day)
+            monkeypatch.undo()
+            assert [(each.snapshot, each.views, list(each.rows)) for each in in_memory] == [
+                (each.snapshot, each.views, list(each.rows)) for each in in_database
+            ]
+            assert any(each.rows for each in in_memory) == (day <= MONDAY)
     store.close()
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from copydesk.analytics.stores.duckdb.folding.visit_rows import contain_keys
-from copydesk.analytics.stores.duckdb.reports.hour_counts import HOURS
+from copydesk.analytics.stores.duckdb.folding.visit_rows import contain_keys, sort_positions
 
+HOURS = 24
 Hours = NDArray[np.uint32]
 """Hours of a day, one bit for each."""
 ALL_HOURS = (1 << HOURS) - 1
@@ -69,6 +69,15 @@ class DayVisitors:
         human, ai = np.count_nonzero(self.human), np.count_nonzero(self.ai)
         return int(human), int(ai), int(np.count_nonzero(self.human | self.ai))
 
+    def list_hours(self, day: int) -> list[tuple[int, ...]]:
+        """Returns a row of the whole day, whose hour is -1, and one for each hour: the hour since 1970, human, AI and
+        all visitors, and human and AI views."""
+        rows = [
+            (day * HOURS + hour, *self.visitors_by_hour[hour].tolist(), *self.views_by_hour[hour].tolist())
+            for hour in range(HOURS)
+        ]
+        return [(-1, *self.count_visitors(), *self.views_by_hour.sum(axis=0).tolist()), *rows]
+
 
 NO_DAY_VISITORS = DayVisitors(
     np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32),
@@ -78,11 +87,10 @@ NO_DAY_VISITORS = DayVisitors(
 
 def build_day_visitors(columns: Mapping[str, NDArray[Any]]) -> DayVisitors:
     """Builds the visitors of a day from rows of a visitor, an hour, and the human and AI views of both."""
-    views_by_hour = np.zeros((HOURS, 2), np.int64)
-    np.add.at(views_by_hour[:, 0], columns["hour"], columns["human"])
-    np.add.at(views_by_hour[:, 1], columns["hour"], columns["ai"])
-    order = np.argsort(columns["visitor"], kind="stable")
-    order = order[np.searchsorted(columns["visitor"], NO_VISITOR, "right", sorter=order) :]
+    views = [np.bincount(columns["hour"], columns[kind], HOURS) for kind in ("human", "ai")]
+    views_by_hour = np.column_stack(views).astype(np.int64)
+    order = np.flatnonzero(columns["visitor"] != NO_VISITOR)
+    order = order[sort_positions(columns["visitor"][order])]
     visitor = columns["visitor"][order]
     if not len(visitor):
         return DayVisitors(

@@ -6,18 +6,23 @@ makes invalid.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from copydesk.analytics.stores.duckdb.database import DuckConnection
+from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT
 from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
 from copydesk.analytics.stores.duckdb.log.view_changes import read_view_changes
+from copydesk.analytics.stores.duckdb.reports.day_visitors import HOURS, build_day_visitors
 from copydesk.analytics.stores.duckdb.reports.snapshot import Snapshot, load_snapshots
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.core.clock import DAY
 
-HOURS = 24
+MAX_VIEWS_IN_MEMORY = 500_000
+"""Days with more views are counted by DuckDB: numpy would need 60 bytes per view."""
 WHOLE_DAY = -1
 """The hour of the row with the totals of the day."""
 COLUMNS = [
@@ -82,17 +87,45 @@ def count_day(connection: DuckConnection, projects: Sequence[str], day: int) -> 
         return []
     sites = [snapshot.site for snapshot in snapshots]
     views = dict(connection.execute(SELECT_VIEWS_OF_SITES, {"sites": sites, "day": day}).fetchall())
-    params = {
-        "projects": [snapshot.project for snapshot in snapshots], "folded": snapshots[0].folded,
-        "first": day * DAY, "end": (day + 1) * DAY,
-    }  # fmt: skip
-    rows_by_project = defaultdict(list)
-    for project, *row in connection.execute(load_sql("project_hours"), params).fetchall():
-        rows_by_project[project].append(tuple(row))
+    count_by_project = _count_in_database if sum(views.values()) > MAX_VIEWS_IN_MEMORY else _count_in_memory
+    rows_by_project = count_by_project(connection, snapshots, day)
     return [
         CountedHours(snapshot, day, views.get(snapshot.project, 0), rows_by_project[snapshot.project])
         for snapshot in snapshots
     ]
+
+
+def _count_in_memory(
+    connection: DuckConnection, snapshots: Sequence[Snapshot], day: int
+) -> Mapping[int, Sequence[HourRow]]:
+    """Returns the hours of each project, counted by numpy: three times as fast as by DuckDB."""
+    views = connection.execute(load_sql("day_views"), _name_params(snapshots, day)).fetchnumpy()
+    rows_by_project = {}
+    for snapshot in snapshots:
+        human, ai = views["kind"] == HUMAN_BIT, views["kind"] & snapshot.ai_mask != 0
+        rows = np.flatnonzero((views["project"] == snapshot.project) & (human | ai))
+        columns = {"visitor": views["visitor"], "hour": views["hour"], "human": human, "ai": ai}
+        visitors = build_day_visitors({name: column[rows] for name, column in columns.items()})
+        hours = visitors.list_hours(day)
+        rows_by_project[snapshot.project] = [hour for hour in hours if any(hour[1:])]
+    return rows_by_project
+
+
+def _count_in_database(
+    connection: DuckConnection, snapshots: Sequence[Snapshot], day: int
+) -> Mapping[int, Sequence[HourRow]]:
+    """Returns the hours of each project, counted by DuckDB, which limits the memory."""
+    rows_by_project = defaultdict(list)
+    for project, *row in connection.execute(load_sql("project_hours"), _name_params(snapshots, day)).fetchall():
+        rows_by_project[project].append(tuple(row))
+    return rows_by_project
+
+
+def _name_params(snapshots: Sequence[Snapshot], day: int) -> dict[str, Any]:
+    return {
+        "projects": [snapshot.project for snapshot in snapshots], "folded": snapshots[0].folded,
+        "first": day * DAY, "end": (day + 1) * DAY,
+    }  # fmt: skip
 
 
 def store_hours(connection: DuckConnection, counted: Sequence[CountedHours]) -> bool:

@@ -9,9 +9,8 @@ import threading
 from dataclasses import dataclass
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.reports.day_visitors import DayVisitors, build_day_visitors
+from copydesk.analytics.stores.duckdb.reports.day_visitors import HOURS, DayVisitors, build_day_visitors
 from copydesk.analytics.stores.duckdb.reports.hour_counts import (
-    HOURS,
     count_hours,
     count_views_of_day,
     read_stored_hours,
@@ -155,8 +154,4 @@ def _read_visitors(
 
 
 def _build_report(day: int, visitors: DayVisitors) -> HourlyReport:
-    rows = [
-        (day * HOURS + hour, *visitors.visitors_by_hour[hour].tolist(), *visitors.views_by_hour[hour].tolist())
-        for hour in range(HOURS)
-    ]
-    return build_hourly_report([*rows, (-1, *visitors.count_visitors(), *visitors.views_by_hour.sum(axis=0).tolist())])
+    return build_hourly_report(visitors.list_hours(day))
