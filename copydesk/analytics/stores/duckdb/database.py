@@ -14,6 +14,7 @@ from copydesk.analytics.stores.duckdb.metadata_blocks import MetadataBlocks, get
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.errors import StoreDamaged, StoreFull, StoreInUse, StoreSchemaNewer
 from copydesk.core.errors import StoreUnavailable
+from copydesk.core.runtime.memory import return_free_memory
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ MAX_RELEASED_CACHE = 48_000_000
 MIN_CHECKPOINT_BYTES = 32_000_000
 """The size of the write-ahead log from which a checkpoint is worthwhile."""
 
-DUCKDB_SCHEMA_VERSION = 12
+DUCKDB_SCHEMA_VERSION = 13
 """The version of the tables. Each version after the first has a file sql/upgrade_….sql that upgrades from the previous
 one."""
 
@@ -99,7 +100,7 @@ class DuckDatabase:
                     return
 
     def release_cache(self) -> None:
-        """Makes DuckDB return most of the memory of its cache, which it otherwise fills up to its limit.
+        """Returns most of the memory of DuckDB's cache, which it otherwise fills up to its limit, and what malloc keeps.
 
         Lowers the limit only for a moment, because compacting tables and some reports need more. Does nothing while
         another thread uses a connection, because its statement would fail if it needed more at that moment.
@@ -110,6 +111,7 @@ class DuckDatabase:
             for limit in (min(MAX_RELEASED_CACHE, self._memory_limit), self._memory_limit):
                 with suppress(duckdb.Error):
                     self._root_connection.execute(f"set memory_limit = '{limit}B'")
+        return_free_memory()
 
     def copy_to(self, target: Path, complete: Callable[[DuckConnection, str], None]) -> None:
         """Writes a consistent copy to a new file, and calls `complete` with the copy's name to complete it.

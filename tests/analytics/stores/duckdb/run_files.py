@@ -10,15 +10,17 @@ import numpy as np
 from copydesk.analytics.stores.duckdb.folding.runs.earlier_pages import (
     EARLIER_PAGE_FOOTER,
     EARLIER_PAGE_MARK,
+    SPLIT_PAGE_FOOTER,
+    SPLIT_PAGE_MARK,
     EarlierPageLayout,
 )
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
-from copydesk.analytics.stores.duckdb.folding.runs.run_pages import CLASS_BIT_COUNT, PAGE_ROWS, find_bounds
+from copydesk.analytics.stores.duckdb.folding.runs.run_pages import CLASS_BIT_COUNT, PAGE_ROWS, PageLayout, find_bounds
 from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, join_visits
 
 COLUMN_FORMATS = [b"visits01", b"visits02", b"visits03"]
-EARLIER_FORMATS = [*COLUMN_FORMATS, EARLIER_PAGE_MARK]
+EARLIER_FORMATS = [*COLUMN_FORMATS, EARLIER_PAGE_MARK, SPLIT_PAGE_MARK]
 
 
 def make_visits(count: int, seed: int = 1) -> VisitRows:
@@ -57,9 +59,12 @@ def to_tuples(rows: VisitRows) -> list[tuple[int, int, int, int]]:
 
 def write_earlier_run(path: Path, mark: bytes, visits: VisitRows) -> None:
     """Writes a run as earlier versions did: the first had columns, the second fences, which were every 512th key, the
-    third every 128th key and a filter, and the fourth pages of one size."""
+    third every 128th key and a filter, the fourth pages of one size, and the fifth pages, and then the keys of all."""
     if mark == EARLIER_PAGE_MARK:
         write_fixed_pages(path, visits)
+        return
+    if mark == SPLIT_PAGE_MARK:
+        write_split_pages(path, visits)
         return
     contents = [column.tobytes() for column in visits.columns()]
     numbers = b""
@@ -93,3 +98,21 @@ def write_fixed_pages(path: Path, visits: VisitRows, key_bytes: int = 8) -> None
     numbers = len(visits), layout.pack(), len(visits) // 2 * 8
     footer = EARLIER_PAGE_FOOTER.pack(EARLIER_PAGE_MARK, *numbers, *map(zlib.crc32, contents), 0)[:-4]
     path.write_bytes(b"".join(contents) + footer + struct.pack("<I", zlib.crc32(footer)))
+
+
+def write_split_pages(path: Path, visits: VisitRows, key_bytes: int = 8) -> None:
+    """Writes a run of the fifth format: a filter, pages, the keys of all pages but the first of each, fences, and the
+    number of keys of each page, less one. Distances of keys must fit into these bytes."""
+    layout = PageLayout(PAGE_ROWS, key_bytes, CLASS_BIT_COUNT, find_bounds(visits))
+    pages, _, key_counts = layout.encode(visits)
+    keys = b""
+    for first in range(0, len(visits), PAGE_ROWS):
+        key = visits.key[first : first + PAGE_ROWS]
+        keys += b"".join(int(distance).to_bytes(key_bytes, "little") for distance in np.diff(key) if distance)
+    filter_bytes = b"\xff" * (-(-len(visits) // 32) * 4)
+    fences = visits.key[::PAGE_ROWS].tobytes() + (key_counts - 1).astype(np.uint8).tobytes()
+    numbers = len(visits), layout.pack(), len(filter_bytes) * 8
+    checksums = map(zlib.crc32, (pages.tobytes(), keys, fences, filter_bytes))
+    footer = SPLIT_PAGE_FOOTER.pack(SPLIT_PAGE_MARK, *numbers, *checksums, 0)[:-4]
+    footer += struct.pack("<I", zlib.crc32(footer))
+    path.write_bytes(b"".join((filter_bytes, pages.tobytes(), keys, fences, footer)))

@@ -8,7 +8,7 @@ import pytest
 
 from copydesk.analytics.stores.duckdb.folding import nearest_visits
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links
-from copydesk.analytics.stores.duckdb.folding.nearest_visits import select_nearest
+from copydesk.analytics.stores.duckdb.folding.nearest_visits import NearestVisits
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, join_visits, sort_distinct
 
 SITE, AGENTS, AI_BITS = 1, (2, 3), 2
@@ -55,9 +55,30 @@ def test_index_changes_as_if_all_known_visits_were_linked(
         new = make_visits(chance, int(chance.integers(1, 40)), keys, days)
         known = known.take(np.isin(known.key, sort_distinct(new.key)))
         wanted = count_change(known, new)
-        found = count_change(select_nearest(SCOPES, known, new), new)
+        found = count_change(NearestVisits(SCOPES, new).select(known), new)
         for column, found_column in zip(wanted.columns(), found.columns(), strict=True):
             assert found_column.tolist() == column.tolist()
+
+
+@pytest.mark.parametrize("days", [(90, 95), (1, 5), (40, 60)])
+def test_index_changes_as_if_all_known_visits_were_linked_if_these_are_sorted(days: tuple[int, int]) -> None:
+    """As in files, where the visits of a key are sorted by scope and day, so that most are left out."""
+    selected_rows = 0
+    for seed in range(30):
+        chance = np.random.default_rng(seed)
+        known, new = make_visits(chance, 1_000, 5, (10, 92)).sort(), make_visits(chance, 20, 5, days)
+        wanted = count_change(known, new)
+        selected = NearestVisits(SCOPES, new).select(known)
+        found = count_change(selected, new)
+        selected_rows += len(selected)
+        for column, found_column in zip(wanted.columns(), found.columns(), strict=True):
+            assert found_column.tolist() == column.tolist()
+    assert selected_rows < 30 * 1_000 * 0.7
+
+
+def test_no_known_visit_is_selected_if_there_is_no_new_one() -> None:
+    known = make_visits(np.random.default_rng(1), 100, 5, (10, 92))
+    assert len(NearestVisits(SCOPES, known.take(slice(0, 0))).select(known)) == 100
 
 
 def test_only_the_nearest_known_visits_are_selected() -> None:
@@ -65,6 +86,6 @@ def test_only_the_nearest_known_visits_are_selected() -> None:
     known = VisitRows(np.full(100, 7), np.full(100, 4, np.int32), days, np.ones(100, np.uint8))
     other_section = VisitRows(known.key, np.full(100, 5, np.int32), days, known.bits)
     new = VisitRows(np.full(1, 7), np.full(1, 4, np.int32), np.array([50], np.uint16), np.ones(1, np.uint8))
-    found = select_nearest(SCOPES, join_visits([known, other_section]), new)
+    found = NearestVisits(SCOPES, new).select(join_visits([known, other_section]))
     assert found.scope.tolist() == [4, 4, 4]
     assert sorted(found.day.tolist()) == [49, 50, 51]

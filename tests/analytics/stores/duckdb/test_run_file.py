@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,6 +34,7 @@ from tests.analytics.stores.duckdb.run_files import (
     to_tuples,
     write_earlier_run,
     write_fixed_pages,
+    write_split_pages,
     write_visits,
 )
 
@@ -81,8 +83,8 @@ def test_run_has_all_visits_and_finds_those_of_a_key(
 
 def measure_run(rows: int, key_counts: list[int], key_bytes: int, other_bytes: int = 4, filter_bits: int = 3) -> int:
     """Returns the size of a run whose pages have so many keys: a page has 128 scopes, days and class bits, 128 flags,
-    and keys; the first one has eight bytes, together with one for the number of keys."""
-    pages = sum(128 * other_bytes + 16 + (count - 1) * key_bytes for count in key_counts)
+    and keys; a fence has eight bytes, and one for the number of keys."""
+    pages = sum(128 * other_bytes + 16 + count * key_bytes for count in key_counts)
     return -(-rows * filter_bits // 32) * 4 + pages + 9 * len(key_counts) + run_file.FOOTER.size
 
 
@@ -136,6 +138,28 @@ def test_keys_of_hashed_visits_fit_into_what_files_of_their_length_have(key_byte
     layout = run_pages.list_layouts(rows, run_pages.find_bounds(visits))[0]
     assert layout.key_bytes == key_bytes
     assert len(layout.encode(visits).key_counts) == layout.count_pages(rows)
+
+
+@pytest.mark.parametrize("mark", [None, *EARLIER_FORMATS])
+def test_visits_are_selected_in_parts_that_have_no_key_in_common(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: bytes | None
+) -> None:
+    monkeypatch.setattr(run_file, "KEYS_PER_BATCH", 50)
+    monkeypatch.setattr(earlier_run_file, "KEYS_PER_SEARCH", 50)
+    visits = make_visits(2_000)
+    if mark is None:
+        write_visits(tmp_path / "a.run", visits)
+    else:
+        write_earlier_run(tmp_path / "a.run", mark, visits)
+    wanted, seen = np.arange(0, 1_000, 3), []
+
+    def select_first_scopes(rows: VisitRows) -> VisitRows:
+        seen.append(set(rows.key.tolist()))
+        return rows.take(rows.scope < 4)
+
+    found = open_run(tmp_path / "a.run", 2_000).select(wanted, select_first_scopes)
+    assert to_tuples(found) == to_tuples(visits.take(np.isin(visits.key, wanted) & (visits.scope < 4)))
+    assert sum(map(len, seen)) == len(set.union(*seen)), "no key is in two parts"
 
 
 def test_key_that_occurs_several_times_on_a_page_is_stored_once(tmp_path: Path) -> None:
@@ -194,11 +218,10 @@ def test_filter_keeps_every_key_of_the_run_and_few_others(
 
 
 @pytest.mark.parametrize("part_rows", [7, 5_000])
-def test_long_run_has_a_smaller_filter_for_few_keys_and_none_for_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_rows: int
-) -> None:
+def test_long_run_has_a_smaller_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_rows: int) -> None:
     monkeypatch.setattr(key_filter, "MIN_LONG_ROWS", 5_000)
     monkeypatch.setattr(run_file, "MIN_LONG_ROWS", 5_000)
+    monkeypatch.setattr(run_file, "KEYS_PER_BATCH", 300)
     visits = make_hashed_visits(5_000)
     run = write_visits(tmp_path / "a.run", *split_visits(visits, part_rows))
     key_counts = [len(set(page.key.tolist())) for page in split_visits(visits, run_pages.PAGE_ROWS)]
@@ -208,8 +231,7 @@ def test_long_run_has_a_smaller_filter_for_few_keys_and_none_for_many(
     wanted = np.unique(np.concatenate((visits.key[::5], absent[:900])))
     assert run.find(wanted)[0].tolist() == np.flatnonzero(np.isin(visits.key, wanted)).tolist()
     run.verify()
-    monkeypatch.setattr(RunFile, "select_possible", lambda *_: pytest.fail("this search needs no filter"))
-    assert run.find(np.unique(visits.key))[0].tolist() == list(range(5_000))
+    assert run.find(np.unique(visits.key))[0].tolist() == list(range(5_000)), "of many keys, in parts"
 
 
 def test_run_without_filter_as_an_earlier_version_wrote_it_finds_the_same(
@@ -282,9 +304,15 @@ def test_run_of_an_earlier_format_is_read(
     assert run.find_end(500) == np.searchsorted(visits.key, 500, "right")
 
 
+@pytest.mark.parametrize("write_run_of_format", [write_fixed_pages, write_split_pages])
 @pytest.mark.parametrize("by_reading", [False, True])
-def test_run_of_the_fourth_format_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_bytes: int, others: tuple[int, int], by_reading: bool
+def test_run_of_an_earlier_format_with_pages_is_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    key_bytes: int,
+    others: tuple[int, int],
+    by_reading: bool,
+    write_run_of_format: Callable[[Path, VisitRows, int], None],
 ) -> None:
     if by_reading:
         monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
@@ -292,7 +320,7 @@ def test_run_of_the_fourth_format_is_read(
     visits = make_visits(2_000)
     visits.scope[0] += others[0]
     visits.day[-1] += others[1]
-    write_fixed_pages(tmp_path / "4.run", visits, key_bytes)
+    write_run_of_format(tmp_path / "4.run", visits, key_bytes)
     run = open_run(tmp_path / "4.run", 2_000)
     assert run.is_earlier
     run.verify()

@@ -92,6 +92,9 @@ def test_merge_yields_every_visit_once_and_no_key_in_two_parts(tmp_path: Path, p
     assert sorted(merged) == sorted(row for each in visits for row in to_tuples(each))
     for before, after in pairwise(parts):
         assert before.key[-1] < after.key[0]
+    for part in parts:
+        rows = list(zip(part.key.tolist(), part.scope.tolist(), part.day.tolist(), strict=True))
+        assert rows == sorted(rows)
 
 
 def test_visits_are_in_few_runs_after_merges(path: Path) -> None:

@@ -4,65 +4,81 @@ A known visitor may have many visits, most of them to other sections or long ago
 cost more than finding them.
 """
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.folding.scope_table import ScopeTable
-from copydesk.analytics.stores.duckdb.folding.visit_rows import Positions, VisitRows
+from copydesk.analytics.stores.duckdb.folding.visit_rows import Days, VisitRows
 
 MIN_KNOWN_VISITS = 2_000
 """Fewer known visits are all linked, which takes less time than selecting some of them."""
 SLOTS_PER_VISIT = 8
 NO_FIRST_DAY, NO_LAST_DAY = 0xFFFF, 0
-SCOPE_FACTOR, BITS_FACTOR, SLOT_FACTOR = (
-    np.int64(0x1E3779B97F4A7C15), np.int64(0x42B2AE3D27D4EB4F), np.int64(0x56E8FEB86659FD93)
-)  # fmt: skip
+CHAIN_FACTOR, SLOT_FACTOR = np.int64(0x1E3779B97F4A7C15), np.int64(0x56E8FEB86659FD93)
 """Large odd numbers, which spread chains over the slots."""
+Mask = NDArray[np.bool_]
 Slots = NDArray[np.int64]
 
 
-def select_nearest(scopes: ScopeTable, known: VisitRows, new: VisitRows) -> VisitRows:
-    """Returns the known visits without those that make no difference to the links of the new ones.
+class NearestVisits:
+    """Selects known visits for a set of new ones.
 
     A chain is all visits of a visitor to a scope, or to all scopes that count for the same other one, such as the
-    agents of a site. This leaves out chains without a new visit. In other chains, it leaves out each visit before all
-    new ones if a later one of these has the same scope and class bits, and each visit after all new ones if an earlier
-    one has. Chains are found by a hash of their visitor and scope. If two have the same hash, more visits stay.
+    agents of a site. Chains are found by a hash of their visitor and scope: if two have the same hash, more known
+    visits are selected.
     """
-    if len(known) < MIN_KNOWN_VISITS:
-        return known
-    slot_bits = (SLOTS_PER_VISIT * len(new)).bit_length()
-    chain: NDArray[np.int64] = np.where(scopes.parent > 0, scopes.parent, np.arange(len(scopes.parent)))
-    new_slots = _find_slots(new.key + chain[new.scope] * SCOPE_FACTOR, slot_bits)
-    first_days = np.full(1 << slot_bits, NO_FIRST_DAY, np.uint16)
-    last_days = np.full(1 << slot_bits, NO_LAST_DAY, np.uint16)
-    np.minimum.at(first_days, new_slots, new.day)
-    np.maximum.at(last_days, new_slots, new.day)
-    known_slots = _find_slots(known.key + chain[known.scope] * SCOPE_FACTOR, slot_bits)
-    is_before = known.day < first_days[known_slots]
-    is_after = known.day > last_days[known_slots]  # both if there is no new visit
-    is_nearest = ~(is_before | is_after)
-    for is_outside, sign in ((is_before & ~is_after, 1), (is_after & ~is_before, -1)):
-        rows = np.flatnonzero(is_outside)
-        is_nearest[rows] = ~_is_hidden(known, rows, sign, slot_bits)
-    return known.take(np.flatnonzero(is_nearest))
+
+    def __init__(self, scopes: ScopeTable, new: VisitRows) -> None:
+        self._scopes = scopes
+        self._new = new
+        self._slot_bits = (SLOTS_PER_VISIT * len(new)).bit_length()
+
+    def select(self, known: VisitRows) -> VisitRows:
+        """Returns known visits without those that make no difference to the links of the new ones.
+
+        This leaves out chains without a new visit. In other chains, it leaves out each visit before all new ones if
+        the next one has the same scope and class bits and is before them too, and each visit after all new ones if
+        the previous one has and is after them too. It leaves out most if the visits are sorted by key, scope and day.
+        """
+        if len(known) < MIN_KNOWN_VISITS or not len(self._new):
+            return known
+        known = _drop_hidden(known, known.day < self._new.day.min(), known.day > self._new.day.max())
+        slots = self._find_slots(known)
+        first_days, last_days = self._days_of_chains
+        is_before, is_after = known.day < first_days[slots], known.day > last_days[slots]
+        rows = np.flatnonzero(~(is_before & is_after))  # both if there is no new visit
+        return _drop_hidden(known.take(rows), is_before[rows], is_after[rows])
+
+    @cached_property
+    def _days_of_chains(self) -> tuple[Days, Days]:
+        """The first and the last day of the new visits of each chain, by slot."""
+        first_days = np.full(1 << self._slot_bits, NO_FIRST_DAY, np.uint16)
+        last_days = np.full(1 << self._slot_bits, NO_LAST_DAY, np.uint16)
+        slots = self._find_slots(self._new)
+        np.minimum.at(first_days, slots, self._new.day)
+        np.maximum.at(last_days, slots, self._new.day)
+        return first_days, last_days
+
+    @cached_property
+    def _chain_hashes(self) -> NDArray[np.int64]:
+        """A number for each scope, which is the same for all scopes of a chain."""
+        parent = self._scopes.parent
+        return np.where(parent > 0, parent, np.arange(len(parent))) * CHAIN_FACTOR
+
+    def _find_slots(self, visits: VisitRows) -> Slots:
+        slots: Slots = (visits.key + self._chain_hashes[visits.scope]) * SLOT_FACTOR
+        return (slots.view(np.uint64) >> np.uint64(64 - self._slot_bits)).view(np.int64)
 
 
-def _is_hidden(visits: VisitRows, rows: Positions, sign: int, slot_bits: int) -> NDArray[np.bool_]:
-    """Returns a mask of those of the visits at these positions that another one hides: it has the same visitor, scope
-    and class bits, and a later day, or an earlier one if the sign is -1. Leaves some out."""
-    chosen = visits.take(rows)
-    slots = _find_slots(chosen.key + chosen.scope * SCOPE_FACTOR + chosen.bits * BITS_FACTOR, slot_bits)
-    order = (chosen.day.astype(np.int64) * sign << 32) + np.arange(len(chosen))
-    best = np.full(1 << slot_bits, np.iinfo(np.int64).min)
-    np.maximum.at(best, slots, order)
-    winner = best[slots] & 0xFFFFFFFF
-    is_hidden: NDArray[np.bool_] = winner != np.arange(len(chosen))
-    for column in (chosen.key, chosen.scope, chosen.bits):
-        is_hidden &= column[winner] == column
-    return is_hidden
-
-
-def _find_slots(numbers: NDArray[np.int64], slot_bits: int) -> Slots:
-    slots: Slots = ((numbers * SLOT_FACTOR).view(np.uint64) >> np.uint64(64 - slot_bits)).view(np.int64)
-    return slots
+def _drop_hidden(visits: VisitRows, is_before: Mask, is_after: Mask) -> VisitRows:
+    """Returns visits without those that a neighbor hides. The masks say which are before or after all new visits."""
+    is_similar = visits.key[1:] == visits.key[:-1]
+    is_similar &= visits.scope[1:] == visits.scope[:-1]
+    is_similar &= visits.bits[1:] == visits.bits[:-1]
+    is_similar &= visits.day[1:] >= visits.day[:-1]
+    is_hidden = np.zeros(len(visits), np.bool_)
+    np.logical_and(is_similar, is_before[1:], out=is_hidden[:-1])
+    is_hidden[1:] |= is_similar & is_after[:-1]
+    return visits.take(np.flatnonzero(~is_hidden))

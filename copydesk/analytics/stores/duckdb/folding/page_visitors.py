@@ -62,7 +62,11 @@ class PageVisitors:
         return is_due and time.monotonic() >= self._next_at
 
     def copy_part(self, folded: int) -> None:
-        """Copies the next part of the views, if all of them are folded. After a failure, a later fold tries again."""
+        """Copies the next part of the views, if all of them are folded. After a failure, a later fold tries again.
+
+        Sorting a part needs as much memory as DuckDB may have, so other free memory is returned before.
+        """
+        self._database.release_cache()
         try:
             with self._database.write() as connection:
                 after = read_last_copied(connection)

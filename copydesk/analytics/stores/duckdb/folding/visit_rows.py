@@ -1,7 +1,8 @@
 """Visits as columns: who came to which scope on which day, and as which classes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,10 +37,18 @@ class VisitRows:
     def sort_by_key(self) -> "VisitRows":
         return self.take(sort_positions(self.key))
 
+    def sort(self) -> "VisitRows":
+        """Returns the visits sorted by key, scope and day."""
+        return self.take(group_visits(self.key, self.scope, self.day)[0])
+
     def find(self, keys: Keys) -> "tuple[Positions, VisitRows]":
         """Returns the visits with these keys, and their positions. All keys must be sorted, and these be distinct."""
         positions = find_sorted(self.key, keys)
         return positions, self.take(positions)
+
+    def select(self, keys: Keys, select: "SelectVisits") -> "VisitRows":
+        """Returns those of the visits with these keys that `select` selects."""
+        return select(self.find(keys)[1])
 
     def read_rows(self, first: int, end: int) -> "VisitRows":
         """Returns the visits at these positions."""
@@ -56,6 +65,8 @@ class VisitRows:
         """Does nothing: only files have memory that can be read again."""
 
 
+SelectVisits = Callable[[VisitRows], VisitRows]
+"""Selects some of a part of the visits, whose keys are in no other part."""
 NO_VISITS = VisitRows(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint16), np.empty(0, np.uint8))
 
 
@@ -88,12 +99,18 @@ def insert_sorted(rows: VisitRows, new_rows: VisitRows) -> VisitRows:
     return VisitRows(*columns)
 
 
+def keep_all(rows: VisitRows) -> VisitRows:
+    return rows
+
+
 class SortedVisits(Protocol):
     """Visits sorted by key, in memory or in a file."""
 
     def __len__(self) -> int: ...
 
     def find(self, keys: Keys) -> tuple[Positions, VisitRows]: ...
+
+    def select(self, keys: Keys, select: SelectVisits) -> VisitRows: ...
 
     def read_rows(self, first: int, end: int) -> VisitRows: ...
 
@@ -105,7 +122,7 @@ class SortedVisits(Protocol):
 
 
 def merge_sorted(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRows]:
-    """Yields the visits of all sources, sorted by key, in parts of about this many rows of each source.
+    """Yields the visits of all sources, sorted by key, scope and day, in parts of about this many rows of each source.
 
     All visits with the same key are in the same part.
     """
@@ -119,7 +136,7 @@ def merge_sorted(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRo
             parts.append(source.read_rows(first, end))
             positions[number] = end
         if merged := join_visits([part for part in parts if len(part)] or [NO_VISITS]):
-            yield merged.sort_by_key()
+            yield merged.sort()
         if not bounds:
             return
 
@@ -175,9 +192,11 @@ def split_by_key(rows: VisitRows, ranges: int) -> Iterator[VisitRows]:
 
     Keys are hashes of 63 bits, so ranges of the same length have about as many keys.
     """
-    range_number = (rows.key >> 31) * ranges >> 32
-    for number in range(ranges):
-        yield rows.take(np.flatnonzero(range_number == number))
+    range_number = ((rows.key >> 31) * ranges >> 32).astype(np.uint16)
+    order = np.argsort(range_number, kind="stable")
+    ends = np.cumsum(np.bincount(range_number, minlength=ranges)).tolist()
+    for first, end in pairwise([0, *ends]):
+        yield rows.take(order[first:end])
 
 
 def sort_positions(numbers: NDArray[np.int64]) -> Positions:
@@ -225,3 +244,15 @@ def _sort_by_two(group: NDArray[np.int64], number: NDArray[np.int64]) -> Positio
     if len(group) and bits + int(group[-1]).bit_length() > 63:
         return np.lexsort((number, group))
     return sort_positions(group << bits | number)
+
+
+def match_visits(rows: VisitRows, wanted: VisitRows) -> NDArray[np.bool_]:
+    """Returns a mask of the rows whose scope, key and day are among the wanted ones."""
+    if not len(wanted) or not len(rows):
+        return np.zeros(len(rows), np.bool_)
+    both = join_visits([rows, wanted])
+    order, starts = group_visits(both.key, both.scope, both.day)
+    is_wanted = np.logical_or.reduceat(order >= len(rows), starts)
+    mask = np.empty(len(both), np.bool_)
+    mask[order] = np.repeat(is_wanted, np.diff(np.append(starts, len(both))))
+    return mask[: len(rows)]

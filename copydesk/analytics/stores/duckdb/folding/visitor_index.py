@@ -5,7 +5,6 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import starmap
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links, join_index_rows
-from copydesk.analytics.stores.duckdb.folding.nearest_visits import select_nearest
+from copydesk.analytics.stores.duckdb.folding.nearest_visits import NearestVisits
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.row_inserts import RowInserts
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
@@ -25,8 +24,8 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     Scopes,
     VisitRows,
     contain_keys,
-    group_visits,
     join_visits,
+    match_visits,
     sort_distinct,
     split_by_key,
 )
@@ -154,13 +153,13 @@ class VisitorIndex:
         self._load_scopes(connection)
         keys = sort_distinct(np.concatenate((old.key, new.key)))
         known = self.visits.find(keys)
-        is_removed = _match_visits(known, old)
+        is_removed = match_visits(known, old)
         self.removals += bool(is_removed.any())
         rows = join_visits([known, new])
         was = np.concatenate((known.bits, np.zeros(len(new), np.uint8)))
         now = np.concatenate((np.where(is_removed, np.uint8(0), known.bits), new.bits))
         self._change_index(connection, [(rows, was, now)])
-        self.visits.remove_keys(connection, keys, lambda found: _match_visits(found, old))
+        self.visits.remove_keys(connection, keys, lambda found: match_visits(found, old))
         whole = combine_visits(new, new.bits, new.bits)
         self.visits.add(connection, VisitRows(whole.key, whole.scope, whole.day, whole.now))
 
@@ -205,7 +204,7 @@ class VisitorIndex:
         """Stores visits. Those that are stored already change nothing."""
         self._load_scopes(connection)
         parts = split_by_key(new, max(1, -(-len(new) // NEW_VISITS_PER_RANGE)))
-        self._add_visits(connection, ((self.visits.find(sort_distinct(part.key)), part) for part in parts))
+        self._add_visits(connection, ((self._find_nearest(part, part.key), part) for part in parts))
 
     def add_sections(self, connection: DuckConnection, part: int, parts: int) -> None:
         """Adds the visits of sections by one of equal parts of the visitors, from the visits of their pages.
@@ -242,33 +241,37 @@ class VisitorIndex:
         self._fold_rows += 1
 
     def _find_known(self, new: VisitRows) -> Iterator[tuple[VisitRows, VisitRows]]:
-        """Yields new visits, in parts that have no scope and key in common, each after the stored visits with its keys.
+        """Yields new visits, in parts that have no scope and key in common, each after the stored visits near them.
 
         The new visits must be all visits of some views. A visitor who never visited the site has no visits of its
         pages, and none from a source, so these are not searched. Missing pages are no part of the site.
         """
         if len(new) <= MAX_VISITS_SEARCHED_AT_ONCE:
-            yield self.visits.find(sort_distinct(new.key)), new
+            yield self._find_nearest(new, new.key), new
             return
         ranges = -(-len(new) // NEW_VISITS_PER_RANGE)
         is_of_site = self._scopes.is_of_site[new.scope]
         found_keys = []
         for part in split_by_key(new.take(is_of_site), ranges):
-            known = self.visits.find(sort_distinct(part.key))
+            known = self._find_nearest(part, part.key)
             found_keys.append(sort_distinct(known.key))
             yield known, part
         known_site_keys = np.concatenate(found_keys)
         for part in split_by_key(new.take(~is_of_site), ranges):
             site_key = part.key ^ self._scopes.salt[part.scope] ^ self._scopes.salt[self._scopes.site[part.scope]]
             may_be_known = self._scopes.is_missing[part.scope] | contain_keys(known_site_keys, site_key)
-            yield self.visits.find(sort_distinct(part.key[may_be_known])), part
+            yield self._find_nearest(part, part.key[may_be_known]), part
+
+    def _find_nearest(self, new: VisitRows, keys: Keys) -> VisitRows:
+        """Returns the stored visits with some keys of new visits, without most of those that make no difference."""
+        return self.visits.find(sort_distinct(keys), NearestVisits(self._scopes, new).select)
 
     def _add_visits(self, connection: DuckConnection, parts: Iterable[tuple[VisitRows, VisitRows]]) -> IndexRows:
         """Stores visits and adds those that are not known to the index. Returns the rows that were added to it.
 
-        Each part has all known visits with the keys of the new ones, and these.
+        Each part has the known visits that new ones may be linked with, and these.
         """
-        changes = starmap(partial(_add_to_known, self._scopes), parts)
+        changes = starmap(_add_to_known, parts)
         added_visits, index_rows = self._change_index(connection, changes)
         self.visits.add(connection, added_visits)
         return index_rows
@@ -343,9 +346,8 @@ class VisitorIndex:
         self._scopes.load_new(connection)
 
 
-def _add_to_known(scopes: ScopeTable, known: VisitRows, new: VisitRows) -> ChangedVisits:
-    """Returns new visits, and the known ones whose links they can change, with their bits before and after."""
-    known = select_nearest(scopes, known, new)
+def _add_to_known(known: VisitRows, new: VisitRows) -> ChangedVisits:
+    """Returns known visits and new ones with their bits before and after the new ones are added."""
     rows = join_visits([known, new])
     return rows, np.concatenate((known.bits, np.zeros(len(new), np.uint8))), rows.bits
 
@@ -386,15 +388,3 @@ def _select_whole_keys(key: Keys, is_changed: NDArray[np.bool_]) -> NDArray[np.b
     starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     lengths = np.diff(np.append(starts, len(key)))
     return np.repeat(np.logical_or.reduceat(is_changed, starts), lengths)
-
-
-def _match_visits(rows: VisitRows, wanted: VisitRows) -> NDArray[np.bool_]:
-    """Returns a mask of the rows whose scope, key and day are among the wanted ones."""
-    if not len(wanted) or not len(rows):
-        return np.zeros(len(rows), np.bool_)
-    both = join_visits([rows, wanted])
-    order, starts = group_visits(both.key, both.scope, both.day)
-    is_wanted = np.logical_or.reduceat(order >= len(rows), starts)
-    mask = np.empty(len(both), np.bool_)
-    mask[order] = np.repeat(is_wanted, np.diff(np.append(starts, len(both))))
-    return mask[: len(rows)]

@@ -1,5 +1,8 @@
-"""Reads runs of the fourth format, whose pages have a key for each visit, as a distance from the first one. A rewrite
-in the background replaces them by runs of the current format."""
+"""Reads runs of two earlier formats with pages. A rewrite in the background replaces them by runs of the current one.
+
+Pages of the fourth format have a key for each visit, as a distance from the first one. Those of the fifth format have
+the same content as now, but all keys follow the last page, and the first key of a page is not among them.
+"""
 
 import struct
 from dataclasses import dataclass
@@ -8,19 +11,23 @@ from functools import cached_property
 import numpy as np
 
 from copydesk.analytics.stores.duckdb.folding.runs.key_filter import count_filter_bytes
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import FENCE_BYTES, FoundKeys, RunFile
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import FENCE_BYTES, FoundKeys, PageBlocks, RunFile
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     LAYOUT,
     WHOLE_KEY_BYTES,
+    Counts,
     PageLayout,
     Pages,
     VisitBounds,
+    unpack_layout,
 )
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Positions, find_ranges
 from copydesk.analytics.stores.errors import StoreDamaged
 
 EARLIER_PAGE_MARK, EARLIER_PAGE_FOOTER = b"visits04", struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
 """The mark, the rows, the layout, the bits of the filter, the checksums of pages, fences and filter, and its own."""
+SPLIT_PAGE_MARK, SPLIT_PAGE_FOOTER = b"visits05", struct.Struct(f"<8sQ{LAYOUT.size}sQ5I")
+"""The same, with a checksum of the keys after that of the pages."""
 KEY_PARTS = {6: [("low", "<u4"), ("high", "<u2")], 7: [("low", "<u4"), ("high", "<u2"), ("top", "u1")]}
 KEY_BYTES_BY_MARK = {0: 8, 1: 6}
 """Maps what the first version of this format wrote to the bytes of a key. Later versions wrote the bytes."""
@@ -61,11 +68,85 @@ def unpack_earlier_layout(content: bytes) -> EarlierPageLayout:
     return EarlierPageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))
 
 
-class EarlierPageRun(RunFile):
+class SplitPageLayout(PageLayout):
+    """How the pages of a file of the fifth format are encoded: the first key of a page is not among its keys."""
+
+    def decode_keys(self, content: bytes, key_counts: Counts, fences: Keys) -> Keys:
+        count = len(content) // self.key_bytes
+        is_stored = np.ones(count + len(fences), np.bool_)
+        is_stored[np.cumsum(key_counts) - key_counts] = False
+        distances = np.zeros((len(is_stored), self.key_bytes), np.uint8)
+        distances[is_stored] = np.frombuffer(content, np.uint8, count * self.key_bytes).reshape(count, self.key_bytes)
+        return super().decode_keys(distances.tobytes(), key_counts, fences)
+
+
+class SplitBlocks:
+    """Pages of a run whose keys are elsewhere in the file."""
+
+    def __init__(self, run: "SplitPageRun", page_numbers: Positions, by_reading: bool) -> None:
+        self._run = run
+        self._page_numbers = page_numbers
+        self._by_reading = by_reading
+
+    def join_keys(self) -> bytes:
+        return self._run.read_keys(self._page_numbers, self._by_reading)
+
+    def take(self, numbers: Positions | slice) -> Pages:
+        return self._run.read_pages(self._page_numbers[numbers], self._by_reading)
+
+
+class SplitPageRun(RunFile):
+    """An open run of the fifth format, whose keys follow all pages. Visits with the same key are in no order."""
+
+    mark, footer = SPLIT_PAGE_MARK, SPLIT_PAGE_FOOTER
+    is_earlier = True
+
+    def _unpack_layout(self, content: bytes) -> PageLayout:
+        return unpack_layout(content, SplitPageLayout)
+
+    def _find_parts(self, end: int) -> None:
+        super()._find_parts(end)
+        self._key_start = self._page_start + self._page_count * self._layout.page_type.itemsize
+
+    def _list_parts(self) -> list[tuple[int, int]]:
+        _, *others = super()._list_parts()
+        return [(self._page_start, self._key_start), (self._key_start, self._fence_start), *others]
+
+    def load_index(self) -> None:
+        _ = self._fences, self._key_places, self._filter
+
+    def _read_blocks(self, page_numbers: Positions, by_reading: bool) -> PageBlocks:
+        return SplitBlocks(self, page_numbers, by_reading)
+
+    def read_keys(self, page_numbers: Positions, by_reading: bool) -> bytes:
+        """Returns the keys of pages but the first one of each."""
+        starts, ends = self._key_places[page_numbers], self._key_places[page_numbers + 1]
+        if by_reading:
+            return self._read_bytes(starts, ends)
+        return b"".join([self._map[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)])
+
+    def read_pages(self, page_numbers: Positions, by_reading: bool) -> Pages:
+        page_type = self._layout.page_type
+        if not by_reading:
+            pages: Pages = np.frombuffer(self._map, page_type, self._page_count, self._page_start)
+            return pages[page_numbers]
+        starts = self._page_start + page_numbers * page_type.itemsize
+        return np.frombuffer(self._read_bytes(starts, starts + page_type.itemsize), page_type)
+
+    @cached_property
+    def _key_places(self) -> Positions:
+        """The places of the keys of each page in the file, and where the last ones end."""
+        ends = np.cumsum(self._key_numbers, dtype=np.int64) * self._layout.key_bytes
+        places = self._key_start + np.concatenate(([0], ends))
+        if places[-1] != self._fence_start:
+            raise StoreDamaged
+        return places
+
+
+class EarlierPageRun(SplitPageRun):
     """An open run of the fourth format."""
 
     mark, footer = EARLIER_PAGE_MARK, EARLIER_PAGE_FOOTER
-    is_earlier = True
     _layout: EarlierPageLayout
 
     def _unpack_layout(self, content: bytes) -> EarlierPageLayout:
@@ -82,11 +163,12 @@ class EarlierPageRun(RunFile):
     def load_index(self) -> None:
         _ = self._fences, self._filter
 
-    def _find_keys(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundKeys | None:
-        pages = self._read_pages(page_numbers, by_reading)
+    def _find_on_pages(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundKeys | None:
+        pages = self.read_pages(page_numbers, by_reading)
         all_keys = self._layout.decode_all_keys(pages, self._fences[page_numbers])[: self._count_rows(page_numbers)]
         matches, first, counts = find_ranges(all_keys, keys)
         return FoundKeys(keys[matches], page_numbers, pages, first, counts) if len(matches) else None
 
-    def _read_all_keys(self, first_page: int, end_page: int) -> Keys:
-        return self._layout.decode_all_keys(self._pages[first_page:end_page], self._fences[first_page:end_page])
+    def _read_whole_pages(self, first_page: int, end_page: int) -> tuple[Keys, Pages]:
+        pages = self.read_pages(np.arange(first_page, end_page), by_reading=False)
+        return self._layout.decode_all_keys(pages, self._fences[first_page:end_page]), pages

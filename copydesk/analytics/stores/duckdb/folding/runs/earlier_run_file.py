@@ -13,6 +13,7 @@ from copydesk.analytics.stores.duckdb.folding.runs.run_pages import VisitBounds,
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     Keys,
     Positions,
+    SelectVisits,
     VisitRows,
     find_sorted,
     join_visits,
@@ -98,6 +99,10 @@ class EarlierRunFile:
             rows.append(self._visits.take(positions[-1]))
             self.release_memory()
         return np.concatenate(positions), join_visits(rows)
+
+    def select(self, keys: Keys, select: SelectVisits) -> VisitRows:
+        """Returns those of the visits with these keys that `select` selects."""
+        return select(self.find(keys)[1])
 
     def read_rows(self, first: int, end: int) -> VisitRows:
         """Returns the visits at these positions."""

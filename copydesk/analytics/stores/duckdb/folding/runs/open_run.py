@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from copydesk.analytics.stores.duckdb.folding.runs.earlier_pages import EarlierPageRun
+from copydesk.analytics.stores.duckdb.folding.runs.earlier_pages import SPLIT_PAGE_FOOTER, EarlierPageRun, SplitPageRun
 from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EARLIER_FORMATS, EarlierRunFile
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import FOOTER, RunFile
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
 from copydesk.core.errors import StoreUnavailable
 
 Run = RunFile | EarlierRunFile
@@ -16,8 +16,9 @@ def open_run(path: Path, rows: int) -> Run:
     end = _read_end(path)
     if any(end[-footer.size :].startswith(mark) for mark, footer in EARLIER_FORMATS):
         return EarlierRunFile(path, rows)
-    if end[-EarlierPageRun.footer.size :].startswith(EarlierPageRun.mark):
-        return EarlierPageRun(path, rows)
+    for run_type in (EarlierPageRun, SplitPageRun):
+        if end[-run_type.footer.size :].startswith(run_type.mark):
+            return run_type(path, rows)
     return RunFile(path, rows)
 
 
@@ -25,7 +26,7 @@ def _read_end(path: Path) -> bytes:
     """Returns the bytes of a file that may be its footer; none if it is missing."""
     try:
         with path.open("rb") as file:
-            file.seek(-min(path.stat().st_size, FOOTER.size), os.SEEK_END)
+            file.seek(-min(path.stat().st_size, SPLIT_PAGE_FOOTER.size), os.SEEK_END)
             return file.read()
     except FileNotFoundError:
         return b""

@@ -1,9 +1,10 @@
-"""A run: a file of visits sorted by key, which is never changed.
+"""A run: a file of visits sorted by key, scope and day, which is never changed.
 
-A run has a filter of the keys, then pages of visits, their keys, the fences, which are the first keys of the pages, the
-number of keys of each page, less one, and a footer: a mark, the number of rows, the layout of the pages, the number of
-bits of the filter, the checksums (CRC-32) of the pages, the keys, the fences with the numbers of keys, and the filter,
-and a checksum of the footer. Fences and filter are checked before their first use, the rest when the whole run is read.
+A run has a filter of the keys, then pages of visits, each followed by its keys, the fences, which are the first keys of
+the pages, the number of keys of each page, less one, and a footer: a mark, the number of rows, the layout of the pages,
+the number of bits of the filter, the checksums (CRC-32) of the pages with their keys, the fences with the numbers of
+keys, and the filter, and a checksum of the footer. Fences and filter are checked before their first use, the rest when
+the whole run is read. Searches rely on the order of keys only: the order of a key's visits makes them faster.
 """
 
 import mmap
@@ -11,11 +12,11 @@ import os
 import struct
 import weakref
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
     Keys,
     Positions,
+    SelectVisits,
     VisitRows,
     drop_repeated,
     expand_ranges,
@@ -47,9 +49,9 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.core.errors import StoreUnavailable
 
-MARK = b"visits05"
+MARK = b"visits06"
 FENCE_BYTES = 8
-FOOTER = struct.Struct(f"<8sQ{LAYOUT.size}sQ5I")
+FOOTER = struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
 READ_BYTES = 8_000_000
 MAX_LOOKUPS_AT_ONCE = 2_000
 """A search for more keys does not use the filter of a long run, which takes much memory and leaves more keys."""
@@ -58,7 +60,7 @@ KEYS_PER_BATCH = 4_000
 DENSE_ROWS_PER_KEY = 2_000
 """A search for more keys than one in this many rows uses the mapped file: Linux maps 64 kB for each page that is read,
 which costs more than reading one page but serves several searches."""
-MAX_MAPPED_ROWS = 500_000
+MAX_MAPPED_ROWS = 1_500_000
 """A search in the mapped file returns its memory after about this many rows, because it may read them all."""
 MAX_HELD_ROWS = 400_000
 """Searches in runs of up to this many rows use the mapped file too, and its memory is kept."""
@@ -77,6 +79,39 @@ class FoundKeys(NamedTuple):
     """How many visits have each key."""
 
 
+class PageBlocks(Protocol):
+    """Some pages of a run and their keys."""
+
+    def join_keys(self) -> bytes: ...
+
+    def take(self, numbers: Positions | slice) -> Pages: ...
+
+
+class AdjacentBlocks:
+    """Pages of a run, each followed by its keys."""
+
+    def __init__(
+        self, content: bytes | mmap.mmap, starts: Positions, ends: Positions, page_type: np.dtype[Any]
+    ) -> None:
+        """The pages are at these places of the content."""
+        self._content = content
+        self._starts = starts
+        self._ends = ends
+        self._page_type = page_type
+
+    def join_keys(self) -> bytes:
+        """Returns the keys of all pages."""
+        starts = (self._starts + self._page_type.itemsize).tolist()
+        content = self._content
+        return b"".join([content[start:end] for start, end in zip(starts, self._ends.tolist(), strict=True)])
+
+    def take(self, numbers: Positions | slice) -> Pages:
+        """Returns some of the pages without their keys."""
+        places = len(self._content) - self._page_type.itemsize + 1
+        pages: Pages = np.ndarray(places, self._page_type, self._content, strides=(1,))  # one begins at each byte
+        return pages[self._starts[numbers]]
+
+
 class RunFile:
     """An open run."""
 
@@ -92,7 +127,6 @@ class RunFile:
         self._layout, self._filter_bits, self._checksums = self._read_footer()
         self._page_count = self._layout.count_pages(rows)
         self._find_parts(len(self._map) - self.footer.size)
-        self._pages: Pages = np.frombuffer(self._map, self._layout.page_type, self._page_count, self._page_start)
 
     def _read_footer(self) -> tuple[PageLayout, int, Sequence[int]]:
         """Returns the layout, the bits of the filter, and the checksums of the other parts."""
@@ -112,9 +146,8 @@ class RunFile:
         """Finds where each part begins; the footer begins at the end. Raises StoreDamaged if they do not fit."""
         self._filter_start = 0
         self._page_start = count_filter_bytes(self._filter_bits)
-        self._key_start = self._page_start + self._page_count * self._layout.page_type.itemsize
         self._fence_start, self._fence_end = end - (FENCE_BYTES + 1) * self._page_count, end
-        if self._key_start > self._fence_start:
+        if self._page_start + self._page_count * self._layout.page_type.itemsize > self._fence_start:
             raise StoreDamaged
 
     def __len__(self) -> int:
@@ -141,16 +174,21 @@ class RunFile:
         return fences
 
     @cached_property
-    def _key_places(self) -> Positions:
-        """The places of the keys of each page in the file, and where the last ones end.
+    def _key_numbers(self) -> Bytes:
+        """The number of keys of each page, less one."""
+        _ = self._fences  # checks this part
+        content = self._map[self._fence_start + FENCE_BYTES * self._page_count : self._fence_end]
+        return np.frombuffer(content, np.uint8)
+
+    @cached_property
+    def _page_places(self) -> Positions:
+        """The places of the pages in the file, and where the last one ends.
 
         Raises StoreDamaged if the fences, or the numbers of keys, are damaged.
         """
-        _ = self._fences  # checks this part
-        numbers = np.frombuffer(
-            self._map[self._fence_start + FENCE_BYTES * self._page_count : self._fence_end], np.uint8
-        )
-        places = self._key_start + self._layout.key_bytes * np.concatenate(([0], np.cumsum(numbers, dtype=np.int64)))
+        key_counts = self._key_numbers + np.int64(1)
+        sizes = self._layout.page_type.itemsize + key_counts * self._layout.key_bytes
+        places = self._page_start + np.concatenate(([0], np.cumsum(sizes)))
         if places[-1] != self._fence_start:
             raise StoreDamaged
         return places
@@ -169,7 +207,7 @@ class RunFile:
 
     def load_index(self) -> None:
         """Loads what every search needs. Raises StoreDamaged if it is damaged."""
-        _ = self._fences, self._key_places, self._filter
+        _ = self._fences, self._page_places, self._filter
 
     def select_possible(self, keys: Keys) -> Keys:
         """Returns these keys without most of those that the run does not have."""
@@ -177,10 +215,22 @@ class RunFile:
 
     def find(self, keys: Keys) -> tuple[Positions, VisitRows]:
         """Returns the visits with these keys, which must be sorted and distinct, and their positions."""
-        if self.rows < MIN_LONG_ROWS or len(keys) <= MAX_LOOKUPS_AT_ONCE:
+        found = [self._decode(keys_on_pages) for keys_on_pages in self._search(keys)]
+        if not found:
+            return NO_POSITIONS, NO_VISITS
+        return np.concatenate([positions for positions, _ in found]), join_visits([rows for _, rows in found])
+
+    def select(self, keys: Keys, select: SelectVisits) -> VisitRows:
+        """Returns those of the visits with these keys that `select` selects. The keys must be sorted and distinct."""
+        return join_visits([select(self._decode(found)[1]) for found in self._search(keys)] or [NO_VISITS])
+
+    def _search(self, keys: Keys) -> Iterator[FoundKeys]:
+        """Yields the keys that are in the file, in parts, and releases the memory of the file after each part."""
+        is_long = self.rows >= MIN_LONG_ROWS and len(keys) > MAX_LOOKUPS_AT_ONCE
+        if not is_long:
             keys = self.select_possible(keys)
         if not len(keys):
-            return NO_POSITIONS, NO_VISITS
+            return
         by_reading = False
         batches = -(-len(keys) // KEYS_PER_BATCH)
         if self.rows > MAX_HELD_ROWS:
@@ -189,45 +239,41 @@ class RunFile:
                 batches = max(batches, -(-spanned_rows // MAX_MAPPED_ROWS))
             else:
                 by_reading = True
-        if batches == 1:
-            return self._find(keys, by_reading)
-        found = [self._find(some_keys, by_reading) for some_keys in np.array_split(keys, batches)]
-        if self.rows > MAX_HELD_ROWS:
-            self.release_memory()  # that of the filter, which a search for few keys keeps
-        return np.concatenate([positions for positions, _ in found]), join_visits([rows for _, rows in found])
+        for some_keys in np.array_split(keys, batches):
+            possible_keys = self.select_possible(some_keys) if is_long else some_keys
+            if (found := self._find_keys(possible_keys, by_reading)) is not None:
+                yield found
+            if self.rows > MAX_HELD_ROWS and (batches > 1 or not by_reading):
+                self.release_memory()  # also that of the filter, which a search for few keys keeps
 
     def _estimate_spanned_rows(self, keys: Keys) -> int:
         """Returns about how many rows are between the first and the last of these keys, which are sorted."""
         span = int(keys[-1]) - int(keys[0])
         return (span * self.rows >> 63) + 1
 
-    def _find(self, keys: Keys, by_reading: bool) -> tuple[Positions, VisitRows]:
-        """Reads the pages that may have the keys."""
+    def _find_keys(self, keys: Keys, by_reading: bool) -> FoundKeys | None:
+        """Searches keys on the pages that may have them. Returns None if none has one."""
         last_page = np.searchsorted(self._fences, keys, "right") - 1  # -1 if the key is before all others
         first_page = last_page.copy()
         fenced = np.flatnonzero(self._fences[last_page] == keys)  # these may begin on an earlier page
         first_page[fenced] = np.searchsorted(self._fences, keys[fenced]) - 1
         first_page = np.maximum(first_page, 0)
         page_numbers = drop_repeated(expand_ranges(first_page, last_page + 1 - first_page))  # as sorted as the keys
-        if not len(page_numbers):
-            return NO_POSITIONS, NO_VISITS
-        found = self._find_keys(keys, page_numbers, by_reading)
-        if self.rows > MAX_HELD_ROWS and not by_reading:
-            self.release_memory()
-        if found is None:
-            return NO_POSITIONS, NO_VISITS
+        return self._find_on_pages(keys, page_numbers, by_reading) if len(page_numbers) else None
+
+    def _decode(self, found: FoundKeys) -> tuple[Positions, VisitRows]:
+        """Returns the visits with the keys that were found, and their positions."""
         places = expand_ranges(found.first_rows, found.row_counts)
         page, row = self._layout.split_places(places)
         others = self._layout.decode_others(found.pages, (page, row))
         rows = VisitRows(np.repeat(found.keys, found.row_counts), *others)
         return found.page_numbers[page] * self._layout.page_rows + row, rows
 
-    def _find_keys(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundKeys | None:
-        """Searches keys on pages, and reads the pages that have them. Returns None if none has one."""
-        starts, ends = self._key_places[page_numbers], self._key_places[page_numbers + 1]
-        key_counts = (ends - starts) // self._layout.key_bytes + 1
-        content = self._read_bytes(starts, ends, by_reading)
-        page_keys = self._layout.decode_keys(content, key_counts, self._fences[page_numbers])
+    def _find_on_pages(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundKeys | None:
+        """Searches keys on pages. Returns None if none has one."""
+        blocks = self._read_blocks(page_numbers, by_reading)
+        key_counts = self._key_numbers[page_numbers] + np.int64(1)
+        page_keys = self._layout.decode_keys(blocks.join_keys(), key_counts, self._fences[page_numbers])
         matches, first, counts = find_ranges(page_keys, keys)
         if not len(matches):
             return None
@@ -237,7 +283,7 @@ class RunFile:
         has_key[page] = True
         found -= np.cumsum(np.where(has_key, 0, key_counts))[page]  # keys on other pages are not counted
         page_numbers = page_numbers[has_key]
-        pages = self._read_pages(page_numbers, by_reading)
+        pages = blocks.take(np.flatnonzero(has_key))
         first_rows = self._layout.find_first_rows(pages, self._count_rows(page_numbers))
         row_counts = first_rows[found + 1] - first_rows[found]
         return FoundKeys(np.repeat(keys[matches], counts), page_numbers, pages, first_rows[found], row_counts)
@@ -249,19 +295,19 @@ class RunFile:
             rows -= self._page_count * self._layout.page_rows - self.rows
         return rows
 
-    def _read_pages(self, page_numbers: Positions, by_reading: bool) -> Pages:
+    def _read_blocks(self, page_numbers: Positions, by_reading: bool) -> PageBlocks:
+        """Returns pages with their keys."""
+        starts, ends = self._page_places[page_numbers], self._page_places[page_numbers + 1]
         if not by_reading:
-            return self._pages[page_numbers]
-        size = self._layout.page_type.itemsize
-        starts = self._page_start + page_numbers * size
-        return np.frombuffer(self._read_bytes(starts, starts + size, by_reading), self._layout.page_type)
+            return AdjacentBlocks(self._map, starts, ends, self._layout.page_type)
+        content_ends = np.cumsum(ends - starts)
+        content = self._read_bytes(starts, ends)
+        return AdjacentBlocks(content, content_ends - (ends - starts), content_ends, self._layout.page_type)
 
-    def _read_bytes(self, starts: Positions, ends: Positions, by_reading: bool) -> bytes:
-        """Returns the bytes between these places, which are in order. Reads neighbors at once."""
+    def _read_bytes(self, starts: Positions, ends: Positions) -> bytes:
+        """Reads the bytes between these places, which are in order. Reads neighbors at once."""
         gaps = np.flatnonzero(starts[1:] != ends[:-1])
         starts, ends = starts[np.concatenate(([0], gaps + 1))], ends[np.append(gaps, -1)]
-        if not by_reading:
-            return b"".join([self._map[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)])
         try:
             return b"".join(map(os.pread, repeat(self._descriptor), (ends - starts).tolist(), starts.tolist()))
         except OSError as error:
@@ -275,17 +321,18 @@ class RunFile:
         page_rows = self._layout.page_rows
         first_page, end_page = first // page_rows, self._layout.count_pages(end)
         places = slice(first - first_page * page_rows, end - first_page * page_rows)
-        keys = self._read_all_keys(first_page, end_page)
-        return VisitRows(keys[places], *self._layout.decode_others(self._pages[first_page:end_page], places))
+        keys, pages = self._read_whole_pages(first_page, end_page)
+        return VisitRows(keys[places], *self._layout.decode_others(pages, places))
 
-    def _read_all_keys(self, first_page: int, end_page: int) -> Keys:
-        """Returns the key of each visit on these pages."""
-        places = self._key_places[first_page : end_page + 1]
-        content = self._map[places[0] : places[-1]]
-        key_counts = np.diff(places) // self._layout.key_bytes + 1
-        keys = self._layout.decode_keys(content, key_counts, self._fences[first_page:end_page])
-        rows = self._count_rows(np.arange(first_page, end_page))
-        return np.repeat(keys, np.diff(self._layout.find_first_rows(self._pages[first_page:end_page], rows)))
+    def _read_whole_pages(self, first_page: int, end_page: int) -> tuple[Keys, Pages]:
+        """Returns the key of each visit on these pages, and the pages."""
+        page_numbers = np.arange(first_page, end_page)
+        blocks = self._read_blocks(page_numbers, by_reading=False)
+        pages = blocks.take(slice(None))
+        key_counts = self._key_numbers[first_page:end_page] + np.int64(1)
+        keys = self._layout.decode_keys(blocks.join_keys(), key_counts, self._fences[first_page:end_page])
+        first_rows = self._layout.find_first_rows(pages, self._count_rows(page_numbers))
+        return np.repeat(keys, np.diff(first_rows)), pages
 
     def get_key(self, position: int) -> int:
         return int(self.read_rows(position, position + 1).key[0])
@@ -301,15 +348,17 @@ class RunFile:
 
     def verify(self) -> None:
         """Reads the whole run. Raises StoreDamaged if its content is not what was written."""
+        for (start, end), checksum in zip(self._list_parts(), self._checksums, strict=True):
+            self._check_part(start, end, checksum)
+
+    def _list_parts(self) -> list[tuple[int, int]]:
+        """Returns where the parts that have checksums begin and end."""
         filter_end = self._filter_start + count_filter_bytes(self._filter_bits)
-        parts = [
-            (self._page_start, self._key_start),
-            (self._key_start, self._fence_start),
+        return [
+            (self._page_start, self._fence_start),
             (self._fence_start, self._fence_end),
             (self._filter_start, filter_end),
         ]
-        for (start, end), checksum in zip(parts, self._checksums, strict=True):
-            self._check_part(start, end, checksum)
 
     def release_memory(self) -> None:
         """Returns the memory of the file that this process holds to the operating system, which may keep it."""

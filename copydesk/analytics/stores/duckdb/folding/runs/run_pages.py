@@ -1,16 +1,16 @@
 """Encodes visits as pages, which are groups of 128 visits.
 
 A page has the scopes, days and class bits of its visits, and flags, one bit for each visit, which say whether it has
-another key than the visit before. The keys without repetitions are elsewhere in the file, those of a page next to each
-other. Keys are sorted hashes, so neighbors are close together: 6 or 7 bytes say how far each is from the one before.
-The first key of a page is its fence, and is stored with the number of its keys. Scope, day and class bits share 4 bytes
-if they fit.
+another key than the visit before. The keys without repetitions follow the page. Keys are sorted hashes, so neighbors
+are close together: 6 or 7 bytes say how far each is from the one before. The first key of a page is its fence, which is
+stored elsewhere with the number of its keys. Scope, day and class bits share 4 bytes if they fit.
 """
 
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ PAGE_ROWS = 128
 """A power of two, because places are split into a page and a row."""
 MAX_PAGE_ROWS = 256
 """The number of keys of a page, less one, has one byte."""
-WHOLE_KEY_BYTES = 8
+WHOLE_KEY_BYTES, WHOLE_KEY_BITS = 8, 63
 MIN_ROWS_BY_KEY_BYTES = {6: 1_500_000, 7: 5_000}
 """How many rows a file must have for keys of so many bytes: two neighbors of so many hashes are hardly ever farther
 apart than 48 or 56 bits say, unless every key occurs several times."""
@@ -64,7 +64,7 @@ def join_bounds(bounds: Iterable[VisitBounds]) -> VisitBounds:
 class EncodedPages(NamedTuple):
     pages: Pages
     keys: bytes
-    """All keys but the first one of each page."""
+    """The keys of all pages, as distances from the key before; 0 for the first key of a page."""
     key_counts: Counts
     """How many keys each page has."""
 
@@ -115,18 +115,27 @@ class PageLayout:
         pages = np.zeros(self.count_pages(len(visits)), self.page_type)
         is_stored = np.zeros(len(pages) * self.page_rows, np.bool_)
         np.not_equal(visits.key[1:], visits.key[:-1], out=is_stored[1 : len(visits)])
-        is_stored[:: self.page_rows] = False  # the first key of a page is its fence
+        is_stored[:: self.page_rows] = True
         rows = np.flatnonzero(is_stored)
         distances = visits.key[rows] - visits.key[rows - 1]
+        distances[rows % self.page_rows == 0] = 0  # the first key of a page is its fence
         if len(rows) and int(distances.max()) >> 8 * self.key_bytes:
             raise KeysTooFarApart
         keys = distances.astype("<i8").view(np.uint8).reshape(-1, WHOLE_KEY_BYTES)[:, : self.key_bytes].tobytes()
         flags = is_stored.reshape(-1, self.page_rows)
-        key_counts = np.count_nonzero(flags, axis=1) + 1
-        flags[:, 0] = True
+        key_counts = np.count_nonzero(flags, axis=1)
         pages["flags"] = np.packbits(flags, axis=1, bitorder="little")
         self._fill_others(pages, visits)
         return EncodedPages(pages, keys, key_counts)
+
+    def join_blocks(self, pages: Pages, keys: bytes, key_counts: Counts) -> bytes:
+        """Returns each of these pages with its keys after it."""
+        size, content = self.page_type.itemsize, pages.view(np.uint8).data
+        key_ends = np.cumsum(key_counts * self.key_bytes).tolist()
+        blocks: list[memoryview | bytes] = []
+        for page, (start, end) in enumerate(pairwise([0, *key_ends])):
+            blocks += (content[page * size : (page + 1) * size], keys[start:end])
+        return b"".join(blocks)
 
     def _fill_others(self, pages: Pages, visits: VisitRows) -> None:
         columns: dict[str, NDArray[Any]] = {"scope": visits.scope, "day": visits.day, "bits": visits.bits}
@@ -152,21 +161,15 @@ class PageLayout:
             raise ValueError(f"Visits are not within {self.bounds} and {self.class_bits} class bits.")
 
     def decode_keys(self, content: bytes, key_counts: Counts, fences: Keys) -> Keys:
-        """Returns the keys of pages that have so many keys and these fences. The content has their other keys.
+        """Returns the keys of pages that have so many keys and these fences, from the distances between them.
 
         A key that occurs on several pages is returned for each of them.
         """
-        count = len(content) // self.key_bytes
         padded = content + bytes(WHOLE_KEY_BYTES - self.key_bytes)  # the last one is read with bytes that follow
-        distances = np.ndarray(count, "<i8", padded, 0, (self.key_bytes,))
-        if self.key_bytes < WHOLE_KEY_BYTES:
-            distances = distances & ((1 << 8 * self.key_bytes) - 1)
-        first = np.cumsum(key_counts) - key_counts
-        is_stored = np.ones(count + len(fences), np.bool_)
-        is_stored[first] = False
-        keys = np.zeros(len(is_stored), np.int64)
-        keys[is_stored] = distances
+        distances = np.ndarray(len(content) // self.key_bytes, "<i8", padded, 0, (self.key_bytes,))
+        keys: Keys = distances & (1 << min(8 * self.key_bytes, WHOLE_KEY_BITS)) - 1
         np.cumsum(keys, out=keys)
+        first = np.cumsum(key_counts) - key_counts
         keys += np.repeat(fences - keys[first], key_counts)
         return keys
 
@@ -209,9 +212,9 @@ def list_layouts(rows: int, bounds: VisitBounds) -> list[PageLayout]:
     return [PageLayout(PAGE_ROWS, key_bytes, CLASS_BIT_COUNT, bounds) for key_bytes in (*narrow, WHOLE_KEY_BYTES)]
 
 
-def unpack_layout(content: bytes) -> PageLayout:
+def unpack_layout(content: bytes, layout_type: type[PageLayout] = PageLayout) -> PageLayout:
     """Returns the layout that `pack` returned as bytes. Raises StoreDamaged if there is no such layout."""
     page_rows, key_bytes, class_bits, first_day, last_day, max_scope = LAYOUT.unpack(content)
     if not 1 <= page_rows <= MAX_PAGE_ROWS or page_rows & (page_rows - 1) or not 6 <= key_bytes <= WHOLE_KEY_BYTES:
         raise StoreDamaged
-    return PageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))
+    return layout_type(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))

@@ -1,5 +1,5 @@
-"""Writes runs. Where the filter, the pages and the keys begin follows from the number of rows, so all grow at once, and
-take no memory."""
+"""Writes runs. Where the filter and the pages begin follows from the number of rows, so both grow at once, and take no
+memory."""
 
 import os
 import struct
@@ -69,7 +69,6 @@ class RunWriter:
         page_place = count_filter_bytes(self._filter_bits)
         self._filter_part = PartWriter(file, 0)
         self._page_part = PartWriter(file, page_place)
-        self._key_part = PartWriter(file, page_place + layout.count_pages(rows) * layout.page_type.itemsize)
         self._fences = [NO_VISITS.key]
         self._key_numbers = [np.empty(0, np.uint8)]
         """The number of keys of each page, less one."""
@@ -91,10 +90,10 @@ class RunWriter:
         if self._written_rows != self._rows:
             raise ValueError(f"A run of {self._rows} rows got {self._written_rows}.")
         self._filter_part.write(memoryview(self._filter_builder.finish()))
-        fence_part = PartWriter(self._file, self._key_part.end)
+        fence_part = PartWriter(self._file, self._page_part.end)
         fence_part.write(np.concatenate(self._fences).data.cast("B"))
         fence_part.write(np.concatenate(self._key_numbers).data)
-        parts = (self._page_part, self._key_part, fence_part, self._filter_part)
+        parts = (self._page_part, fence_part, self._filter_part)
         checksums = [part.checksum for part in parts]
         footer = FOOTER.pack(MARK, self._rows, self._layout.pack(), self._filter_bits, *checksums, 0)[:-4]
         PartWriter(self._file, fence_part.end).write(memoryview(footer + struct.pack("<I", zlib.crc32(footer))))
@@ -103,8 +102,7 @@ class RunWriter:
         if not len(visits):
             return
         pages, keys, key_counts = self._layout.encode(visits)
-        self._page_part.write(pages.view(np.uint8).data)
-        self._key_part.write(memoryview(keys))
+        self._page_part.write(memoryview(self._layout.join_blocks(pages, keys, key_counts)))
         self._key_numbers.append((key_counts - 1).astype(np.uint8))
         self._fences.append(visits.key[:: self._layout.page_rows].copy())
         self._written_rows += len(visits)

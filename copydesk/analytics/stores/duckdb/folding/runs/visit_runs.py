@@ -25,10 +25,12 @@ from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
     Keys,
+    SelectVisits,
     SortedVisits,
     VisitRows,
     insert_sorted,
     join_visits,
+    keep_all,
 )
 from copydesk.core.runtime.durable_files import sync_to_disk
 
@@ -146,9 +148,9 @@ class VisitRuns:
             if isinstance(run, RunFile):
                 run.load_index()
 
-    def find(self, keys: Keys) -> VisitRows:
-        """Returns all visits with these keys, which must be sorted and distinct."""
-        found = [source.find(keys)[1] for source in self._list_sources()]
+    def find(self, keys: Keys, select: SelectVisits = keep_all) -> VisitRows:
+        """Returns those of the visits with these keys that `select` selects. The keys must be sorted and distinct."""
+        found = [source.select(keys, select) for source in self._list_sources()]
         return join_visits([part for part in found if len(part)] or [NO_VISITS])
 
     def add(self, connection: DuckConnection, rows: VisitRows) -> None:
