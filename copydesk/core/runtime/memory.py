@@ -47,4 +47,4 @@ def return_free_memory() -> None:
     few milliseconds. Does nothing on systems without glibc.
     """
     with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
+        ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))

@@ -100,7 +100,7 @@ class DuckDatabase:
                     return
 
     def release_cache(self) -> None:
-        """Returns most of the memory of DuckDB's cache, which it otherwise fills up to its limit, and what malloc keeps.
+        """Returns most memory of DuckDB's cache, which it otherwise fills up to its limit, and what malloc keeps.
 
         Lowers the limit only for a moment, because compacting tables and some reports need more. Does nothing while
         another thread uses a connection, because its statement would fail if it needed more at that moment.

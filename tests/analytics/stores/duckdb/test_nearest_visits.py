@@ -76,7 +76,7 @@ def test_index_changes_as_if_all_known_visits_were_linked_if_these_are_sorted(da
     assert selected_rows < 30 * 1_000 * 0.7
 
 
-def test_no_known_visit_is_selected_if_there_is_no_new_one() -> None:
+def test_all_known_visits_are_returned_if_there_is_no_new_one() -> None:
     known = make_visits(np.random.default_rng(1), 100, 5, (10, 92))
     assert len(NearestVisits(SCOPES, known.take(slice(0, 0))).select(known)) == 100
 

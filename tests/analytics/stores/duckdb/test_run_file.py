@@ -263,6 +263,24 @@ def test_changed_run_is_refused(tmp_path: Path, place: int) -> None:
         open_run(tmp_path / "a.run", 100).verify()
 
 
+@pytest.mark.parametrize("bit", [0, 5])
+def test_search_on_a_page_with_changed_flags_is_refused(tmp_path: Path, bit: int) -> None:
+    """A search does not read the whole run, and must not return other visits, or fail in another way."""
+    visits = make_visits(400)
+    write_visits(tmp_path / "a.run", visits)
+    content = (tmp_path / "a.run").read_bytes()
+    page_start = -(-400 * 3 // 32) * 4
+    for place in range(page_start + 128 * 4, page_start + 128 * 4 + 16):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << bit
+        (tmp_path / "a.run").write_bytes(damaged)
+        run = open_run(tmp_path / "a.run", 400)
+        with pytest.raises(StoreDamaged):
+            run.find(np.unique(visits.key))
+        with pytest.raises(StoreDamaged):
+            run.read_rows(0, 400)
+
+
 @pytest.mark.parametrize("field", [0, 1, 3])
 @pytest.mark.parametrize("value", [0, 1, 7])
 def test_footer_with_another_number_is_refused(tmp_path: Path, field: int, value: int) -> None:

@@ -73,7 +73,10 @@ class NearestVisits:
 
 
 def _drop_hidden(visits: VisitRows, is_before: Mask, is_after: Mask) -> VisitRows:
-    """Returns visits without those that a neighbor hides. The masks say which are before or after all new visits."""
+    """Returns visits without the hidden ones: those whose neighbor, nearer to the new visits, makes the same links.
+
+    The masks say which visits are before or after all new ones.
+    """
     is_similar = visits.key[1:] == visits.key[:-1]
     is_similar &= visits.scope[1:] == visits.scope[:-1]
     is_similar &= visits.bits[1:] == visits.bits[:-1]

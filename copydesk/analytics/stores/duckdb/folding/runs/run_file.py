@@ -1,10 +1,11 @@
-"""A run: a file of visits sorted by key, scope and day, which is never changed.
+"""A run: a file of visits sorted by key, which is never changed.
 
 A run has a filter of the keys, then pages of visits, each followed by its keys, the fences, which are the first keys of
 the pages, the number of keys of each page, less one, and a footer: a mark, the number of rows, the layout of the pages,
 the number of bits of the filter, the checksums (CRC-32) of the pages with their keys, the fences with the numbers of
 keys, and the filter, and a checksum of the footer. Fences and filter are checked before their first use, the rest when
-the whole run is read. Searches rely on the order of keys only: the order of a key's visits makes them faster.
+the whole run is read. Merges also sort the visits of a key by scope and day, which makes folds faster; no result
+depends on it.
 """
 
 import mmap
@@ -54,7 +55,7 @@ FENCE_BYTES = 8
 FOOTER = struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
 READ_BYTES = 8_000_000
 MAX_LOOKUPS_AT_ONCE = 2_000
-"""A search for more keys does not use the filter of a long run, which takes much memory and leaves more keys."""
+"""A search for more keys uses the filter of a long run batch by batch, and returns its memory after each."""
 KEYS_PER_BATCH = 4_000
 """A search for more keys reads the pages of so many at a time, because its arrays should stay small."""
 DENSE_ROWS_PER_KEY = 2_000
@@ -93,7 +94,7 @@ class AdjacentBlocks:
     def __init__(
         self, content: bytes | mmap.mmap, starts: Positions, ends: Positions, page_type: np.dtype[Any]
     ) -> None:
-        """The pages are at these places of the content."""
+        """Keeps where in the content each page begins, and where its keys end."""
         self._content = content
         self._starts = starts
         self._ends = ends
@@ -108,7 +109,7 @@ class AdjacentBlocks:
     def take(self, numbers: Positions | slice) -> Pages:
         """Returns some of the pages without their keys."""
         places = len(self._content) - self._page_type.itemsize + 1
-        pages: Pages = np.ndarray(places, self._page_type, self._content, strides=(1,))  # one begins at each byte
+        pages: Pages = np.ndarray(places, self._page_type, self._content, strides=(1,))  # at each byte
         return pages[self._starts[numbers]]
 
 
@@ -243,7 +244,7 @@ class RunFile:
             possible_keys = self.select_possible(some_keys) if is_long else some_keys
             if (found := self._find_keys(possible_keys, by_reading)) is not None:
                 yield found
-            if self.rows > MAX_HELD_ROWS and (batches > 1 or not by_reading):
+            if self.rows > MAX_HELD_ROWS and (is_long or batches > 1 or not by_reading):
                 self.release_memory()  # also that of the filter, which a search for few keys keeps
 
     def _estimate_spanned_rows(self, keys: Keys) -> int:
@@ -284,7 +285,7 @@ class RunFile:
         found -= np.cumsum(np.where(has_key, 0, key_counts))[page]  # keys on other pages are not counted
         page_numbers = page_numbers[has_key]
         pages = blocks.take(np.flatnonzero(has_key))
-        first_rows = self._layout.find_first_rows(pages, self._count_rows(page_numbers))
+        first_rows = self._layout.find_first_rows(pages, key_counts[has_key], self._count_rows(page_numbers))
         row_counts = first_rows[found + 1] - first_rows[found]
         return FoundKeys(np.repeat(keys[matches], counts), page_numbers, pages, first_rows[found], row_counts)
 
@@ -331,7 +332,7 @@ class RunFile:
         pages = blocks.take(slice(None))
         key_counts = self._key_numbers[first_page:end_page] + np.int64(1)
         keys = self._layout.decode_keys(blocks.join_keys(), key_counts, self._fences[first_page:end_page])
-        first_rows = self._layout.find_first_rows(pages, self._count_rows(page_numbers))
+        first_rows = self._layout.find_first_rows(pages, key_counts, self._count_rows(page_numbers))
         return np.repeat(keys, np.diff(first_rows)), pages
 
     def get_key(self, position: int) -> int:

@@ -173,9 +173,15 @@ class PageLayout:
         keys += np.repeat(fences - keys[first], key_counts)
         return keys
 
-    def find_first_rows(self, pages: Pages, rows: int) -> Positions:
-        """Returns the row of the first visit with each key of pages with so many visits, and then this number."""
-        bits = np.unpackbits(pages["flags"], axis=1, count=self.page_rows, bitorder="little")
+    def find_first_rows(self, pages: Pages, key_counts: Counts, rows: int) -> Positions:
+        """Returns the row of the first visit with each key of pages with so many visits, and then this number.
+
+        Raises StoreDamaged if a page does not have as many keys as it should.
+        """
+        flags = pages["flags"]
+        if (np.bitwise_count(flags).sum(axis=1) != key_counts).any():
+            raise StoreDamaged
+        bits = np.unpackbits(flags, axis=1, count=self.page_rows, bitorder="little")
         return np.append(np.flatnonzero(bits.view(np.bool_)), rows)
 
     def decode_others(self, pages: Pages, places: tuple[Positions, Positions] | slice) -> list[NDArray[Any]]:
