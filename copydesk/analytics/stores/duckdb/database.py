@@ -99,7 +99,7 @@ class DuckDatabase:
                     get_copy_path(self.path).unlink(missing_ok=True)
                     return
 
-    def release_cache(self) -> None:
+    def release_memory(self) -> None:
         """Returns most memory of DuckDB's cache, which it otherwise fills up to its limit, and what malloc keeps.
 
         Lowers the limit only for a moment, because compacting tables and some reports need more. Does nothing while

@@ -152,7 +152,7 @@ class DuckStore:
                     self._sum_up_views(self._index.last_folded)
                 self._tidy_up()
                 if number > 0:  # a long fold, whose own arrays need memory
-                    self._database.release_cache()
+                    self._database.release_memory()
             self._continue_upgrade()
             self._run_merges.start(is_early=folded_views <= MAX_VIEWS_OF_SMALL_FOLD)
             self._start_hour_counter()

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from copydesk.analytics.stores.duckdb.folding.runs.earlier_pages import (
-    EARLIER_PAGE_FOOTER,
-    EARLIER_PAGE_MARK,
+    FIXED_PAGE_FOOTER,
+    FIXED_PAGE_MARK,
     SPLIT_PAGE_FOOTER,
     SPLIT_PAGE_MARK,
-    EarlierPageLayout,
+    FixedPageLayout,
 )
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import CLASS_BIT_COUNT, PAGE_ROWS, PageLayout, find_bounds
@@ -20,7 +20,7 @@ from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, join_visits
 
 COLUMN_FORMATS = [b"visits01", b"visits02", b"visits03"]
-EARLIER_FORMATS = [*COLUMN_FORMATS, EARLIER_PAGE_MARK, SPLIT_PAGE_MARK]
+EARLIER_FORMATS = [*COLUMN_FORMATS, FIXED_PAGE_MARK, SPLIT_PAGE_MARK]
 
 
 def make_visits(count: int, seed: int = 1) -> VisitRows:
@@ -60,7 +60,7 @@ def to_tuples(rows: VisitRows) -> list[tuple[int, int, int, int]]:
 def write_earlier_run(path: Path, mark: bytes, visits: VisitRows) -> None:
     """Writes a run as earlier versions did: the first had columns, the second fences, which were every 512th key, the
     third every 128th key and a filter, the fourth pages of one size, and the fifth pages, and then the keys of all."""
-    if mark == EARLIER_PAGE_MARK:
+    if mark == FIXED_PAGE_MARK:
         write_fixed_pages(path, visits)
         return
     if mark == SPLIT_PAGE_MARK:
@@ -79,7 +79,7 @@ def write_earlier_run(path: Path, mark: bytes, visits: VisitRows) -> None:
 
 def write_fixed_pages(path: Path, visits: VisitRows, key_bytes: int = 8) -> None:
     """Writes a run of the fourth format: pages, fences and a filter. Distances of keys must fit into these bytes."""
-    layout = EarlierPageLayout(PAGE_ROWS, key_bytes, CLASS_BIT_COUNT, find_bounds(visits))
+    layout = FixedPageLayout(PAGE_ROWS, key_bytes, CLASS_BIT_COUNT, find_bounds(visits))
     pages = np.zeros(layout.count_pages(len(visits)), layout.page_type)
     fences = visits.key[::PAGE_ROWS]
     distance = visits.key - np.repeat(fences, PAGE_ROWS)[: len(visits)]
@@ -96,7 +96,7 @@ def write_fixed_pages(path: Path, visits: VisitRows, key_bytes: int = 8) -> None
         pages[name] = filled.reshape(pages[name].shape)
     contents = [pages.tobytes(), fences.tobytes(), b"\xff" * (len(visits) // 2)]
     numbers = len(visits), layout.pack(), len(visits) // 2 * 8
-    footer = EARLIER_PAGE_FOOTER.pack(EARLIER_PAGE_MARK, *numbers, *map(zlib.crc32, contents), 0)[:-4]
+    footer = FIXED_PAGE_FOOTER.pack(FIXED_PAGE_MARK, *numbers, *map(zlib.crc32, contents), 0)[:-4]
     path.write_bytes(b"".join(contents) + footer + struct.pack("<I", zlib.crc32(footer)))
 
 

@@ -124,9 +124,9 @@ def test_cache_is_released_unless_a_connection_is_in_use_and_the_limit_is_as_bef
         connection.execute("select sum(hash(number, other)) from numbers").fetchall()
     before = read_used_memory(database)
     with database.read():  # the statement of a report, which would fail if it needed more than the lower limit
-        database.release_cache()
+        database.release_memory()
         assert read_used_memory(database) == before
-    database.release_cache()
+    database.release_memory()
     assert read_used_memory(database) <= MAX_RELEASED_CACHE < before
     assert read_memory_limit(database) == "128.0 MiB"
     database.close()
@@ -134,7 +134,7 @@ def test_cache_is_released_unless_a_connection_is_in_use_and_the_limit_is_as_bef
 
 def test_cache_of_a_store_with_a_low_limit_can_be_released(tmp_path: Path) -> None:
     database = DuckDatabase(tmp_path / "a.duckdb", memory_limit=32 * 2**20)
-    database.release_cache()
+    database.release_memory()
     assert read_memory_limit(database) == "32.0 MiB"
     database.close()
 
@@ -144,7 +144,7 @@ def test_cache_is_released_after_each_transaction_of_a_long_fold_but_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_views: int, releases: int
 ) -> None:
     released: list[DuckDatabase] = []
-    monkeypatch.setattr(DuckDatabase, "release_cache", lambda database: released.append(database))
+    monkeypatch.setattr(DuckDatabase, "release_memory", lambda database: released.append(database))
     monkeypatch.setattr(VisitorIndex, "fold_views", partialmethod(VisitorIndex.fold_views, max_views=max_views))
     store = DuckStore(tmp_path / "a.duckdb")
     for number in range(30):

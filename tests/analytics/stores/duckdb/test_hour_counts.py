@@ -316,7 +316,7 @@ def test_cache_is_released_whenever_many_views_were_counted(
     max_views: int, releases: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released = Mock()
-    monkeypatch.setattr(DuckDatabase, "release_cache", released)
+    monkeypatch.setattr(DuckDatabase, "release_memory", released)
     monkeypatch.setattr(hour_counter, "MAX_VIEWS_IN_CACHE", max_views)
     store = open_counting_store(tmp_path)
     log_and_fold(store, *make_views(600), LATER_DAY)

@@ -157,7 +157,7 @@ def test_visits_are_selected_in_parts_that_have_no_key_in_common(
         seen.append(set(rows.key.tolist()))
         return rows.take(rows.scope < 4)
 
-    found = open_run(tmp_path / "a.run", 2_000).select(wanted, select_first_scopes)
+    found = open_run(tmp_path / "a.run", 2_000).find_selected(wanted, select_first_scopes)
     assert to_tuples(found) == to_tuples(visits.take(np.isin(visits.key, wanted) & (visits.scope < 4)))
     assert sum(map(len, seen)) == len(set.union(*seen)), "no key is in two parts"
 
@@ -174,7 +174,7 @@ def test_key_that_occurs_several_times_on_a_page_is_stored_once(tmp_path: Path) 
 def test_width_of_keys_in_the_fourth_format_is_read_as_each_version_wrote_it(written: int, key_bytes: int) -> None:
     layout = run_pages.list_layouts(1, run_pages.VisitBounds(1, 1, 1))[0].pack()
     layout = layout[:4] + bytes([written]) + layout[5:]
-    assert earlier_pages.unpack_earlier_layout(layout).key_bytes == key_bytes
+    assert earlier_pages.unpack_fixed_layout(layout).key_bytes == key_bytes
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_cache_is_released_after_each_transaction_of_the_indexing(
 ) -> None:
     steps: list[str] = []
     monkeypatch.setattr(VisitorIndex, "add_visits", lambda *_args: steps.append("add"))
-    monkeypatch.setattr(DuckDatabase, "release_cache", lambda _database: steps.append("release"))
+    monkeypatch.setattr(DuckDatabase, "release_memory", lambda _database: steps.append("release"))
     store = open_indexing_store(tmp_path, 5, monkeypatch)
     log_and_fold(store, *make_views())
     list_all(store)

@@ -66,7 +66,7 @@ class PageVisitors:
 
         Sorting a part needs as much memory as DuckDB may have, so other free memory is returned before.
         """
-        self._database.release_cache()
+        self._database.release_memory()
         try:
             with self._database.write() as connection:
                 after = read_last_copied(connection)
@@ -78,7 +78,7 @@ class PageVisitors:
             self._next_at = time.monotonic() + RETRY_SECONDS
             log.warning("could not copy visitors by page; will retry in %d seconds: %s", RETRY_SECONDS, error)
         self._last_number = None
-        self._database.release_cache()
+        self._database.release_memory()
 
 
 def correct_page_visitors(connection: DuckConnection, project: int) -> None:

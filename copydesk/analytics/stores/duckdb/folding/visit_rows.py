@@ -46,7 +46,7 @@ class VisitRows:
         positions = find_sorted(self.key, keys)
         return positions, self.take(positions)
 
-    def select(self, keys: Keys, select: "SelectVisits") -> "VisitRows":
+    def find_selected(self, keys: Keys, select: "SelectVisits") -> "VisitRows":
         """Returns those of the visits with these keys that `select` selects."""
         return select(self.find(keys)[1])
 
@@ -100,6 +100,7 @@ def insert_sorted(rows: VisitRows, new_rows: VisitRows) -> VisitRows:
 
 
 def keep_all(rows: VisitRows) -> VisitRows:
+    """Selects all visits."""
     return rows
 
 
@@ -110,7 +111,7 @@ class SortedVisits(Protocol):
 
     def find(self, keys: Keys) -> tuple[Positions, VisitRows]: ...
 
-    def select(self, keys: Keys, select: SelectVisits) -> VisitRows: ...
+    def find_selected(self, keys: Keys, select: SelectVisits) -> VisitRows: ...
 
     def read_rows(self, first: int, end: int) -> VisitRows: ...
 
@@ -190,7 +191,8 @@ def contain_keys(sorted_keys: Keys, keys: Keys) -> NDArray[np.bool_]:
 def split_by_key(rows: VisitRows, ranges: int) -> Iterator[VisitRows]:
     """Yields the visits of each of so many ranges of keys, in the order of the ranges.
 
-    Keys are hashes of 63 bits, so ranges of the same length have about as many keys.
+    Keys are hashes of 63 bits, so ranges of the same length have about as many keys. At most 65,536 ranges: numbers of
+    16 bits are sorted fastest.
     """
     range_number = ((rows.key >> 31) * ranges >> 32).astype(np.uint16)
     order = np.argsort(range_number, kind="stable")

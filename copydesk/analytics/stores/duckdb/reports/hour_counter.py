@@ -91,7 +91,7 @@ class HourCounter:
                 self._count(chosen[0].day, [each.project for each in chosen])
                 cached_views += sum(each.views for each in chosen)
                 if cached_views > MAX_VIEWS_IN_CACHE:
-                    self._database.release_cache()
+                    self._database.release_memory()
                     cached_views = 0
                 if self._is_stopping.wait(min(time.monotonic() - started_at, MAX_PAUSE_SECONDS)):
                     return

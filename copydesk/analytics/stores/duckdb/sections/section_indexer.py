@@ -199,7 +199,7 @@ class SectionIndexer:
                         log.info("stopped indexing sections, because the store is closed or visits were removed")
                         return
                     self._index.add_visits(connection, _build_visits(part))
-                self._database.release_cache()  # the next part needs memory, and so does a merge beside it
+                self._database.release_memory()  # the next part needs memory, and so does a merge beside it
                 added += len(part)
                 time.sleep(PAUSE_SECONDS)
         with self._transaction(removals) as connection:

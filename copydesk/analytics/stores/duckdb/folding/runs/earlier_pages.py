@@ -11,11 +11,12 @@ from functools import cached_property
 import numpy as np
 
 from copydesk.analytics.stores.duckdb.folding.runs.key_filter import count_filter_bytes
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import FENCE_BYTES, FoundKeys, PageBlocks, RunFile
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import FENCE_BYTES, FoundKeys, RunFile
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     LAYOUT,
     WHOLE_KEY_BYTES,
     Counts,
+    PageBlocks,
     PageLayout,
     Pages,
     VisitBounds,
@@ -24,7 +25,7 @@ from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Positions, find_ranges
 from copydesk.analytics.stores.errors import StoreDamaged
 
-EARLIER_PAGE_MARK, EARLIER_PAGE_FOOTER = b"visits04", struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
+FIXED_PAGE_MARK, FIXED_PAGE_FOOTER = b"visits04", struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
 """The mark, the rows, the layout, the bits of the filter, the checksums of pages, fences and filter, and its own."""
 SPLIT_PAGE_MARK, SPLIT_PAGE_FOOTER = b"visits05", struct.Struct(f"<8sQ{LAYOUT.size}sQ5I")
 """The same, with a checksum of the keys after that of the pages."""
@@ -32,12 +33,10 @@ KEY_PARTS = {6: [("low", "<u4"), ("high", "<u2")], 7: [("low", "<u4"), ("high", 
 KEY_BYTES_BY_MARK = {0: 8, 1: 6}
 """Maps what the first version of this format wrote to the bytes of a key. Later versions wrote the bytes."""
 MAX_PAGE_ROWS = 1 << 15
-NO_CHECKSUM = 0
-"""The checksum of no bytes. Keys are no part of their own."""
 
 
 @dataclass(frozen=True)
-class EarlierPageLayout(PageLayout):
+class FixedPageLayout(PageLayout):
     """How the pages of a file of the fourth format are encoded."""
 
     @cached_property
@@ -59,13 +58,13 @@ class EarlierPageLayout(PageLayout):
         return keys.reshape(-1)
 
 
-def unpack_earlier_layout(content: bytes) -> EarlierPageLayout:
+def unpack_fixed_layout(content: bytes) -> FixedPageLayout:
     """Returns the layout of a file of the fourth format. Raises StoreDamaged if there is no such layout."""
     page_rows, key_bytes, class_bits, first_day, last_day, max_scope = LAYOUT.unpack(content)
     key_bytes = KEY_BYTES_BY_MARK.get(key_bytes, key_bytes)
     if not 1 <= page_rows <= MAX_PAGE_ROWS or page_rows & (page_rows - 1) or not 6 <= key_bytes <= WHOLE_KEY_BYTES:
         raise StoreDamaged
-    return EarlierPageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))
+    return FixedPageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))
 
 
 class SplitPageLayout(PageLayout):
@@ -78,6 +77,21 @@ class SplitPageLayout(PageLayout):
         distances = np.zeros((len(is_stored), self.key_bytes), np.uint8)
         distances[is_stored] = np.frombuffer(content, np.uint8, count * self.key_bytes).reshape(count, self.key_bytes)
         return super().decode_keys(distances.tobytes(), key_counts, fences)
+
+
+class UniformPageRun(RunFile):
+    """An open run whose pages are next to each other."""
+
+    is_earlier = True
+
+    def read_pages(self, page_numbers: Positions, by_reading: bool) -> Pages:
+        """Returns pages."""
+        page_type = self._layout.page_type
+        if not by_reading:
+            pages: Pages = np.frombuffer(self._map, page_type, self._page_count, self._page_start)
+            return pages[page_numbers]
+        starts = self._page_start + page_numbers * page_type.itemsize
+        return np.frombuffer(self._read_bytes(starts, starts + page_type.itemsize), page_type)
 
 
 class SplitBlocks:
@@ -95,11 +109,10 @@ class SplitBlocks:
         return self._run.read_pages(self._page_numbers[numbers], self._by_reading)
 
 
-class SplitPageRun(RunFile):
+class SplitPageRun(UniformPageRun):
     """An open run of the fifth format, whose keys follow all pages. Visits with the same key are in no order."""
 
     mark, footer = SPLIT_PAGE_MARK, SPLIT_PAGE_FOOTER
-    is_earlier = True
 
     def _unpack_layout(self, content: bytes) -> PageLayout:
         return unpack_layout(content, SplitPageLayout)
@@ -125,14 +138,6 @@ class SplitPageRun(RunFile):
             return self._read_bytes(starts, ends)
         return b"".join([self._map[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)])
 
-    def read_pages(self, page_numbers: Positions, by_reading: bool) -> Pages:
-        page_type = self._layout.page_type
-        if not by_reading:
-            pages: Pages = np.frombuffer(self._map, page_type, self._page_count, self._page_start)
-            return pages[page_numbers]
-        starts = self._page_start + page_numbers * page_type.itemsize
-        return np.frombuffer(self._read_bytes(starts, starts + page_type.itemsize), page_type)
-
     @cached_property
     def _key_places(self) -> Positions:
         """The places of the keys of each page in the file, and where the last ones end."""
@@ -143,22 +148,21 @@ class SplitPageRun(RunFile):
         return places
 
 
-class EarlierPageRun(SplitPageRun):
-    """An open run of the fourth format."""
+class FixedPageRun(UniformPageRun):
+    """An open run of the fourth format, whose pages have a key for each visit."""
 
-    mark, footer = EARLIER_PAGE_MARK, EARLIER_PAGE_FOOTER
-    _layout: EarlierPageLayout
+    mark, footer = FIXED_PAGE_MARK, FIXED_PAGE_FOOTER
+    _layout: FixedPageLayout
 
-    def _unpack_layout(self, content: bytes) -> EarlierPageLayout:
-        return unpack_earlier_layout(content)
+    def _unpack_layout(self, content: bytes) -> FixedPageLayout:
+        return unpack_fixed_layout(content)
 
     def _find_parts(self, end: int) -> None:
         self._page_start = 0
-        self._key_start = self._fence_start = self._page_count * self._layout.page_type.itemsize
+        self._fence_start = self._page_count * self._layout.page_type.itemsize
         self._filter_start = self._fence_end = self._fence_start + FENCE_BYTES * self._page_count
         if self._filter_start + count_filter_bytes(self._filter_bits) != end:
             raise StoreDamaged
-        self._checksums = [self._checksums[0], NO_CHECKSUM, *self._checksums[1:]]
 
     def load_index(self) -> None:
         _ = self._fences, self._filter

@@ -100,7 +100,7 @@ class EarlierRunFile:
             self.release_memory()
         return np.concatenate(positions), join_visits(rows)
 
-    def select(self, keys: Keys, select: SelectVisits) -> VisitRows:
+    def find_selected(self, keys: Keys, select: SelectVisits) -> VisitRows:
         """Returns those of the visits with these keys that `select` selects."""
         return select(self.find(keys)[1])
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,9 @@ from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
 )
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     LAYOUT,
+    AdjacentBlocks,
     Counts,
+    PageBlocks,
     PageLayout,
     Pages,
     VisitBounds,
@@ -78,39 +80,6 @@ class FoundKeys(NamedTuple):
     """The row of the first visit with each key, among those of all these pages."""
     row_counts: Counts
     """How many visits have each key."""
-
-
-class PageBlocks(Protocol):
-    """Some pages of a run and their keys."""
-
-    def join_keys(self) -> bytes: ...
-
-    def take(self, numbers: Positions | slice) -> Pages: ...
-
-
-class AdjacentBlocks:
-    """Pages of a run, each followed by its keys."""
-
-    def __init__(
-        self, content: bytes | mmap.mmap, starts: Positions, ends: Positions, page_type: np.dtype[Any]
-    ) -> None:
-        """Keeps where in the content each page begins, and where its keys end."""
-        self._content = content
-        self._starts = starts
-        self._ends = ends
-        self._page_type = page_type
-
-    def join_keys(self) -> bytes:
-        """Returns the keys of all pages."""
-        starts = (self._starts + self._page_type.itemsize).tolist()
-        content = self._content
-        return b"".join([content[start:end] for start, end in zip(starts, self._ends.tolist(), strict=True)])
-
-    def take(self, numbers: Positions | slice) -> Pages:
-        """Returns some of the pages without their keys."""
-        places = len(self._content) - self._page_type.itemsize + 1
-        pages: Pages = np.ndarray(places, self._page_type, self._content, strides=(1,))  # at each byte
-        return pages[self._starts[numbers]]
 
 
 class RunFile:
@@ -187,12 +156,15 @@ class RunFile:
 
         Raises StoreDamaged if the fences, or the numbers of keys, are damaged.
         """
-        key_counts = self._key_numbers + np.int64(1)
-        sizes = self._layout.page_type.itemsize + key_counts * self._layout.key_bytes
+        sizes = self._layout.page_type.itemsize + self._count_keys(slice(None)) * self._layout.key_bytes
         places = self._page_start + np.concatenate(([0], np.cumsum(sizes)))
         if places[-1] != self._fence_start:
             raise StoreDamaged
         return places
+
+    def _count_keys(self, page_numbers: Positions | slice) -> Counts:
+        """Returns how many keys each of these pages has."""
+        return self._key_numbers[page_numbers] + np.int64(1)
 
     @cached_property
     def _filter(self) -> Bytes:
@@ -216,14 +188,13 @@ class RunFile:
 
     def find(self, keys: Keys) -> tuple[Positions, VisitRows]:
         """Returns the visits with these keys, which must be sorted and distinct, and their positions."""
-        found = [self._decode(keys_on_pages) for keys_on_pages in self._search(keys)]
-        if not found:
-            return NO_POSITIONS, NO_VISITS
-        return np.concatenate([positions for positions, _ in found]), join_visits([rows for _, rows in found])
+        found = [(self._find_positions(part), self._decode(part)) for part in self._search(keys)]
+        positions = np.concatenate([positions for positions, _ in found] or [NO_POSITIONS])
+        return positions, join_visits([rows for _, rows in found])
 
-    def select(self, keys: Keys, select: SelectVisits) -> VisitRows:
+    def find_selected(self, keys: Keys, select: SelectVisits) -> VisitRows:
         """Returns those of the visits with these keys that `select` selects. The keys must be sorted and distinct."""
-        return join_visits([select(self._decode(found)[1]) for found in self._search(keys)] or [NO_VISITS])
+        return join_visits([select(self._decode(found)) for found in self._search(keys)])
 
     def _search(self, keys: Keys) -> Iterator[FoundKeys]:
         """Yields the keys that are in the file, in parts, and releases the memory of the file after each part."""
@@ -262,18 +233,20 @@ class RunFile:
         page_numbers = drop_repeated(expand_ranges(first_page, last_page + 1 - first_page))  # as sorted as the keys
         return self._find_on_pages(keys, page_numbers, by_reading) if len(page_numbers) else None
 
-    def _decode(self, found: FoundKeys) -> tuple[Positions, VisitRows]:
-        """Returns the visits with the keys that were found, and their positions."""
-        places = expand_ranges(found.first_rows, found.row_counts)
-        page, row = self._layout.split_places(places)
-        others = self._layout.decode_others(found.pages, (page, row))
-        rows = VisitRows(np.repeat(found.keys, found.row_counts), *others)
-        return found.page_numbers[page] * self._layout.page_rows + row, rows
+    def _decode(self, found: FoundKeys) -> VisitRows:
+        """Returns the visits with the keys that were found."""
+        places = self._layout.split_places(expand_ranges(found.first_rows, found.row_counts))
+        return VisitRows(np.repeat(found.keys, found.row_counts), *self._layout.decode_others(found.pages, places))
+
+    def _find_positions(self, found: FoundKeys) -> Positions:
+        """Returns the positions of the visits with the keys that were found."""
+        page, row = self._layout.split_places(expand_ranges(found.first_rows, found.row_counts))
+        return found.page_numbers[page] * self._layout.page_rows + row
 
     def _find_on_pages(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundKeys | None:
         """Searches keys on pages. Returns None if none has one."""
         blocks = self._read_blocks(page_numbers, by_reading)
-        key_counts = self._key_numbers[page_numbers] + np.int64(1)
+        key_counts = self._count_keys(page_numbers)
         page_keys = self._layout.decode_keys(blocks.join_keys(), key_counts, self._fences[page_numbers])
         matches, first, counts = find_ranges(page_keys, keys)
         if not len(matches):
@@ -330,7 +303,7 @@ class RunFile:
         page_numbers = np.arange(first_page, end_page)
         blocks = self._read_blocks(page_numbers, by_reading=False)
         pages = blocks.take(slice(None))
-        key_counts = self._key_numbers[first_page:end_page] + np.int64(1)
+        key_counts = self._count_keys(page_numbers)
         keys = self._layout.decode_keys(blocks.join_keys(), key_counts, self._fences[first_page:end_page])
         first_rows = self._layout.find_first_rows(pages, key_counts, self._count_rows(page_numbers))
         return np.repeat(keys, np.diff(first_rows)), pages

@@ -6,12 +6,13 @@ are close together: 6 or 7 bytes say how far each is from the one before. The fi
 stored elsewhere with the number of its keys. Scope, day and class bits share 4 bytes if they fit.
 """
 
+import mmap
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,13 +129,13 @@ class PageLayout:
         self._fill_others(pages, visits)
         return EncodedPages(pages, keys, key_counts)
 
-    def join_blocks(self, pages: Pages, keys: bytes, key_counts: Counts) -> bytes:
+    def join_blocks(self, encoded: EncodedPages) -> bytes:
         """Returns each of these pages with its keys after it."""
-        size, content = self.page_type.itemsize, pages.view(np.uint8).data
-        key_ends = np.cumsum(key_counts * self.key_bytes).tolist()
+        size, content = self.page_type.itemsize, encoded.pages.view(np.uint8).data
+        key_ends = np.cumsum(encoded.key_counts * self.key_bytes).tolist()
         blocks: list[memoryview | bytes] = []
         for page, (start, end) in enumerate(pairwise([0, *key_ends])):
-            blocks += (content[page * size : (page + 1) * size], keys[start:end])
+            blocks += (content[page * size : (page + 1) * size], encoded.keys[start:end])
         return b"".join(blocks)
 
     def _fill_others(self, pages: Pages, visits: VisitRows) -> None:
@@ -210,6 +211,39 @@ class PageLayout:
         return LAYOUT.pack(
             self.page_rows, self.key_bytes, self.class_bits, bounds.first_day, bounds.last_day, bounds.max_scope
         )
+
+
+class PageBlocks(Protocol):
+    """Some pages of a run and their keys."""
+
+    def join_keys(self) -> bytes: ...
+
+    def take(self, numbers: Positions | slice) -> Pages: ...
+
+
+class AdjacentBlocks:
+    """Pages of a run, each followed by its keys."""
+
+    def __init__(
+        self, content: bytes | mmap.mmap, starts: Positions, ends: Positions, page_type: np.dtype[Any]
+    ) -> None:
+        """Keeps where in the content each page begins, and where its keys end."""
+        self._content = content
+        self._starts = starts
+        self._ends = ends
+        self._page_type = page_type
+
+    def join_keys(self) -> bytes:
+        """Returns the keys of all pages."""
+        starts = (self._starts + self._page_type.itemsize).tolist()
+        content = self._content
+        return b"".join([content[start:end] for start, end in zip(starts, self._ends.tolist(), strict=True)])
+
+    def take(self, numbers: Positions | slice) -> Pages:
+        """Returns some of the pages without their keys."""
+        places = len(self._content) - self._page_type.itemsize + 1
+        overlapping: Pages = np.ndarray(places, self._page_type, self._content, strides=(1,))  # one for each byte
+        return overlapping[self._starts[numbers]]
 
 
 def list_layouts(rows: int, bounds: VisitBounds) -> list[PageLayout]:

@@ -101,9 +101,9 @@ class RunWriter:
     def _write_pages(self, visits: VisitRows) -> None:
         if not len(visits):
             return
-        pages, keys, key_counts = self._layout.encode(visits)
-        self._page_part.write(memoryview(self._layout.join_blocks(pages, keys, key_counts)))
-        self._key_numbers.append((key_counts - 1).astype(np.uint8))
+        encoded = self._layout.encode(visits)
+        self._page_part.write(memoryview(self._layout.join_blocks(encoded)))
+        self._key_numbers.append((encoded.key_counts - 1).astype(np.uint8))
         self._fences.append(visits.key[:: self._layout.page_rows].copy())
         self._written_rows += len(visits)
 

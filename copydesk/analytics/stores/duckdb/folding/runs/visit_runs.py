@@ -150,7 +150,7 @@ class VisitRuns:
 
     def find(self, keys: Keys, select: SelectVisits = keep_all) -> VisitRows:
         """Returns those of the visits with these keys that `select` selects. The keys must be sorted and distinct."""
-        found = [source.select(keys, select) for source in self._list_sources()]
+        found = [source.find_selected(keys, select) for source in self._list_sources()]
         return join_visits([part for part in found if len(part)] or [NO_VISITS])
 
     def add(self, connection: DuckConnection, rows: VisitRows) -> None:
