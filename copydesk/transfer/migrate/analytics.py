@@ -12,8 +12,8 @@ from copydesk.analytics.stores.clickhouse.folding.batches import DEFAULT_AI_MASK
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.database import DuckDatabase as EmbeddedDatabase
+from copydesk.analytics.stores.duckdb.folding.compaction import merge_missing_referrers
 from copydesk.analytics.stores.duckdb.ids.scopes import SECTION_SCOPE
-from copydesk.analytics.stores.duckdb.maintenance import merge_missing_referrers
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE
 from copydesk.analytics.tables import view_marks
 from copydesk.core import clock

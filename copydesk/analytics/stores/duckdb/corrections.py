@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from copydesk.analytics.stores.base import CLASS_BITS, Correction, Reclassification
 from copydesk.analytics.stores.duckdb.database import DuckConnection
+from copydesk.analytics.stores.duckdb.folding.compaction import delete_rows
 from copydesk.analytics.stores.duckdb.folding.page_visitors import correct_page_visitors
 from copydesk.analytics.stores.duckdb.folding.view_summaries import correct_summaries
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
@@ -37,10 +38,8 @@ APPLY_RECLASSIFIED = """
 DELETE_AFFECTED_VIEWS = "delete from views where seq in (select seq from affected_views)"
 DELETE_EVENTS = "delete from events where project = $project and id in (select event from affected_views)"
 """Events without a raw view stay, because the numbers still include their views."""
-DELETE_AFFECTED_COUNTS = "delete from counts where project = $project and day in (select day from affected_days)"
-DELETE_AFFECTED_REFERRERS = (
-    "delete from missing_referrers where project = $project and day in (select day from affected_days)"
-)
+OF_AFFECTED_DAYS = "project = $project and day in (select day from affected_days)"
+DELETE_AFFECTED_REFERRERS = f"delete from missing_referrers where {OF_AFFECTED_DAYS}"  # noqa: S608 - ours
 VIEWS_OF_AFFECTED_DAYS = """
     where project = $project and seq <= $folded and (time // 86400000)::usmallint in (select day from affected_days)
 """
@@ -146,7 +145,7 @@ def _correct(index: VisitorIndex, connection: DuckConnection, project: int, chan
     old_visits = index.load_visits(connection, VIEWS_OF_AFFECTED_VISITORS, params)
     change_views()
     index.replace_visits(connection, old_visits, index.load_visits(connection, VIEWS_OF_AFFECTED_VISITORS, params))
-    connection.execute(DELETE_AFFECTED_COUNTS, {"project": project})
+    delete_rows(connection, "counts", OF_AFFECTED_DAYS, {"project": project})
     connection.execute(DELETE_AFFECTED_REFERRERS, {"project": project})
     index.count_views(connection, VIEWS_OF_AFFECTED_DAYS, params)
     correct_summaries(connection, project)

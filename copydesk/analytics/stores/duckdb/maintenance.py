@@ -4,29 +4,13 @@ from collections.abc import Collection
 from typing import Any
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.view_summaries import RAW_VIEW_TABLES, SUM_TABLES
+from copydesk.analytics.stores.duckdb.folding.compaction import DAY_TABLES, delete_rows
+from copydesk.analytics.stores.duckdb.folding.view_summaries import RAW_VIEW_TABLES
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
 from copydesk.analytics.stores.duckdb.log.event_coverage import delete_coverage
 from copydesk.analytics.stores.duckdb.log.view_changes import count_view_change
-from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.core.clock import DAY
 
-MIN_NEW_ROWS = 100_000
-MAX_GROWTH, MAX_GROWTH_OF_SUMS = 0.5, 2.0
-"""By how much a table may grow before it is compacted. The sums of raw views have few rows with the same key."""
-SELECT_TABLE_LENGTHS = """
-    select name, value, case name
-        when 'firsts' then (select count(*) from firsts)
-        when 'counts' then (select count(*) from counts)
-        when 'page_counts' then (select count(*) from page_counts)
-        when 'rule_counts' then (select count(*) from rule_counts)
-        else (select count(*) from missing_referrers)
-    end
-    from marks where name in ('firsts', 'counts', 'page_counts', 'rule_counts', 'missing_referrers')
-"""
-SELECT_REPEATED_REFERRERS = """
-    select 1 from missing_referrers group by project, scope, day, kind, referrer having count(*) > 1 limit 1
-"""
 DELETE_INCOMPLETE_SECTIONS = """
     delete from incomplete_sections where scope in (select id from scopes where project = $project)
 """
@@ -38,32 +22,6 @@ DELETE_PAGE_VISITOR = """
     delete from page_visitors where page in (select unnest($pages::integer[])) and visitor = $visitor
 """
 DELETE_HOURS = "delete from hour_counts where project = $project and day in (select unnest($days::usmallint[]))"
-
-
-def compact_tables(database: DuckDatabase, min_new_rows: int = MIN_NEW_ROWS) -> bool:
-    """Merges rows that folds have added for the same keys, once a table has grown enough since the last compaction.
-    Returns whether any table was compacted."""
-    with database.read() as connection:
-        rows = connection.execute(SELECT_TABLE_LENGTHS).fetchall()
-    oversized = []
-    for table, compacted_length, length in rows:
-        max_growth = MAX_GROWTH_OF_SUMS if table in SUM_TABLES else MAX_GROWTH
-        if length - compacted_length > max(min_new_rows, compacted_length * max_growth):
-            oversized.append(table)
-    for table in oversized:
-        with database.write() as connection:
-            connection.execute(load_sql(f"tidy_{table}"))
-            [(row_count,)] = connection.execute("select count(*) from query_table($table)", {"table": table}).fetchall()
-            params = {"table": table, "left": row_count}
-            connection.execute("update marks set value = $left where name = $table", params)
-    return bool(oversized)
-
-
-def merge_missing_referrers(database: DuckDatabase) -> None:
-    """Merges rows with the same key, if there are any; otherwise changes nothing, not even the order of the rows."""
-    with database.write() as connection:
-        if connection.execute(SELECT_REPEATED_REFERRERS).fetchall():
-            connection.execute(load_sql("tidy_missing_referrers"))
 
 
 def rebuild_index(index: VisitorIndex, database: DuckDatabase) -> None:
@@ -109,8 +67,8 @@ def forget_project(index: VisitorIndex, connection: DuckConnection, project: int
     connection.execute("delete from views where project = $project", params)
     connection.execute("delete from events where project = $project", params)
     delete_coverage(connection)
-    connection.execute("delete from firsts where project = $project", params)
-    connection.execute("delete from counts where project = $project", params)
+    for table in DAY_TABLES:
+        delete_rows(connection, table, "project = $project", params)
     connection.execute("delete from missing_referrers where project = $project", params)
     for table in RAW_VIEW_TABLES:
         connection.execute(f"delete from {table} where project = $project", params)  # noqa: S608 - ours

@@ -27,6 +27,7 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.analytics.stores.duckdb import corrections, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.compaction import compact_tables
 from copydesk.analytics.stores.duckdb.folding.page_visitors import DEFAULT_COPY_SIZES, CopySizes, PageVisitors
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
@@ -247,12 +248,12 @@ class DuckStore:
                 self._index, self._database, project, sum(CLASS_BITS[kind] for kind in set(classes))
             )
             self._hour_counter.look_again()
-            maintenance.compact_tables(self._database)
+            compact_tables(self._database)
 
     def rebuild_index(self) -> None:
         with self._fold_lock:
             maintenance.rebuild_index(self._index, self._database)
-            maintenance.compact_tables(self._database)
+            compact_tables(self._database)
 
     def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
         with self._fold_lock, self._view_log.change_of_views():
@@ -365,14 +366,15 @@ class DuckStore:
         if not self._is_upgrading():  # the sums tell which days have many views
             self._hour_counter.start(self._summaries.get_last_number())
 
-    def _tidy_up(self) -> None:
+    def _tidy_up(self, max_growth: float | None = None) -> None:
         """Compacts tables and merges files of visits if they are many, and makes a checkpoint if one is due."""
-        compacted = self._index.has_many_new_rows() and maintenance.compact_tables(self._database)
-        self._database.checkpoint(force=compacted)
+        is_due = self._index.has_many_new_rows() or max_growth is not None
+        self._database.checkpoint(force=is_due and compact_tables(self._database, max_growth=max_growth))
         self._run_merges.catch_up()
 
-    def _tidy_up_after_sections(self) -> None:
-        self._tidy_up()
+    def _tidy_up_after_sections(self, is_done: bool) -> None:
+        """Once all sections are indexed, compacts also what has grown little, because all days have new rows."""
+        self._tidy_up(max_growth=0 if is_done else None)
         self._run_merges.start()
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult
-from copydesk.analytics.stores.duckdb import DuckStore, maintenance
+from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
 from copydesk.analytics.stores.duckdb.folding import visitor_index
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
@@ -98,20 +98,6 @@ def test_pages_evicted_from_the_cache_are_read_from_the_store(database: DuckData
     for number in range(30):
         log.write(make_batch(number))
     assert sum(VisitorIndex(database).fold_views(log.last_number)) == 600
-    assert_exact(database, model)
-
-
-def test_compaction_leaves_fewer_rows_and_the_same_reports(database: DuckDatabase, model: ReferenceStore) -> None:
-    log = ViewLog(database)
-    for number in range(30):
-        log.write(make_batch(number))
-        assert list(VisitorIndex(database).fold_views(log.last_number)) == [20]
-    before = {table: count_rows(database, table) for table in ("firsts", "counts")}
-    assert maintenance.compact_tables(database, min_new_rows=0)
-    assert not maintenance.compact_tables(database, min_new_rows=0)
-    assert all(count_rows(database, table) < rows for table, rows in before.items())
-    assert_exact(database, model)
-    maintenance.rebuild_index(VisitorIndex(database), database)
     assert_exact(database, model)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.compaction import delete_rows
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links, join_index_rows
 from copydesk.analytics.stores.duckdb.folding.nearest_visits import NearestVisits
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
@@ -143,7 +144,7 @@ class VisitorIndex:
     def rebuild(self, connection: DuckConnection, project: int | None) -> None:
         """Rebuilds the index of one project from the visits; None means all."""
         self._load_scopes(connection)
-        connection.execute("delete from firsts where project = $project or $project is null", {"project": project})
+        delete_rows(connection, "firsts", "project = $project or $project is null", {"project": project})
         for rows in self.visits.read_all():
             counted = rows if project is None else rows.take(self._scopes.project[rows.scope] == project)
             self._change_index(connection, [(counted, np.zeros(len(counted), np.uint8), counted.bits)])

@@ -66,9 +66,10 @@ class SectionIndexer:
         index: VisitorIndex,
         fold_lock: threading.Lock,
         section_search: SectionSearch,
-        compact: Callable[[], None],
+        compact: Callable[[bool], None],
     ) -> None:
-        """`compact` compacts tables and starts merges; it is called with the lock after each transaction."""
+        """`compact` compacts tables and starts merges; it is called with the lock after each transaction, and told
+        whether all visits of the sections are stored."""
         self._database = database
         self._view_log = view_log
         self._index = index
@@ -202,7 +203,7 @@ class SectionIndexer:
                 self._database.release_memory()  # the next part needs memory, and so does a merge beside it
                 added += len(part)
                 time.sleep(PAUSE_SECONDS)
-        with self._transaction(removals) as connection:
+        with self._transaction(removals, is_last=True) as connection:
             if connection is None:
                 return
             connection.execute(DELETE_INCOMPLETE, {"sections": list(pages.sections)})
@@ -216,7 +217,7 @@ class SectionIndexer:
             yield records
 
     @contextmanager
-    def _transaction(self, removals: int) -> Iterator[DuckConnection | None]:
+    def _transaction(self, removals: int, is_last: bool = False) -> Iterator[DuckConnection | None]:
         """Opens a transaction with the fold lock; yields None if the work must end or start again."""
         with self._fold_lock:
             if self._is_stopping.is_set() or self._index.removals != removals:
@@ -224,7 +225,7 @@ class SectionIndexer:
                 return
             with self._index.change(), self._database.write(for_fold=True) as connection:
                 yield connection
-            self._compact()
+            self._compact(is_last)
 
 
 def _build_visits(records: Records) -> VisitRows:

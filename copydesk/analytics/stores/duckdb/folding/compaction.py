@@ -1,0 +1,75 @@
+"""Compacts tables: merges the rows that folds have added for the same keys, and sorts them for reports.
+
+A mark has the number of rows that a table had after its last compaction. Rows that were added since then follow these.
+"""
+
+from collections.abc import Mapping
+
+from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.view_summaries import SUM_TABLES
+from copydesk.analytics.stores.duckdb.sql_files import load_sql
+
+DAY_TABLES = ("firsts", "counts")
+"""Tables of which only the days since the first one with new rows are compacted. Most views are of recent days."""
+MIN_NEW_ROWS = 100_000
+MAX_GROWTH, MAX_GROWTH_OF_SUMS = 0.5, 2.0
+"""By how much a table may grow before it is compacted. The sums of raw views have few rows with the same key."""
+SELECT_TABLE_LENGTHS = """
+    select name, value, case name
+        when 'firsts' then (select count(*) from firsts)
+        when 'counts' then (select count(*) from counts)
+        when 'page_counts' then (select count(*) from page_counts)
+        when 'rule_counts' then (select count(*) from rule_counts)
+        else (select count(*) from missing_referrers)
+    end
+    from marks where name in ('firsts', 'counts', 'page_counts', 'rule_counts', 'missing_referrers')
+"""
+SELECT_FIRST_NEW_DAY = "select min(day) from (select day from {table} offset $compacted_rows)"
+"""DuckDB returns rows in the order in which they were added."""
+SELECT_REPEATED_REFERRERS = """
+    select 1 from missing_referrers group by project, scope, day, kind, referrer having count(*) > 1 limit 1
+"""
+
+
+def compact_tables(database: DuckDatabase, min_new_rows: int = MIN_NEW_ROWS, max_growth: float | None = None) -> bool:
+    """Compacts each table that has grown enough since its last compaction. Returns whether any was compacted.
+
+    `max_growth` replaces the limits of all tables by day.
+    """
+    with database.read() as connection:
+        rows = connection.execute(SELECT_TABLE_LENGTHS).fetchall()
+    was_any_compacted = False
+    for table, compacted_rows, length in rows:
+        table_growth = MAX_GROWTH_OF_SUMS if table in SUM_TABLES else MAX_GROWTH
+        if max_growth is not None and table in DAY_TABLES:
+            table_growth = max_growth
+        if length - compacted_rows > max(min_new_rows, compacted_rows * table_growth):
+            with database.write() as connection:
+                _compact_table(connection, table, compacted_rows)
+            was_any_compacted = True
+    return was_any_compacted
+
+
+def delete_rows(connection: DuckConnection, table: str, condition: str, params: Mapping[str, object]) -> None:
+    """Deletes rows of a table by day. Counts them as compacted ones, so that all new rows will be compacted."""
+    [(deleted,)] = connection.execute(f"delete from {table} where {condition}", params).fetchall()  # noqa: S608 - ours
+    statement = "update marks set value = value - least(value, $deleted) where name = $table"
+    connection.execute(statement, {"table": table, "deleted": deleted})
+
+
+def merge_missing_referrers(database: DuckDatabase) -> None:
+    """Merges rows with the same key, if there are any; otherwise changes nothing, not even the order of the rows."""
+    with database.write() as connection:
+        if connection.execute(SELECT_REPEATED_REFERRERS).fetchall():
+            connection.execute(load_sql("tidy_missing_referrers"))
+
+
+def _compact_table(connection: DuckConnection, table: str, compacted_rows: int) -> None:
+    sql = load_sql(f"tidy_{table}")
+    if table in DAY_TABLES:
+        statement = SELECT_FIRST_NEW_DAY.format(table=table)
+        [(first_day,)] = connection.execute(statement, {"compacted_rows": compacted_rows}).fetchall()
+        sql = sql.replace("/* first day */ 0", str(first_day or 0))
+    connection.execute(sql)
+    [(row_count,)] = connection.execute("select count(*) from query_table($table)", {"table": table}).fetchall()
+    connection.execute("update marks set value = $rows where name = $table", {"table": table, "rows": row_count})
