@@ -21,6 +21,7 @@ from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.reports.site_reports import KIND_BY_BIT
 from copydesk.analytics.stores.report_rows import ReportPage
 from copydesk.core.clock import DAY
+from copydesk.core.runtime.memory import limit_malloc_arenas
 
 T = TypeVar("T")
 Counts = tuple[int, int, int]
@@ -284,5 +285,6 @@ def measure_cpu(act: Callable[[], object]) -> float:
 
 
 def run_in_process(act: Callable[..., T], *arguments: object) -> T:
-    with multiprocessing.get_context("spawn").Pool(1) as process:
+    """Runs a function in a process of its own, whose threads share heaps like those of the service."""
+    with multiprocessing.get_context("spawn").Pool(1, initializer=limit_malloc_arenas) as process:
         return process.apply(act, arguments)

@@ -11,6 +11,7 @@ from copydesk.analytics.stores.base import ALL_DAYS, CLASS_BITS, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.folding import compaction
 from copydesk.analytics.stores.duckdb.folding.compaction import compact_tables
+from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.duckdb.writer import SHORT_RUNS, make_batch
@@ -54,7 +55,6 @@ def test_only_days_since_the_first_one_with_new_rows_are_rewritten(
     store: DuckStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statements: list[str] = []
-    load = compaction.load_sql
     for batch in range(10):
         fold_day(store, FIRST_DAY + batch // 2, batch)
     compact_all(store)
@@ -62,7 +62,12 @@ def test_only_days_since_the_first_one_with_new_rows_are_rewritten(
     for batch in range(10, 14):
         fold_day(store, FIRST_DAY + batch // 2 - 1, batch)  # the first of these is the last day that is compacted
     assert all(count_repeated_keys(store, table) for table in KEYS)
-    monkeypatch.setattr(compaction, "load_sql", lambda name: statements.append(name) or load(name))
+
+    def load(name: str) -> str:
+        statements.append(name)
+        return load_sql(name)
+
+    monkeypatch.setattr(compaction, "load_sql", load)
     compact_all(store)
     assert {"tidy_firsts", "tidy_counts"} <= set(statements)
     for table, rows in before.items():

@@ -38,16 +38,19 @@ def compact_tables(database: DuckDatabase, min_new_rows: int = MIN_NEW_ROWS, max
     """
     with database.read() as connection:
         rows = connection.execute(SELECT_TABLE_LENGTHS).fetchall()
-    was_any_compacted = False
+    oversized = []
     for table, compacted_rows, length in rows:
         table_growth = MAX_GROWTH_OF_SUMS if table in SUM_TABLES else MAX_GROWTH
         if max_growth is not None and table in DAY_TABLES:
             table_growth = max_growth
         if length - compacted_rows > max(min_new_rows, compacted_rows * table_growth):
-            with database.write() as connection:
-                _compact_table(connection, table, compacted_rows)
-            was_any_compacted = True
-    return was_any_compacted
+            oversized.append((table, compacted_rows))
+    if oversized:
+        database.release_memory()  # sorting a table needs as much memory as DuckDB may have
+    for table, compacted_rows in oversized:
+        with database.write() as connection:
+            _compact_table(connection, table, compacted_rows)
+    return bool(oversized)
 
 
 def delete_rows(connection: DuckConnection, table: str, condition: str, params: Mapping[str, object]) -> None:

@@ -18,6 +18,7 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     Keys,
     Scopes,
     VisitRows,
+    find_group_starts,
     group_visits,
     sort_positions,
 )
@@ -43,7 +44,7 @@ class VisitChanges:
     def __len__(self) -> int:
         return len(self.key)
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "VisitChanges":
+    def take(self, rows: NDArray[np.int64]) -> "VisitChanges":
         return VisitChanges(self.key[rows], self.scope[rows], self.day[rows], self.was[rows], self.now[rows])
 
 
@@ -84,7 +85,7 @@ def count_links(scopes: ScopeTable, visits: VisitChanges) -> IndexRows:
         for kind in (HUMAN, AI, EITHER):
             if not all_kinds & kind:
                 continue
-            old_links, new_links = (_link_days(codes, chain, bits & kind) for bits in (days.was, days.now))
+            old_links, new_links = (_link_days(codes, chain, bits & kind != 0) for bits in (days.was, days.now))
             changed = np.flatnonzero(old_links != new_links)
             for some_links, sign in ((old_links[changed], REMOVED), (new_links[changed], ADDED)):
                 links.append(some_links[some_links != NO_LINK] << 4 | kind << 1 | sign)
@@ -98,14 +99,14 @@ def join_index_rows(parts: Sequence[IndexRows]) -> IndexRows:
     scope, day, prev, *numbers = (
         np.concatenate(columns) for columns in zip(*(part.columns() for part in parts), strict=True)
     )
-    order = np.lexsort((scope, prev, day))
-    scope, day, prev = scope[order], day[order], prev[order]
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = (scope[1:] != scope[:-1]) | (day[1:] != day[:-1]) | (prev[1:] != prev[:-1])
-    starts = np.flatnonzero(is_first)
+    codes: NDArray[np.uint64] = day.astype(np.uint64) << np.uint64(48)
+    codes |= prev.astype(np.uint64) << np.uint64(32)
+    codes |= scope.astype(np.uint64)
+    order = np.argsort(codes, kind="stable")  # fast, because each part is sorted
+    starts = find_group_starts(codes[order])
     human, ai, total = (np.add.reduceat(column[order], starts) if len(starts) else column for column in numbers)
     changed = np.flatnonzero((human != 0) | (ai != 0) | (total != 0))
-    first = starts[changed]
+    first = order[starts[changed]]
     return IndexRows(scope[first], day[first], prev[first], human[changed], ai[changed], total[changed])
 
 
@@ -124,10 +125,10 @@ def _find_own_days(scopes: ScopeTable, visits: VisitChanges) -> VisitChanges:
 def _find_parent_days(scopes: ScopeTable, visits: VisitChanges) -> VisitChanges:
     """Returns the days of visitors of the sites and of the kinds of sources: a visit of an agent also counts for its
     site, a visit from a host for the kind of the host."""
-    parts = visits.take(scopes.parent[visits.scope] > 0)
+    parts = visits.take(np.flatnonzero(scopes.parent[visits.scope]))
     human_bit = np.full(len(parts), HUMAN_BIT, np.uint8)
     was, now = (find_kinds(bits, human_bit, scopes.ai[parts.scope]) for bits in (parts.was, parts.now))
-    counted = (was | now) != 0
+    counted = np.flatnonzero((was | now) != 0)
     parent = scopes.parent[parts.scope]
     return _group_changes(parts.key[counted], parent[counted], parts.day[counted], was[counted], now[counted])
 
@@ -158,7 +159,7 @@ def _number_chains(days: VisitChanges) -> NDArray[np.int64]:
     return np.cumsum(is_first)
 
 
-def _link_days(codes: NDArray[np.int64], chain: NDArray[np.int64], came: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+def _link_days(codes: NDArray[np.int64], chain: NDArray[np.int64], came: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Returns the links of sorted days: the scope, the day and the previous day of the same visitor, as one number.
 
     A code is a link without its previous day. Days on which the visitor did not come have no link.
@@ -180,7 +181,7 @@ def _sum_links(links: NDArray[np.int64]) -> IndexRows:
     links = np.sort(links)
     codes, kinds = links >> 4, links >> 1 & 7
     numbers = np.where(links & 1 == ADDED, np.int32(1), np.int32(-1))
-    starts = np.flatnonzero(np.concatenate((np.ones(min(len(codes), 1), np.bool_), codes[1:] != codes[:-1])))
+    starts = find_group_starts(codes)
     human, ai, total = (
         np.add.reduceat(np.where(kinds == kind, numbers, np.int32(0)), starts) if len(starts) else numbers
         for kind in (HUMAN, AI, EITHER)

@@ -152,10 +152,15 @@ def find_ranges(sorted_keys: Keys, wanted_keys: Keys) -> tuple[Positions, Positi
     """Returns which of the wanted keys occur, by their positions, and the first row and the number of rows of each."""
     if not len(sorted_keys):
         return NO_POSITIONS, NO_POSITIONS, NO_POSITIONS
+    last = len(sorted_keys) - 1
     first = np.searchsorted(sorted_keys, wanted_keys)
-    matches = np.flatnonzero(sorted_keys[np.minimum(first, len(sorted_keys) - 1)] == wanted_keys)
+    matches = np.flatnonzero(sorted_keys[np.minimum(first, last)] == wanted_keys)
     first = first[matches]
-    return matches, first, np.searchsorted(sorted_keys, wanted_keys[matches], "right") - first
+    found_keys = wanted_keys[matches]
+    counts = np.ones(len(matches), np.int64)
+    repeated = np.flatnonzero((sorted_keys[np.minimum(first + 1, last)] == found_keys) & (first < last))
+    counts[repeated] = np.searchsorted(sorted_keys, found_keys[repeated], "right") - first[repeated]
+    return matches, first, counts
 
 
 def expand_ranges(first: Positions, counts: Positions) -> Positions:
@@ -174,9 +179,14 @@ def sort_distinct(keys: Keys) -> Keys:
 
 def drop_repeated(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns each number once, if equal ones are neighbors."""
+    return ordered[find_group_starts(ordered)]
+
+
+def find_group_starts(ordered: NDArray[np.integer[Any]]) -> Positions:
+    """Returns where each group of equal numbers starts, if equal ones are neighbors."""
     is_first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    return ordered[is_first]
+    return np.flatnonzero(is_first)
 
 
 def contain_keys(sorted_keys: Keys, keys: Keys) -> NDArray[np.bool_]:

@@ -22,9 +22,11 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
     Bits,
     Keys,
+    Positions,
     Scopes,
     VisitRows,
     contain_keys,
+    find_group_starts,
     join_visits,
     match_visits,
     sort_distinct,
@@ -327,8 +329,8 @@ class VisitorIndex:
         for rows, was, now in parts:
             changes = combine_visits(rows, was, now)
             is_changed = changes.was != changes.now
-            index_parts.append(count_links(self._scopes, changes.take(_select_whole_keys(changes.key, is_changed))))
-            added = changes.take(is_changed)
+            index_parts.append(count_links(self._scopes, changes.take(_find_whole_keys(changes.key, is_changed))))
+            added = changes.take(np.flatnonzero(is_changed))
             added_parts.append(VisitRows(added.key, added.scope, added.day, added.now & ~added.was))
         index_rows = join_index_rows(index_parts)
         if len(index_rows):
@@ -382,10 +384,10 @@ def read_last_folded(connection: DuckConnection) -> int:
     return int(number)
 
 
-def _select_whole_keys(key: Keys, is_changed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns a mask of all rows whose key has a change; the keys must be sorted."""
-    if not len(key):
-        return is_changed
-    starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
+def _find_whole_keys(key: Keys, is_changed: NDArray[np.bool_]) -> Positions:
+    """Returns the positions of all rows whose key has a change; the keys must be sorted."""
+    starts = find_group_starts(key)
+    if not len(starts):
+        return starts
     lengths = np.diff(np.append(starts, len(key)))
-    return np.repeat(np.logical_or.reduceat(is_changed, starts), lengths)
+    return np.flatnonzero(np.repeat(np.logical_or.reduceat(is_changed, starts), lengths))

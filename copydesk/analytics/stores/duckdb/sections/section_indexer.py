@@ -191,8 +191,8 @@ class SectionIndexer:
         started_at = time.monotonic()
         groups = count_groups(visits * len(pages.levels), VISITS_PER_GROUP)
         added = 0
-        for group in split_by_visitor(self._read(sources, pages), groups, self._database.path.parent):
-            ordered = group[np.argsort(group["visitor"], kind="stable")]
+        split = split_by_visitor(self._read(sources, pages), groups, self._database.path.parent)
+        for ordered in map(_sort_by_visitor, split):
             for first in range(0, len(ordered), VISITS_PER_TRANSACTION):
                 part = ordered[first : first + VISITS_PER_TRANSACTION]
                 with self._transaction(removals) as connection:
@@ -226,6 +226,10 @@ class SectionIndexer:
             with self._index.change(), self._database.write(for_fold=True) as connection:
                 yield connection
             self._compact(is_last)
+
+
+def _sort_by_visitor(records: Records) -> Records:
+    return records[np.argsort(records["visitor"], kind="stable")]
 
 
 def _build_visits(records: Records) -> VisitRows:

@@ -20,7 +20,6 @@ from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     PageLayout,
     Pages,
     VisitBounds,
-    unpack_layout,
 )
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Positions, find_ranges
 from copydesk.analytics.stores.errors import StoreDamaged
@@ -67,18 +66,6 @@ def unpack_fixed_layout(content: bytes) -> FixedPageLayout:
     return FixedPageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))
 
 
-class SplitPageLayout(PageLayout):
-    """How the pages of a file of the fifth format are encoded: the first key of a page is not among its keys."""
-
-    def decode_keys(self, content: bytes, key_counts: Counts, fences: Keys) -> Keys:
-        count = len(content) // self.key_bytes
-        is_stored = np.ones(count + len(fences), np.bool_)
-        is_stored[np.cumsum(key_counts) - key_counts] = False
-        distances = np.zeros((len(is_stored), self.key_bytes), np.uint8)
-        distances[is_stored] = np.frombuffer(content, np.uint8, count * self.key_bytes).reshape(count, self.key_bytes)
-        return super().decode_keys(distances.tobytes(), key_counts, fences)
-
-
 class UniformPageRun(RunFile):
     """An open run whose pages are next to each other."""
 
@@ -97,13 +84,21 @@ class UniformPageRun(RunFile):
 class SplitBlocks:
     """Pages of a run whose keys are elsewhere in the file."""
 
-    def __init__(self, run: "SplitPageRun", page_numbers: Positions, by_reading: bool) -> None:
+    def __init__(self, run: "SplitPageRun", key_bytes: int, page_numbers: Positions, by_reading: bool) -> None:
         self._run = run
+        self._key_bytes = key_bytes
         self._page_numbers = page_numbers
         self._by_reading = by_reading
 
-    def join_keys(self) -> bytes:
-        return self._run.read_keys(self._page_numbers, self._by_reading)
+    def read_distances(self, key_counts: Counts) -> Keys:
+        content = self._run.read_keys(self._page_numbers, self._by_reading)
+        padded = content + bytes(WHOLE_KEY_BYTES - self._key_bytes)  # the last one is read with bytes that follow
+        stored = np.ndarray(len(content) // self._key_bytes, "<i8", padded, 0, (self._key_bytes,))
+        distances = np.zeros(len(stored) + len(key_counts), np.int64)
+        is_stored = np.ones(len(distances), np.bool_)
+        is_stored[np.cumsum(key_counts) - key_counts] = False  # the first key of a page is its fence
+        distances[is_stored] = stored
+        return distances
 
     def take(self, numbers: Positions | slice) -> Pages:
         return self._run.read_pages(self._page_numbers[numbers], self._by_reading)
@@ -113,9 +108,6 @@ class SplitPageRun(UniformPageRun):
     """An open run of the fifth format, whose keys follow all pages. Visits with the same key are in no order."""
 
     mark, footer = SPLIT_PAGE_MARK, SPLIT_PAGE_FOOTER
-
-    def _unpack_layout(self, content: bytes) -> PageLayout:
-        return unpack_layout(content, SplitPageLayout)
 
     def _find_parts(self, end: int) -> None:
         super()._find_parts(end)
@@ -129,7 +121,7 @@ class SplitPageRun(UniformPageRun):
         _ = self._fences, self._key_places, self._filter
 
     def _read_blocks(self, page_numbers: Positions, by_reading: bool) -> PageBlocks:
-        return SplitBlocks(self, page_numbers, by_reading)
+        return SplitBlocks(self, self._layout.key_bytes, page_numbers, by_reading)
 
     def read_keys(self, page_numbers: Positions, by_reading: bool) -> bytes:
         """Returns the keys of pages but the first one of each."""

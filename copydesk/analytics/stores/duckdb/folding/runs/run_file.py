@@ -29,6 +29,7 @@ from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
 )
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     LAYOUT,
+    WHOLE_KEY_BYTES,
     AdjacentBlocks,
     Counts,
     PageBlocks,
@@ -247,7 +248,7 @@ class RunFile:
         """Searches keys on pages. Returns None if none has one."""
         blocks = self._read_blocks(page_numbers, by_reading)
         key_counts = self._count_keys(page_numbers)
-        page_keys = self._layout.decode_keys(blocks.join_keys(), key_counts, self._fences[page_numbers])
+        page_keys = self._layout.decode_keys(blocks.read_distances(key_counts), key_counts, self._fences[page_numbers])
         matches, first, counts = find_ranges(page_keys, keys)
         if not len(matches):
             return None
@@ -273,10 +274,9 @@ class RunFile:
         """Returns pages with their keys."""
         starts, ends = self._page_places[page_numbers], self._page_places[page_numbers + 1]
         if not by_reading:
-            return AdjacentBlocks(self._map, starts, ends, self._layout.page_type)
-        content_ends = np.cumsum(ends - starts)
-        content = self._read_bytes(starts, ends)
-        return AdjacentBlocks(content, content_ends - (ends - starts), content_ends, self._layout.page_type)
+            return AdjacentBlocks(self._map, starts, self._layout)
+        content = self._read_bytes(starts, ends) + bytes(WHOLE_KEY_BYTES)
+        return AdjacentBlocks(content, np.cumsum(ends - starts) - (ends - starts), self._layout)
 
     def _read_bytes(self, starts: Positions, ends: Positions) -> bytes:
         """Reads the bytes between these places, which are in order. Reads neighbors at once."""
@@ -304,7 +304,9 @@ class RunFile:
         blocks = self._read_blocks(page_numbers, by_reading=False)
         pages = blocks.take(slice(None))
         key_counts = self._count_keys(page_numbers)
-        keys = self._layout.decode_keys(blocks.join_keys(), key_counts, self._fences[first_page:end_page])
+        keys = self._layout.decode_keys(
+            blocks.read_distances(key_counts), key_counts, self._fences[first_page:end_page]
+        )
         first_rows = self._layout.find_first_rows(pages, key_counts, self._count_rows(page_numbers))
         return np.repeat(keys, np.diff(first_rows)), pages
 

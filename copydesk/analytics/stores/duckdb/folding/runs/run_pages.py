@@ -161,13 +161,11 @@ class PageLayout:
         ):
             raise ValueError(f"Visits are not within {self.bounds} and {self.class_bits} class bits.")
 
-    def decode_keys(self, content: bytes, key_counts: Counts, fences: Keys) -> Keys:
+    def decode_keys(self, distances: Keys, key_counts: Counts, fences: Keys) -> Keys:
         """Returns the keys of pages that have so many keys and these fences, from the distances between them.
 
-        A key that occurs on several pages is returned for each of them.
+        Ignores the bytes that a distance does not have. A key that occurs on several pages is returned for each.
         """
-        padded = content + bytes(WHOLE_KEY_BYTES - self.key_bytes)  # the last one is read with bytes that follow
-        distances = np.ndarray(len(content) // self.key_bytes, "<i8", padded, 0, (self.key_bytes,))
         keys: Keys = distances & (1 << min(8 * self.key_bytes, WHOLE_KEY_BITS)) - 1
         np.cumsum(keys, out=keys)
         first = np.cumsum(key_counts) - key_counts
@@ -216,34 +214,38 @@ class PageLayout:
 class PageBlocks(Protocol):
     """Some pages of a run and their keys."""
 
-    def join_keys(self) -> bytes: ...
-
-    def take(self, numbers: Positions | slice) -> Pages: ...
-
-
-class AdjacentBlocks:
-    """Pages of a run, each followed by its keys."""
-
-    def __init__(
-        self, content: bytes | mmap.mmap, starts: Positions, ends: Positions, page_type: np.dtype[Any]
-    ) -> None:
-        """Keeps where in the content each page begins, and where its keys end."""
-        self._content = content
-        self._starts = starts
-        self._ends = ends
-        self._page_type = page_type
-
-    def join_keys(self) -> bytes:
-        """Returns the keys of all pages."""
-        starts = (self._starts + self._page_type.itemsize).tolist()
-        content = self._content
-        return b"".join([content[start:end] for start, end in zip(starts, self._ends.tolist(), strict=True)])
+    def read_distances(self, key_counts: Counts) -> Keys:
+        """Returns the distances of all keys, in the low bytes, for pages that have so many keys."""
+        ...
 
     def take(self, numbers: Positions | slice) -> Pages:
         """Returns some of the pages without their keys."""
-        places = len(self._content) - self._page_type.itemsize + 1
-        overlapping: Pages = np.ndarray(places, self._page_type, self._content, strides=(1,))  # one for each byte
-        return overlapping[self._starts[numbers]]
+        ...
+
+
+class AdjacentBlocks:
+    """Pages of a run, each followed by its keys. After the last one, the content has at least two more bytes."""
+
+    def __init__(self, content: bytes | mmap.mmap, starts: Positions, layout: PageLayout) -> None:
+        """Keeps where in the content each page begins."""
+        self._content = content
+        self._starts = starts
+        self._layout = layout
+
+    def read_distances(self, key_counts: Counts) -> Keys:
+        size = self._layout.key_bytes
+        keys_before = np.cumsum(key_counts) - key_counts
+        places = np.repeat(self._starts + self._layout.page_type.itemsize - keys_before * size, key_counts)
+        places += np.arange(len(places)) * size
+        distances: Keys = self._view_at_each_byte(np.dtype("<i8"))[places]
+        return distances
+
+    def take(self, numbers: Positions | slice) -> Pages:
+        return self._view_at_each_byte(self._layout.page_type)[self._starts[numbers]]
+
+    def _view_at_each_byte(self, item_type: np.dtype[Any]) -> NDArray[Any]:
+        """Returns overlapping items, one that begins at each byte."""
+        return np.ndarray(len(self._content) - item_type.itemsize + 1, item_type, self._content, strides=(1,))
 
 
 def list_layouts(rows: int, bounds: VisitBounds) -> list[PageLayout]:
@@ -252,9 +254,9 @@ def list_layouts(rows: int, bounds: VisitBounds) -> list[PageLayout]:
     return [PageLayout(PAGE_ROWS, key_bytes, CLASS_BIT_COUNT, bounds) for key_bytes in (*narrow, WHOLE_KEY_BYTES)]
 
 
-def unpack_layout(content: bytes, layout_type: type[PageLayout] = PageLayout) -> PageLayout:
+def unpack_layout(content: bytes) -> PageLayout:
     """Returns the layout that `pack` returned as bytes. Raises StoreDamaged if there is no such layout."""
     page_rows, key_bytes, class_bits, first_day, last_day, max_scope = LAYOUT.unpack(content)
     if not 1 <= page_rows <= MAX_PAGE_ROWS or page_rows & (page_rows - 1) or not 6 <= key_bytes <= WHOLE_KEY_BYTES:
         raise StoreDamaged
-    return layout_type(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))
+    return PageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))
