@@ -99,18 +99,24 @@ class VisitorIndex:
 
         Yields how many each counted.
         """
-        last = 0
-        while last < upto:
-            with self.change(), self._database.write(for_fold=True) as connection:
-                after = read_last_folded(connection) if self._last_folded is None else self._last_folded
-                last = min(upto, after + (max_views or self._limit_views()))
-                if after < last:
-                    view_count, index_rows = self._fold_range(connection, after, last)
-            self._last_folded = max(after, last)
-            self._unfolded_views.remove(self._last_folded)
+        while (view_count := self._fold_next(upto, max_views)) is not None:
+            yield view_count
+
+    def _fold_next(self, upto: int, max_views: int | None) -> int | None:
+        """Counts logged views in one transaction. Returns how many, or None if those up to this number are counted."""
+        if self._last_folded is not None and self._last_folded >= upto:
+            return None
+        with self.change(), self._database.write(for_fold=True) as connection:
+            after = read_last_folded(connection) if self._last_folded is None else self._last_folded
+            last = min(upto, after + (max_views or self._limit_views()))
             if after < last:
-                self._recent_folds.add(after, last, index_rows)
-                yield view_count
+                view_count, index_rows = self._fold_range(connection, after, last)
+        self._last_folded = max(after, last)
+        self._unfolded_views.remove(self._last_folded)
+        if after >= last:
+            return None
+        self._recent_folds.add(after, last, index_rows)
+        return view_count
 
     def _limit_views(self) -> int:
         has_many_visits = self.visits.count_visits_in_runs() >= MANY_VISITS
