@@ -25,7 +25,7 @@ MAX_RELEASED_CACHE = 48_000_000
 MIN_CHECKPOINT_BYTES = 32_000_000
 """The size of the write-ahead log from which a checkpoint is worthwhile."""
 
-DUCKDB_SCHEMA_VERSION = 13
+DUCKDB_SCHEMA_VERSION = 14
 """The version of the tables. Each version after the first has a file sql/upgrade_….sql that upgrades from the previous
 one."""
 

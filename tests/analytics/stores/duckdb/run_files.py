@@ -14,13 +14,16 @@ from copydesk.analytics.stores.duckdb.folding.runs.earlier_pages import (
     SPLIT_PAGE_MARK,
     FixedPageLayout,
 )
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import open_run
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
-from copydesk.analytics.stores.duckdb.folding.runs.run_pages import CLASS_BIT_COUNT, PAGE_ROWS, PageLayout, find_bounds
+from copydesk.analytics.stores.duckdb.folding.runs.run_pages import CLASS_BIT_COUNT, PageLayout, find_bounds
 from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, join_visits
 
 COLUMN_FORMATS = [b"visits01", b"visits02", b"visits03"]
 EARLIER_FORMATS = [*COLUMN_FORMATS, FIXED_PAGE_MARK, SPLIT_PAGE_MARK]
+PAGE_ROWS = 128
+"""The visits of a page of a short file."""
 
 
 def make_visits(count: int, seed: int = 1) -> VisitRows:
@@ -44,7 +47,8 @@ def write_visits(path: Path, *parts: VisitRows) -> RunFile:
     """Writes a run of these parts, opens it, and reads all of it."""
     visits = join_visits(parts)
     write_run(path, len(visits), find_bounds(visits), lambda: parts)
-    run = RunFile(path, len(visits))
+    run = open_run(path, len(visits))
+    assert isinstance(run, RunFile)
     run.verify()
     return run
 

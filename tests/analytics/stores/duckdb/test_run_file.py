@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.analytics.stores.duckdb.folding.runs import (
+    chained_run_file,
     earlier_pages,
     earlier_run_file,
     key_filter,
@@ -19,6 +20,7 @@ from copydesk.analytics.stores.duckdb.folding.runs import (
     run_pages,
     run_writer,
 )
+from copydesk.analytics.stores.duckdb.folding.runs.chained_run_file import ChainedRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EarlierRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import open_run
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
@@ -28,6 +30,7 @@ from copydesk.analytics.stores.errors import StoreDamaged
 from tests.analytics.stores.duckdb.run_files import (
     COLUMN_FORMATS,
     EARLIER_FORMATS,
+    PAGE_ROWS,
     make_hashed_visits,
     make_visits,
     split_visits,
@@ -38,6 +41,16 @@ from tests.analytics.stores.duckdb.run_files import (
     write_visits,
 )
 
+FALLBACK_SIZES = run_pages.PAGE_SIZES[2:4]
+"""Those of long files whose keys are farther apart than hashes."""
+
+
+@pytest.fixture(params=["short", "long"])
+def is_long(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Runs a test with files that are encoded as short ones and as long ones, whatever their length."""
+    monkeypatch.setattr(run_pages, "MIN_RELATIVE_ROWS", 0 if request.param == "long" else 1 << 62)
+    return bool(request.param == "long")
+
 
 @pytest.fixture(params=[6, 7, 8])
 def key_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -46,9 +59,10 @@ def key_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return int(request.param)
 
 
-def allow_key_bytes(patch: pytest.MonkeyPatch, key_bytes: int) -> None:
+def allow_key_bytes(patch: pytest.MonkeyPatch, key_bytes: int, page_rows: int = PAGE_ROWS) -> None:
     """Gives files of any length keys of so many bytes, if these are enough."""
-    patch.setattr(run_pages, "MIN_ROWS_BY_KEY_BYTES", {each: 0 for each in (6, 7) if each >= key_bytes})
+    sizes = [run_pages.PageSize(0, page_rows, each) for each in (6, 7, 8) if each >= key_bytes]
+    patch.setattr(run_pages, "PAGE_SIZES", sizes)
 
 
 @pytest.fixture(params=["packed", "in columns"])
@@ -59,7 +73,7 @@ def others(request: pytest.FixtureRequest) -> tuple[int, int]:
 
 @pytest.mark.parametrize("count", [1, 2, 127, 128, 129, 1_000])
 def test_run_has_all_visits_and_finds_those_of_a_key(
-    tmp_path: Path, key_bytes: int, others: tuple[int, int], count: int
+    tmp_path: Path, is_long: bool, key_bytes: int, others: tuple[int, int], count: int
 ) -> None:
     visits = make_visits(count)
     scope, day = visits.scope.copy(), visits.day.copy()
@@ -67,7 +81,8 @@ def test_run_has_all_visits_and_finds_those_of_a_key(
     day[-1] += others[1]
     visits = VisitRows(visits.key, scope, day, visits.bits)
     run = write_visits(tmp_path / "a.run", *split_visits(visits, max(1, count // 3)))
-    key_counts = [len(set(page.key.tolist())) for page in split_visits(visits, run_pages.PAGE_ROWS)]
+    assert isinstance(run, ChainedRunFile) != is_long
+    key_counts = [len(set(page.key.tolist())) for page in split_visits(visits, PAGE_ROWS)]
     assert (tmp_path / "a.run").stat().st_size == measure_run(count, key_counts, key_bytes, 7 if others[0] else 4)
     wanted = np.unique(np.concatenate((visits.key[::3], [count + 5])))
     _, found = run.find(wanted)
@@ -92,17 +107,19 @@ def measure_run(rows: int, key_counts: list[int], key_bytes: int, other_bytes: i
     st.lists(st.integers(0, 40), min_size=1, max_size=70),
     st.lists(st.integers(-2, 45), max_size=20),
     st.sampled_from([6, 7, 8]),
+    st.sampled_from([1, 2, 4, 64]),
+    st.booleans(),
     st.booleans(),
 )
 def test_search_finds_what_a_plain_search_finds(
-    stored: list[int], wanted: list[int], key_bytes: int, by_reading: bool
+    stored: list[int], wanted: list[int], key_bytes: int, page_rows: int, by_reading: bool, is_long: bool
 ) -> None:
     visits = make_visits(len(stored))
     visits = VisitRows(np.array(sorted(stored), np.int64), visits.scope, visits.day, visits.bits)
     wanted_keys = np.array(sorted(set(wanted)), np.int64)
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
-        patch.setattr(run_pages, "PAGE_ROWS", 4)
-        allow_key_bytes(patch, key_bytes)
+        patch.setattr(run_pages, "MIN_RELATIVE_ROWS", 0 if is_long else 1 << 62)
+        allow_key_bytes(patch, key_bytes, page_rows)
         if by_reading:
             patch.setattr(run_file, "MAX_HELD_ROWS", 0)
             patch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
@@ -112,32 +129,64 @@ def test_search_finds_what_a_plain_search_finds(
     assert to_tuples(found) == to_tuples(visits.take(wanted_positions))
 
 
-def test_keys_take_as_many_bytes_as_their_distances_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_take_as_many_bytes_as_their_distances_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool
+) -> None:
     allow_key_bytes(monkeypatch, 6)
     for distance, key_bytes in ((2**48 - 1, 6), (2**48, 7), (2**56 - 1, 7), (2**56, 8)):
         visits = make_visits(300)
-        visits.key[200:] += visits.key[199] + distance - visits.key[200]
+        if is_long:
+            visits.key[200:] += visits.key[128] + distance - visits.key[255]  # the first and the last one of a page
+        else:
+            visits.key[200:] += visits.key[199] + distance - visits.key[200]
         check_key_bytes(tmp_path / str(distance), visits, key_bytes)
     check_key_bytes(tmp_path / "hashed", make_hashed_visits(300), 8)
 
 
 def check_key_bytes(path: Path, visits: VisitRows, key_bytes: int) -> None:
     run = write_visits(path, *split_visits(visits, 50))
-    key_counts = [len(set(page.key.tolist())) for page in split_visits(visits, run_pages.PAGE_ROWS)]
+    key_counts = [len(set(page.key.tolist())) for page in split_visits(visits, PAGE_ROWS)]
     assert path.stat().st_size == measure_run(300, key_counts, key_bytes)
     assert to_tuples(run.read_rows(0, 300)) == to_tuples(visits)
 
 
-@pytest.mark.parametrize("key_bytes", [6, 7])
-def test_keys_of_hashed_visits_fit_into_what_files_of_their_length_have(key_bytes: int) -> None:
-    """A file is written again if its keys do not fit, so this must be rare."""
-    rows = run_pages.MIN_ROWS_BY_KEY_BYTES[key_bytes]
-    visits = make_hashed_visits(rows)
-    hashes = np.sort(np.random.default_rng(3).integers(0, 2**63 - 1, rows // 2))
-    visits = VisitRows(np.repeat(hashes, 2), visits.scope, visits.day, visits.bits)
+@pytest.mark.parametrize("size", [size for size in run_pages.PAGE_SIZES if size not in FALLBACK_SIZES])
+def test_keys_of_hashed_visits_fit_into_what_files_of_their_length_have(size: run_pages.PageSize) -> None:
+    """A file is written again if its keys do not fit, so this must be rare. Of a long file, a part is encoded."""
+    rows = max(size.min_rows, 1)
+    part_rows = min(rows, 1_500_000)
+    visits = make_visits(part_rows)
+    span = 2**63 * part_rows // rows - 1
+    hashes = np.sort(np.random.default_rng(3).integers(0, span, -(-part_rows // 2)))
+    visits = VisitRows(np.repeat(hashes, 2)[:part_rows], visits.scope, visits.day, visits.bits)
     layout = run_pages.list_layouts(rows, run_pages.find_bounds(visits))[0]
-    assert layout.key_bytes == key_bytes
-    assert len(layout.encode(visits).key_counts) == layout.count_pages(rows)
+    assert (layout.page_rows, layout.key_bytes) == (size.page_rows, size.key_bytes)
+    assert len(layout.encode(visits).key_counts) == layout.count_pages(part_rows)
+
+
+@pytest.mark.parametrize("size", FALLBACK_SIZES)
+def test_long_file_whose_keys_occur_many_times_has_more_bytes_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: run_pages.PageSize
+) -> None:
+    """It must not become a file that is rewritten in the background again and again."""
+    sizes = [each._replace(min_rows=min(each.min_rows, 1_000)) for each in run_pages.PAGE_SIZES]
+    monkeypatch.setattr(run_pages, "MIN_RELATIVE_ROWS", 1_000)
+    monkeypatch.setattr(run_pages, "PAGE_SIZES", sizes)
+    visits = make_visits(1_000)
+    visits.key[500:] += 2 ** (8 * (size.key_bytes - 1))  # within a page
+    run = write_visits(tmp_path / "a.run", visits)
+    assert not run.is_earlier
+    assert (run._layout.page_rows, run._layout.key_bytes) == (size.page_rows, size.key_bytes)
+    assert to_tuples(run.find(np.unique(visits.key))[1]) == to_tuples(visits)
+
+
+def test_long_run_of_the_sixth_format_is_an_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    visits = make_visits(1_000)
+    assert not write_visits(tmp_path / "a.run", visits).is_earlier
+    monkeypatch.setattr(chained_run_file, "MIN_RELATIVE_ROWS", 1_000)
+    assert open_run(tmp_path / "a.run", 1_000).is_earlier
+    monkeypatch.setattr(run_pages, "MIN_RELATIVE_ROWS", 1_000)
+    assert not write_visits(tmp_path / "b.run", visits).is_earlier
 
 
 @pytest.mark.parametrize("mark", [None, *EARLIER_FORMATS])
@@ -162,7 +211,7 @@ def test_visits_are_selected_in_parts_that_have_no_key_in_common(
     assert sum(map(len, seen)) == len(set.union(*seen)), "no key is in two parts"
 
 
-def test_key_that_occurs_several_times_on_a_page_is_stored_once(tmp_path: Path) -> None:
+def test_key_that_occurs_several_times_on_a_page_is_stored_once(tmp_path: Path, is_long: bool) -> None:
     visits = make_hashed_visits(1_280)
     visits.key[:] = np.repeat(visits.key[::10], 10)
     run = write_visits(tmp_path / "a.run", visits)
@@ -192,7 +241,7 @@ def test_visits_beyond_the_bounds_are_not_written(tmp_path: Path, scope: int, da
 @pytest.mark.parametrize(("page_rows", "key_bytes"), [(0, 8), (3, 8), (2**31, 8), (128, 5), (128, 9)])
 def test_layout_that_no_version_writes_is_refused(page_rows: int, key_bytes: int) -> None:
     layout = run_pages.list_layouts(1, run_pages.VisitBounds(1, 1, 1))[0].pack()
-    assert run_pages.unpack_layout(layout).page_rows == 128
+    assert run_pages.unpack_layout(layout).page_rows == PAGE_ROWS
     with pytest.raises(StoreDamaged):
         run_pages.unpack_layout(struct.pack("<IB", page_rows, key_bytes) + layout[5:])
 
@@ -200,7 +249,7 @@ def test_layout_that_no_version_writes_is_refused(page_rows: int, key_bytes: int
 @pytest.mark.parametrize("part_rows", [1, 7, 5_000])
 @pytest.mark.parametrize("by_reading", [False, True])
 def test_filter_keeps_every_key_of_the_run_and_few_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_reading: bool, part_rows: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool, by_reading: bool, part_rows: int
 ) -> None:
     if by_reading:
         monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
@@ -224,7 +273,7 @@ def test_long_run_has_a_smaller_filter(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(run_file, "KEYS_PER_BATCH", 300)
     visits = make_hashed_visits(5_000)
     run = write_visits(tmp_path / "a.run", *split_visits(visits, part_rows))
-    key_counts = [len(set(page.key.tolist())) for page in split_visits(visits, run_pages.PAGE_ROWS)]
+    key_counts = [len(set(page.key.tolist())) for page in split_visits(visits, PAGE_ROWS)]
     assert (tmp_path / "a.run").stat().st_size == measure_run(5_000, key_counts, 7, filter_bits=2)
     absent = np.sort(np.random.default_rng(2).integers(0, 2**63 - 1, 3_000))
     assert 500 < len(run.select_possible(absent)) < 800, "half of the keys occur several times"
@@ -245,7 +294,7 @@ def test_run_without_filter_as_an_earlier_version_wrote_it_finds_the_same(
     assert run.find(np.unique(visits.key))[0].tolist() == list(range(1_000))
 
 
-def test_lookup_of_many_keys_finds_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookup_of_many_keys_finds_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool) -> None:
     monkeypatch.setattr(run_file, "KEYS_PER_BATCH", 7)
     visits = make_visits(1_000)
     positions, found = write_visits(tmp_path / "a.run", visits).find(np.unique(visits.key))
@@ -254,7 +303,7 @@ def test_lookup_of_many_keys_finds_all(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("place", range(0, measure_run(100, [40], 8), 23))
-def test_changed_run_is_refused(tmp_path: Path, place: int) -> None:
+def test_changed_run_is_refused(tmp_path: Path, is_long: bool, place: int) -> None:
     write_visits(tmp_path / "a.run", make_visits(100))
     content = bytearray((tmp_path / "a.run").read_bytes())
     content[place] ^= 1
@@ -264,7 +313,7 @@ def test_changed_run_is_refused(tmp_path: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("bit", [0, 5])
-def test_search_on_a_page_with_changed_flags_is_refused(tmp_path: Path, bit: int) -> None:
+def test_search_on_a_page_with_changed_flags_is_refused(tmp_path: Path, is_long: bool, bit: int) -> None:
     """A search does not read the whole run, and must not return other visits, or fail in another way."""
     visits = make_visits(400)
     write_visits(tmp_path / "a.run", visits)
@@ -282,7 +331,7 @@ def test_search_on_a_page_with_changed_flags_is_refused(tmp_path: Path, bit: int
 
 
 @pytest.mark.parametrize("field", [0, 1, 3])
-@pytest.mark.parametrize("value", [0, 1, 7])
+@pytest.mark.parametrize("value", [0, 1, 8])
 def test_footer_with_another_number_is_refused(tmp_path: Path, field: int, value: int) -> None:
     """The footer has a mark, the rows, the layout, the bits of the filter, checksums, and a checksum of its own."""
     write_visits(tmp_path / "a.run", make_visits(300))

@@ -1,7 +1,7 @@
 """Reads runs of two earlier formats with pages. A rewrite in the background replaces them by runs of the current one.
 
-Pages of the fourth format have a key for each visit, as a distance from the first one. Those of the fifth format have
-the same content as now, but all keys follow the last page, and the first key of a page is not among them.
+Pages of the fourth format have a key for each visit, as a distance from the first one. Those of the fifth format are
+the same as in short files now, but all keys follow the last page, and the first key of a page is not among them.
 """
 
 import struct
@@ -10,8 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
+from copydesk.analytics.stores.duckdb.folding.runs.chained_run_file import ChainedRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.key_filter import count_filter_bytes
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import FENCE_BYTES, FoundKeys, RunFile
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import FENCE_BYTES, FoundKeys
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     LAYOUT,
     WHOLE_KEY_BYTES,
@@ -66,10 +67,12 @@ def unpack_fixed_layout(content: bytes) -> FixedPageLayout:
     return FixedPageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))
 
 
-class UniformPageRun(RunFile):
+class UniformPageRun(ChainedRunFile):
     """An open run whose pages are next to each other."""
 
-    is_earlier = True
+    @property
+    def is_earlier(self) -> bool:
+        return True
 
     def read_pages(self, page_numbers: Positions, by_reading: bool) -> Pages:
         """Returns pages."""
@@ -90,8 +93,8 @@ class SplitBlocks:
         self._page_numbers = page_numbers
         self._by_reading = by_reading
 
-    def read_distances(self, key_counts: Counts) -> Keys:
-        content = self._run.read_keys(self._page_numbers, self._by_reading)
+    def read_keys(self, key_counts: Counts) -> Keys:
+        content = self._run.read_stored_keys(self._page_numbers, self._by_reading)
         padded = content + bytes(WHOLE_KEY_BYTES - self._key_bytes)  # the last one is read with bytes that follow
         stored = np.ndarray(len(content) // self._key_bytes, "<i8", padded, 0, (self._key_bytes,))
         distances = np.zeros(len(stored) + len(key_counts), np.int64)
@@ -123,7 +126,7 @@ class SplitPageRun(UniformPageRun):
     def _read_blocks(self, page_numbers: Positions, by_reading: bool) -> PageBlocks:
         return SplitBlocks(self, self._layout.key_bytes, page_numbers, by_reading)
 
-    def read_keys(self, page_numbers: Positions, by_reading: bool) -> bytes:
+    def read_stored_keys(self, page_numbers: Positions, by_reading: bool) -> bytes:
         """Returns the keys of pages but the first one of each."""
         starts, ends = self._key_places[page_numbers], self._key_places[page_numbers + 1]
         if by_reading:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from copydesk.analytics.stores.duckdb.folding.runs.chained_run_file import ChainedRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.earlier_pages import SPLIT_PAGE_FOOTER, FixedPageRun, SplitPageRun
 from copydesk.analytics.stores.duckdb.folding.runs.earlier_run_file import EARLIER_FORMATS, EarlierRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
@@ -16,7 +17,7 @@ def open_run(path: Path, rows: int) -> Run:
     end = _read_end(path)
     if any(end[-footer.size :].startswith(mark) for mark, footer in EARLIER_FORMATS):
         return EarlierRunFile(path, rows)
-    for run_type in (FixedPageRun, SplitPageRun):
+    for run_type in (FixedPageRun, SplitPageRun, ChainedRunFile):
         if end[-run_type.footer.size :].startswith(run_type.mark):
             return run_type(path, rows)
     return RunFile(path, rows)

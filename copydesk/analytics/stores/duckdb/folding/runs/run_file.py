@@ -45,15 +45,13 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     Positions,
     SelectVisits,
     VisitRows,
-    drop_repeated,
     expand_ranges,
-    find_ranges,
+    find_group_starts,
     join_visits,
 )
 from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.core.errors import StoreUnavailable
 
-MARK = b"visits06"
 FENCE_BYTES = 8
 FOOTER = struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
 READ_BYTES = 8_000_000
@@ -84,11 +82,9 @@ class FoundKeys(NamedTuple):
 
 
 class RunFile:
-    """An open run."""
+    """An open run. Those that are not long are `ChainedRunFile`s."""
 
-    mark, footer = MARK, FOOTER
-    is_earlier = False
-    """Whether it has an earlier format."""
+    mark, footer = PageLayout.mark, FOOTER
 
     def __init__(self, path: Path, rows: int) -> None:
         """Opens a run with this many rows. Raises StoreDamaged if the file is missing or has another size."""
@@ -123,6 +119,11 @@ class RunFile:
 
     def __len__(self) -> int:
         return self.rows
+
+    @property
+    def is_earlier(self) -> bool:
+        """Whether it has a format that an earlier version wrote."""
+        return False
 
     @property
     def bounds(self) -> VisitBounds:
@@ -224,15 +225,38 @@ class RunFile:
         span = int(keys[-1]) - int(keys[0])
         return (span * self.rows >> 63) + 1
 
-    def _find_keys(self, keys: Keys, by_reading: bool) -> FoundKeys | None:
-        """Searches keys on the pages that may have them. Returns None if none has one."""
+    def _find_pages(self, keys: Keys) -> tuple[Positions, Counts]:
+        """Returns the first of the pages that may have each key, and the number of these pages."""
         last_page = np.searchsorted(self._fences, keys, "right") - 1  # -1 if the key is before all others
         first_page = last_page.copy()
         fenced = np.flatnonzero(self._fences[last_page] == keys)  # these may begin on an earlier page
         first_page[fenced] = np.searchsorted(self._fences, keys[fenced]) - 1
         first_page = np.maximum(first_page, 0)
-        page_numbers = drop_repeated(expand_ranges(first_page, last_page + 1 - first_page))  # as sorted as the keys
-        return self._find_on_pages(keys, page_numbers, by_reading) if len(page_numbers) else None
+        return first_page, last_page + 1 - first_page
+
+    def _find_keys(self, keys: Keys, by_reading: bool) -> FoundKeys | None:
+        """Searches keys on the pages that may have them. Returns None if none has one."""
+        first_page, page_counts = self._find_pages(keys)
+        keys = np.repeat(keys, page_counts)  # a key may be on several pages
+        page_of_key = expand_ranges(first_page, page_counts)  # as sorted as the keys
+        if not len(page_of_key):
+            return None
+        starts = find_group_starts(page_of_key)
+        page_numbers = page_of_key[starts]
+        blocks = self._read_adjacent_blocks(page_numbers, by_reading)
+        key_counts = self._count_keys(page_numbers)
+        block = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys))))
+        matches, position = blocks.find_keys(block, keys - self._fences[page_of_key], key_counts)
+        if not len(matches):
+            return None
+        has_key = np.zeros(len(page_numbers), np.bool_)
+        has_key[block[matches]] = True
+        found = position + (np.cumsum(key_counts * has_key) - key_counts)[block[matches]]  # on these pages
+        page_numbers = page_numbers[has_key]
+        pages = blocks.take(np.flatnonzero(has_key))
+        first_rows = self._layout.find_first_rows(pages, key_counts[has_key], self._count_rows(page_numbers))
+        row_counts = first_rows[found + 1] - first_rows[found]
+        return FoundKeys(keys[matches], page_numbers, pages, first_rows[found], row_counts)
 
     def _decode(self, found: FoundKeys) -> VisitRows:
         """Returns the visits with the keys that were found."""
@@ -244,25 +268,6 @@ class RunFile:
         page, row = self._layout.split_places(expand_ranges(found.first_rows, found.row_counts))
         return found.page_numbers[page] * self._layout.page_rows + row
 
-    def _find_on_pages(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundKeys | None:
-        """Searches keys on pages. Returns None if none has one."""
-        blocks = self._read_blocks(page_numbers, by_reading)
-        key_counts = self._count_keys(page_numbers)
-        page_keys = self._layout.decode_keys(blocks.read_distances(key_counts), key_counts, self._fences[page_numbers])
-        matches, first, counts = find_ranges(page_keys, keys)
-        if not len(matches):
-            return None
-        found = expand_ranges(first, counts)  # a key may be on several pages
-        page = np.searchsorted(np.cumsum(key_counts), found, "right")
-        has_key = np.zeros(len(page_numbers), np.bool_)
-        has_key[page] = True
-        found -= np.cumsum(np.where(has_key, 0, key_counts))[page]  # keys on other pages are not counted
-        page_numbers = page_numbers[has_key]
-        pages = blocks.take(np.flatnonzero(has_key))
-        first_rows = self._layout.find_first_rows(pages, key_counts[has_key], self._count_rows(page_numbers))
-        row_counts = first_rows[found + 1] - first_rows[found]
-        return FoundKeys(np.repeat(keys[matches], counts), page_numbers, pages, first_rows[found], row_counts)
-
     def _count_rows(self, page_numbers: Positions) -> int:
         """Returns how many visits are on these pages, at least one. The last page of the file may not be full."""
         rows = len(page_numbers) * self._layout.page_rows
@@ -272,6 +277,9 @@ class RunFile:
 
     def _read_blocks(self, page_numbers: Positions, by_reading: bool) -> PageBlocks:
         """Returns pages with their keys."""
+        return self._read_adjacent_blocks(page_numbers, by_reading)
+
+    def _read_adjacent_blocks(self, page_numbers: Positions, by_reading: bool) -> AdjacentBlocks:
         starts, ends = self._page_places[page_numbers], self._page_places[page_numbers + 1]
         if not by_reading:
             return AdjacentBlocks(self._map, starts, self._layout)
@@ -304,9 +312,7 @@ class RunFile:
         blocks = self._read_blocks(page_numbers, by_reading=False)
         pages = blocks.take(slice(None))
         key_counts = self._count_keys(page_numbers)
-        keys = self._layout.decode_keys(
-            blocks.read_distances(key_counts), key_counts, self._fences[first_page:end_page]
-        )
+        keys = self._layout.decode_keys(blocks.read_keys(key_counts), key_counts, self._fences[first_page:end_page])
         first_rows = self._layout.find_first_rows(pages, key_counts, self._count_rows(page_numbers))
         return np.repeat(keys, np.diff(first_rows)), pages
 

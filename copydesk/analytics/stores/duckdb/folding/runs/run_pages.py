@@ -1,9 +1,11 @@
-"""Encodes visits as pages, which are groups of 128 visits.
+"""Encodes visits as pages, which are groups of 64 or 128 visits.
 
 A page has the scopes, days and class bits of its visits, and flags, one bit for each visit, which say whether it has
-another key than the visit before. The keys without repetitions follow the page. Keys are sorted hashes, so neighbors
-are close together: 6 or 7 bytes say how far each is from the one before. The first key of a page is its fence, which is
-stored elsewhere with the number of its keys. Scope, day and class bits share 4 bytes if they fit.
+another key than the visit before. The keys without repetitions follow the page. Keys are sorted hashes, so those of a
+page are close together. In long files, 6 bytes say how far each is from the first one, so that a binary search reads
+few of them. In short files, keys are farther apart, so 6 or 7 bytes say how far each is from the one before, and a
+search decodes all keys of a page. The first key of a page is its fence, which is stored elsewhere with the number of
+its keys. Scope, day and class bits share 4 bytes if they fit.
 """
 
 import mmap
@@ -12,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +23,38 @@ from copydesk.analytics.stores.base import CLASS_BITS
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Positions, VisitRows
 from copydesk.analytics.stores.errors import StoreDamaged
 
-PAGE_ROWS = 128
-"""A power of two, because places are split into a page and a row."""
 MAX_PAGE_ROWS = 256
 """The number of keys of a page, less one, has one byte."""
 WHOLE_KEY_BYTES, WHOLE_KEY_BITS = 8, 63
-MIN_ROWS_BY_KEY_BYTES = {6: 1_500_000, 7: 5_000}
-"""How many rows a file must have for keys of so many bytes: two neighbors of so many hashes are hardly ever farther
-apart than 48 or 56 bits say, unless every key occurs several times."""
 CLASS_BIT_COUNT = sum(CLASS_BITS.values()).bit_length()
 LAYOUT = struct.Struct("<IBBHHI")
 Counts = NDArray[np.int64]
 Pages = NDArray[np.void]
+
+
+class PageSize(NamedTuple):
+    """What files of at least so many rows have."""
+
+    min_rows: int
+    page_rows: int
+    """A power of two, because places are split into a page and a row."""
+    key_bytes: int
+    """6 or 7 for distances, 8 for distances of any size."""
+
+
+MIN_RELATIVE_ROWS = 6_000_000
+"""Files with at least so many rows have keys as distances from the first one of the page."""
+PAGE_SIZES = (
+    PageSize(64_000_000, 128, 6),
+    PageSize(MIN_RELATIVE_ROWS, 64, 6),
+    PageSize(MIN_RELATIVE_ROWS, 64, 7),
+    PageSize(MIN_RELATIVE_ROWS, 64, WHOLE_KEY_BYTES),
+    PageSize(1_500_000, 128, 6),
+    PageSize(5_000, 128, 7),
+    PageSize(0, 128, WHOLE_KEY_BYTES),
+)
+"""The first that fits is used: hashes in so long a file are hardly ever farther apart than these bytes say, unless
+every key occurs many times. Pages of 64 visits are searched faster, but have more fences, which are all in memory."""
 
 
 class KeysTooFarApart(Exception):
@@ -65,18 +87,18 @@ def join_bounds(bounds: Iterable[VisitBounds]) -> VisitBounds:
 class EncodedPages(NamedTuple):
     pages: Pages
     keys: bytes
-    """The keys of all pages, as distances from the key before; 0 for the first key of a page."""
+    """The keys of all pages, as distances; 0 for the first key of a page."""
     key_counts: Counts
     """How many keys each page has."""
 
 
 @dataclass(frozen=True)
 class PageLayout:
-    """How the pages of a file are encoded."""
+    """How the pages of a long file are encoded: keys are distances from the first one of the page."""
 
+    mark: ClassVar[bytes] = b"visits07"
     page_rows: int
     key_bytes: int
-    """6 or 7 for distances, 8 for distances of any size."""
     class_bits: int
     """How many class bits a visit has."""
     bounds: VisitBounds
@@ -118,8 +140,7 @@ class PageLayout:
         np.not_equal(visits.key[1:], visits.key[:-1], out=is_stored[1 : len(visits)])
         is_stored[:: self.page_rows] = True
         rows = np.flatnonzero(is_stored)
-        distances = visits.key[rows] - visits.key[rows - 1]
-        distances[rows % self.page_rows == 0] = 0  # the first key of a page is its fence
+        distances = self._measure_distances(visits.key, rows)
         if len(rows) and int(distances.max()) >> 8 * self.key_bytes:
             raise KeysTooFarApart
         keys = distances.astype("<i8").view(np.uint8).reshape(-1, WHOLE_KEY_BYTES)[:, : self.key_bytes].tobytes()
@@ -161,15 +182,24 @@ class PageLayout:
         ):
             raise ValueError(f"Visits are not within {self.bounds} and {self.class_bits} class bits.")
 
-    def decode_keys(self, distances: Keys, key_counts: Counts, fences: Keys) -> Keys:
-        """Returns the keys of pages that have so many keys and these fences, from the distances between them.
+    def _measure_distances(self, key: Keys, rows: Positions) -> Keys:
+        return key[rows] - key[rows // self.page_rows * self.page_rows]
 
-        Ignores the bytes that a distance does not have. A key that occurs on several pages is returned for each.
+    @cached_property
+    def _key_mask(self) -> int:
+        return (1 << min(8 * self.key_bytes, WHOLE_KEY_BITS)) - 1
+
+    def mask_keys(self, stored: Keys) -> Keys:
+        """Returns stored keys, which are in the low bytes, without the bytes that follow them."""
+        return stored & self._key_mask
+
+    def decode_keys(self, stored: Keys, key_counts: Counts, fences: Keys) -> Keys:
+        """Returns the keys of pages that have so many keys and these fences, from what is stored, in the low bytes.
+
+        A key that occurs on several pages is returned for each.
         """
-        keys: Keys = distances & (1 << min(8 * self.key_bytes, WHOLE_KEY_BITS)) - 1
-        np.cumsum(keys, out=keys)
-        first = np.cumsum(key_counts) - key_counts
-        keys += np.repeat(fences - keys[first], key_counts)
+        keys = self.mask_keys(stored)
+        keys += np.repeat(fences, key_counts)
         return keys
 
     def find_first_rows(self, pages: Pages, key_counts: Counts, rows: int) -> Positions:
@@ -211,11 +241,29 @@ class PageLayout:
         )
 
 
+class ChainedPageLayout(PageLayout):
+    """How the pages of a short file are encoded: keys are distances from the one before."""
+
+    mark = b"visits06"
+
+    def _measure_distances(self, key: Keys, rows: Positions) -> Keys:
+        distances: Keys = key[rows] - key[rows - 1]
+        distances[rows % self.page_rows == 0] = 0  # the first key of a page is its fence
+        return distances
+
+    def decode_keys(self, stored: Keys, key_counts: Counts, fences: Keys) -> Keys:
+        keys = self.mask_keys(stored)
+        np.cumsum(keys, out=keys)
+        first = np.cumsum(key_counts) - key_counts
+        keys += np.repeat(fences - keys[first], key_counts)
+        return keys
+
+
 class PageBlocks(Protocol):
     """Some pages of a run and their keys."""
 
-    def read_distances(self, key_counts: Counts) -> Keys:
-        """Returns the distances of all keys, in the low bytes, for pages that have so many keys."""
+    def read_keys(self, key_counts: Counts) -> Keys:
+        """Returns what is stored of all keys, in the low bytes, for pages that have so many keys."""
         ...
 
     def take(self, numbers: Positions | slice) -> Pages:
@@ -232,16 +280,39 @@ class AdjacentBlocks:
         self._starts = starts
         self._layout = layout
 
-    def read_distances(self, key_counts: Counts) -> Keys:
+    def read_keys(self, key_counts: Counts) -> Keys:
         size = self._layout.key_bytes
         keys_before = np.cumsum(key_counts) - key_counts
-        places = np.repeat(self._starts + self._layout.page_type.itemsize - keys_before * size, key_counts)
+        places = np.repeat(self._key_starts - keys_before * size, key_counts)
         places += np.arange(len(places)) * size
-        distances: Keys = self._view_at_each_byte(np.dtype("<i8"))[places]
-        return distances
+        keys: Keys = self._view_at_each_byte(np.dtype("<i8"))[places]
+        return keys
+
+    def find_keys(self, numbers: Positions, distances: Keys, key_counts: Counts) -> tuple[Positions, Positions]:
+        """Searches keys by their distances from the fences of the pages with these numbers, one on each.
+
+        Returns which of them are there, by their positions, and where each of these is among the keys of its page.
+        """
+        stored = self._view_at_each_byte(np.dtype("<i8"))
+        starts, last = self._key_starts[numbers], key_counts[numbers] - 1
+        position, nearest = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+        step = self._layout.page_rows >> 1
+        while step:
+            next_position = np.minimum(position + step, last)
+            key = self._layout.mask_keys(stored[starts + next_position * self._layout.key_bytes])
+            is_reached = key <= distances
+            np.copyto(position, next_position, where=is_reached)
+            np.copyto(nearest, key, where=is_reached)
+            step >>= 1
+        matches = np.flatnonzero(nearest == distances)
+        return matches, position[matches]
 
     def take(self, numbers: Positions | slice) -> Pages:
         return self._view_at_each_byte(self._layout.page_type)[self._starts[numbers]]
+
+    @property
+    def _key_starts(self) -> Positions:
+        return self._starts + self._layout.page_type.itemsize
 
     def _view_at_each_byte(self, item_type: np.dtype[Any]) -> NDArray[Any]:
         """Returns overlapping items, one that begins at each byte."""
@@ -250,13 +321,14 @@ class AdjacentBlocks:
 
 def list_layouts(rows: int, bounds: VisitBounds) -> list[PageLayout]:
     """Returns the layouts that a file of so many rows may have, the smallest first. The last one fits all keys."""
-    narrow = [key_bytes for key_bytes, min_rows in MIN_ROWS_BY_KEY_BYTES.items() if rows >= min_rows]
-    return [PageLayout(PAGE_ROWS, key_bytes, CLASS_BIT_COUNT, bounds) for key_bytes in (*narrow, WHOLE_KEY_BYTES)]
+    layout_type = PageLayout if rows >= MIN_RELATIVE_ROWS else ChainedPageLayout
+    sizes = [size for size in PAGE_SIZES if rows >= size.min_rows]
+    return [layout_type(size.page_rows, size.key_bytes, CLASS_BIT_COUNT, bounds) for size in sizes]
 
 
-def unpack_layout(content: bytes) -> PageLayout:
+def unpack_layout(content: bytes, layout_type: type[PageLayout] = PageLayout) -> PageLayout:
     """Returns the layout that `pack` returned as bytes. Raises StoreDamaged if there is no such layout."""
     page_rows, key_bytes, class_bits, first_day, last_day, max_scope = LAYOUT.unpack(content)
     if not 1 <= page_rows <= MAX_PAGE_ROWS or page_rows & (page_rows - 1) or not 6 <= key_bytes <= WHOLE_KEY_BYTES:
         raise StoreDamaged
-    return PageLayout(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))
+    return layout_type(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))
