@@ -1,5 +1,6 @@
 """Files of visits: what is written is found, in every layout; damage is noticed; earlier formats are read."""
 
+import random
 import struct
 import zlib
 from collections.abc import Callable
@@ -328,6 +329,28 @@ def test_search_on_a_page_with_changed_flags_is_refused(tmp_path: Path, is_long:
             run.find(np.unique(visits.key))
         with pytest.raises(StoreDamaged):
             run.read_rows(0, 400)
+
+
+@pytest.mark.parametrize("count", [100, 400])
+def test_search_in_a_run_with_damaged_pages_fails_in_no_other_way(tmp_path: Path, is_long: bool, count: int) -> None:
+    """The damage may be in keys, which a search does not check, or in the flags of rows after the last visit."""
+    visits = make_hashed_visits(count)
+    content = write_visits(tmp_path / "a.run", visits).path.read_bytes()
+    chance, refused = random.Random(5), 0
+    for _ in range(300):
+        damaged = bytearray(content)
+        for _ in range(chance.choice([1, 8])):
+            damaged[chance.randrange(len(content) - run_file.FOOTER.size)] ^= chance.randrange(1, 256)
+        (tmp_path / "a.run").write_bytes(damaged)
+        run = open_run(tmp_path / "a.run", count)
+        try:
+            positions, rows = run.find(np.unique(visits.key))
+            assert len(positions) == len(rows) <= count
+        except StoreDamaged:
+            refused += 1
+        with pytest.raises(StoreDamaged):
+            run.verify()
+    assert refused > 30
 
 
 @pytest.mark.parametrize("field", [0, 1, 3])

@@ -205,13 +205,16 @@ class PageLayout:
     def find_first_rows(self, pages: Pages, key_counts: Counts, rows: int) -> Positions:
         """Returns the row of the first visit with each key of pages with so many visits, and then this number.
 
-        Raises StoreDamaged if a page does not have as many keys as it should.
+        Raises StoreDamaged if a page does not have as many keys as it should, or one after its last visit.
         """
         flags = pages["flags"]
         if (np.bitwise_count(flags).sum(axis=1) != key_counts).any():
             raise StoreDamaged
         bits = np.unpackbits(flags, axis=1, count=self.page_rows, bitorder="little")
-        return np.append(np.flatnonzero(bits.view(np.bool_)), rows)
+        first_rows = np.append(np.flatnonzero(bits.view(np.bool_)), rows)
+        if first_rows[-2] >= rows:
+            raise StoreDamaged
+        return first_rows
 
     def decode_others(self, pages: Pages, places: tuple[Positions, Positions] | slice) -> list[NDArray[Any]]:
         """Returns the scopes, days and bits at these places: pages and rows, or rows among those of all pages."""
@@ -252,10 +255,13 @@ class ChainedPageLayout(PageLayout):
         return distances
 
     def decode_keys(self, stored: Keys, key_counts: Counts, fences: Keys) -> Keys:
+        """Also raises StoreDamaged if the keys are not sorted, because a search in them could fail."""
         keys = self.mask_keys(stored)
         np.cumsum(keys, out=keys)
         first = np.cumsum(key_counts) - key_counts
         keys += np.repeat(fences - keys[first], key_counts)
+        if (keys[1:] < keys[:-1]).any():
+            raise StoreDamaged
         return keys
 
 
