@@ -27,7 +27,7 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.analytics.stores.duckdb import corrections, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.compaction import compact_tables
+from copydesk.analytics.stores.duckdb.folding.compaction import MAX_NEW_ROWS_OF_SECTIONS, compact_tables
 from copydesk.analytics.stores.duckdb.folding.page_visitors import DEFAULT_COPY_SIZES, CopySizes, PageVisitors
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
@@ -366,15 +366,15 @@ class DuckStore:
         if not self._is_upgrading():  # the sums tell which days have many views
             self._hour_counter.start(self._summaries.get_last_number())
 
-    def _tidy_up(self, max_growth: float | None = None) -> None:
+    def _tidy_up(self, max_new_rows: int | None = None) -> None:
         """Compacts tables and merges files of visits if they are many, and makes a checkpoint if one is due."""
-        is_due = self._index.has_many_new_rows() or max_growth is not None
-        self._database.checkpoint(force=is_due and compact_tables(self._database, max_growth=max_growth))
+        is_due = self._index.has_many_new_rows() or max_new_rows is not None
+        self._database.checkpoint(force=is_due and compact_tables(self._database, max_new_rows))
         self._run_merges.catch_up()
 
     def _tidy_up_after_sections(self, is_done: bool) -> None:
         """Once all sections are indexed, compacts also what has grown little, because all days have new rows."""
-        self._tidy_up(max_growth=0 if is_done else None)
+        self._tidy_up(MAX_NEW_ROWS_OF_SECTIONS if is_done else None)
         self._run_merges.start()
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ def count_repeated_keys(store: DuckStore, table: str) -> int:
 
 def compact_all(store: DuckStore) -> bool:
     """Returns whether there were new rows to compact."""
-    return compact_tables(store._database, min_new_rows=0, max_growth=0)
+    return compact_tables(store._database, max_new_rows=0)
 
 
 def test_only_days_since_the_first_one_with_new_rows_are_rewritten(
