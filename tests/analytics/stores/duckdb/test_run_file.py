@@ -43,7 +43,7 @@ from tests.analytics.stores.duckdb.run_files import (
 )
 
 FALLBACK_SIZES = run_pages.PAGE_SIZES[2:4]
-"""Those of long files whose keys are farther apart than hashes."""
+"""The sizes for long files whose keys are farther apart than hashes are."""
 
 
 @pytest.fixture(params=["short", "long"])

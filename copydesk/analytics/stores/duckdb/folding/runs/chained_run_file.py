@@ -44,12 +44,7 @@ class ChainedRunFile(RunFile):
         if not len(matches):
             return None
         found = expand_ranges(first, counts)  # a key may be on several pages
-        page = np.searchsorted(np.cumsum(key_counts), found, "right")
-        has_key = np.zeros(len(page_numbers), np.bool_)
-        has_key[page] = True
-        found -= np.cumsum(np.where(has_key, 0, key_counts))[page]  # keys on other pages are not counted
-        page_numbers = page_numbers[has_key]
-        pages = blocks.take(np.flatnonzero(has_key))
-        first_rows = self._layout.find_first_rows(pages, key_counts[has_key], self._count_rows(page_numbers))
-        row_counts = first_rows[found + 1] - first_rows[found]
-        return FoundKeys(np.repeat(keys[matches], counts), page_numbers, pages, first_rows[found], row_counts)
+        ends = np.cumsum(key_counts)
+        page = np.searchsorted(ends, found, "right")
+        position = found - (ends - key_counts)[page]
+        return self._read_found(blocks, page_numbers, key_counts, np.repeat(keys[matches], counts), page, position)

@@ -249,14 +249,26 @@ class RunFile:
         matches, position = blocks.find_keys(block, keys - self._fences[page_of_key], key_counts)
         if not len(matches):
             return None
+        return self._read_found(blocks, page_numbers, key_counts, keys[matches], block[matches], position)
+
+    def _read_found(
+        self,
+        blocks: PageBlocks,
+        page_numbers: Positions,
+        key_counts: Counts,
+        keys: Keys,
+        page: Positions,
+        position: Positions,
+    ) -> FoundKeys:
+        """Returns keys with their pages: each is on one of these pages, at a position among the keys of the page."""
         has_key = np.zeros(len(page_numbers), np.bool_)
-        has_key[block[matches]] = True
-        found = position + (np.cumsum(key_counts * has_key) - key_counts)[block[matches]]  # on these pages
+        has_key[page] = True
+        found = position + (np.cumsum(key_counts * has_key) - key_counts)[page]  # keys on other pages are not counted
         page_numbers = page_numbers[has_key]
         pages = blocks.take(np.flatnonzero(has_key))
         first_rows = self._layout.find_first_rows(pages, key_counts[has_key], self._count_rows(page_numbers))
         row_counts = first_rows[found + 1] - first_rows[found]
-        return FoundKeys(keys[matches], page_numbers, pages, first_rows[found], row_counts)
+        return FoundKeys(keys, page_numbers, pages, first_rows[found], row_counts)
 
     def _decode(self, found: FoundKeys) -> VisitRows:
         """Returns the visits with the keys that were found."""

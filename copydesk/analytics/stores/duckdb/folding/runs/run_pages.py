@@ -33,7 +33,7 @@ Pages = NDArray[np.void]
 
 
 class PageSize(NamedTuple):
-    """What files of at least so many rows have."""
+    """The sizes of pages and keys in files with at least so many rows."""
 
     min_rows: int
     page_rows: int
