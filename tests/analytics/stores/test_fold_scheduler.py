@@ -237,9 +237,7 @@ def test_folding_continues_when_dropping_raw_views_fails(store: WatchedStore, ca
             store.log_views([make_view()])
             keeper.notify_new_views()
             wait_until(lambda expected=number: count_views(store) == expected)  # type: ignore[misc]
-    assert list_warnings(caplog) == [
-        "deleting raw views failed and will be retried: the database is away"
-    ]
+    assert list_warnings(caplog) == ["deleting raw views failed and will be retried: the database is away"]
 
 
 def test_stopping_is_quick_and_leaves_no_reader_waiting(store: WatchedStore) -> None:
