@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,10 @@ RETRY_SECONDS = 300
 """The pause after a failure, for example because the disk is full."""
 ADD_INCOMPLETE = "insert into incomplete_sections select unnest($sections::integer[])"
 DELETE_INCOMPLETE = "delete from incomplete_sections where scope in (select unnest($sections::integer[]))"
+
+
+class IndexingStopped(Exception):
+    """The store is closing, or visits were removed, so that the work must start again."""
 
 
 class SectionRequest(NamedTuple):
@@ -190,39 +195,41 @@ class SectionIndexer:
         log.info("indexing %d sections: reading %d visits", len(pages.sections), visits)
         started_at = time.monotonic()
         groups = count_groups(visits * len(pages.levels), VISITS_PER_GROUP)
-        added = 0
         split = split_by_visitor(self._read(sources, pages), groups, self._database.path.parent)
-        for ordered in map(_sort_by_visitor, split):
-            for first in range(0, len(ordered), VISITS_PER_TRANSACTION):
-                part = ordered[first : first + VISITS_PER_TRANSACTION]
-                with self._transaction(removals) as connection:
-                    if connection is None:
-                        log.info("stopped indexing sections, because the store is closed or visits were removed")
-                        return
-                    self._index.add_visits(connection, _build_visits(part))
-                self._database.release_memory()  # the next part needs memory, and so does a merge beside it
-                added += len(part)
-                time.sleep(PAUSE_SECONDS)
-        with self._transaction(removals, is_last=True) as connection:
-            if connection is None:
-                return
-            connection.execute(DELETE_INCOMPLETE, {"sections": list(pages.sections)})
+        try:
+            # No variable has a group while the next one is sorted, which needs memory.
+            added = sum(map(partial(self._add_group, removals), map(_sort_by_visitor, split)))
+            with self._transaction(removals, is_last=True) as connection:
+                connection.execute(DELETE_INCOMPLETE, {"sections": list(pages.sections)})
+        except IndexingStopped:
+            log.info("stopped indexing sections, because the store is closed or visits were removed")
+            return
         seconds = time.monotonic() - started_at
         log.info("indexed %d sections: %d visits, %.1f s", len(pages.sections), added, seconds)
+
+    def _add_group(self, removals: int, ordered: Records) -> int:
+        """Adds visits in several transactions. Returns how many they are."""
+        for first in range(0, len(ordered), VISITS_PER_TRANSACTION):
+            part = ordered[first : first + VISITS_PER_TRANSACTION]
+            with self._transaction(removals) as connection:
+                self._index.add_visits(connection, _build_visits(part))
+            self._database.release_memory()  # the next part needs memory, and so does a merge beside it
+            time.sleep(PAUSE_SECONDS)
+        return len(ordered)
 
     def _read(self, sources: list[SortedVisits], pages: PageSections) -> Iterator[Records]:
         for records in select_section_visits(sources, pages):
             if self._is_stopping.is_set():
                 return
             yield records
+        sources.clear()  # merges replace these files while their visits are added
 
     @contextmanager
-    def _transaction(self, removals: int, is_last: bool = False) -> Iterator[DuckConnection | None]:
-        """Opens a transaction with the fold lock; yields None if the work must end or start again."""
+    def _transaction(self, removals: int, is_last: bool = False) -> Iterator[DuckConnection]:
+        """Opens a transaction with the fold lock. Raises IndexingStopped."""
         with self._fold_lock:
             if self._is_stopping.is_set() or self._index.removals != removals:
-                yield None
-                return
+                raise IndexingStopped
             with self._index.change(), self._database.write(for_fold=True) as connection:
                 yield connection
             self._compact(is_last)
