@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -286,5 +287,6 @@ def measure_cpu(act: Callable[[], object]) -> float:
 
 def run_in_process(act: Callable[..., T], *arguments: object) -> T:
     """Runs a function in a process of its own, whose threads share heaps like those of the service."""
-    with multiprocessing.get_context("spawn").Pool(1, initializer=limit_malloc_arenas) as process:
-        return process.apply(act, arguments)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context, initializer=limit_malloc_arenas) as process:
+        return process.submit(act, *arguments).result()

@@ -24,6 +24,7 @@ from benchmarks.analytics.measure import (
     measure_disk,
     measure_peak_memory,
     measure_small_folds,
+    open_plain_duckdb,
     run_in_process,
 )
 from benchmarks.analytics.pages import request_page
@@ -90,7 +91,8 @@ class SectionMeasurement:
     """CPU seconds of adding the sections to the index: before the first report of a large project, or after that."""
     memory: float
     """Peak memory of adding them, in MB."""
-    disk_bytes: int
+    disk_bytes_per_view: float
+    """Of the views that are stored then: requests with events have added some."""
     reports: dict[str, ExportMeasurement]
     """Reports and pages when the sections are in the index."""
     pages: dict[str, ExportMeasurement]
@@ -169,6 +171,12 @@ def _fold_and_count_days(store: DuckStore) -> None:
     store.wait_for_hours()
 
 
+def _count_views(path: Path) -> int:
+    with open_plain_duckdb(path) as connection:
+        [(views,)] = connection.execute("select count(*) from views").fetchall()
+    return int(views)
+
+
 def _save_filter(path: Path) -> None:
     """Saves the filter of known events, as a service does that has logged them."""
     store = DuckStore(path, min_large_views=NO_LARGE_PROJECTS)
@@ -218,7 +226,7 @@ def measure_sections(data: ScaleData) -> SectionMeasurement:
         first_cpu, indexing_cpu, memory = run_in_process(_measure_first_report, copy.store, copy.project)
         if data.is_large:
             indexing_cpu, memory = data.indexing_cpu_seconds, data.indexing_memory_megabytes
-        disk = measure_disk(copy.store)
+        disk = measure_disk(copy.store) / run_in_process(_count_views, copy.store)
         with serve_collector(Path(copy.folder)) as (port, process):
             cpu = partial(measure_process_cpu, process)
             wait_for_background_work(copy, port, cpu)
@@ -384,7 +392,7 @@ def format_growth(measurements: list[ScaleMeasurement]) -> Iterator[str]:
     rows["the first report below a section, CPU ms"] = [m.sections.first_cpu for m in measurements]
     rows["adding these sections to the index, CPU s"] = [m.sections.indexing_cpu for m in measurements]
     rows["memory while adding them, MB"] = [m.sections.memory for m in measurements]
-    rows["disk with these sections, bytes per view"] = [m.sections.disk_bytes / m.data.views for m in measurements]
+    rows["disk with these sections, bytes per view"] = [m.sections.disk_bytes_per_view for m in measurements]
     for name in SECTION_REPORTS:
         rows[f"{name}, CPU ms"] = [m.sections.reports[name].cpu for m in measurements]
     for name in SECTION_PAGES:
