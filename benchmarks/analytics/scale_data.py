@@ -12,7 +12,7 @@ import duckdb
 from benchmarks.analytics.pages import sign_in
 from benchmarks.analytics.traffic import DAYS, FIRST_DAY, PROJECT, generate_days
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import get_run_folder
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import get_run_folder
 from copydesk.analytics.stores.duckdb.ids.scopes import MISSING_SCOPE, PAGE_SCOPE, compute_salt
 from copydesk.analytics.stores.duckdb.sections.section_search import MIN_LARGE_VIEWS
 from copydesk.analytics.stores.shared.server import DUCKDB_FILE

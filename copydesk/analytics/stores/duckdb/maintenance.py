@@ -1,16 +1,20 @@
-"""Maintenance: compacting tables, rebuilding the index, deleting raw views, projects and visitors."""
+"""Maintenance: rebuilding the index, deleting raw views, projects and visitors, completing copies."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.compaction import DAY_TABLES, delete_rows
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
+from copydesk.analytics.stores.duckdb.folding.runs.run_merge import merge_runs
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import name_columns
 from copydesk.analytics.stores.duckdb.folding.view_summaries import RAW_VIEW_TABLES
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
 from copydesk.analytics.stores.duckdb.log.event_coverage import delete_coverage
 from copydesk.analytics.stores.duckdb.log.view_changes import count_view_change
 from copydesk.core.clock import DAY
 
+COPIED_ROWS = 1_000_000
 DELETE_INCOMPLETE_SECTIONS = """
     delete from incomplete_sections where scope in (select id from scopes where project = $project)
 """
@@ -87,3 +91,16 @@ def forget_visitor(index: VisitorIndex, database: DuckDatabase, project: int, vi
         connection.execute(FORGET_VISITOR, params)
         connection.execute(DELETE_HOURS, {"project": project, "days": days})
         connection.execute(DELETE_PAGE_VISITOR, {"pages": pages, "visitor": visitor})
+
+
+def complete_copy(runs: Mapping[int, Run], connection: DuckConnection, database: str) -> None:
+    """Makes a copy of the database independent of files: moves the runs that it lists into its table of visits."""
+    listed = connection.execute(f"select id from {database}.visit_runs order by id").fetchall()  # noqa: S608 - ours
+    for (run_id,) in listed:
+        runs[run_id].verify()
+        for rows in merge_runs([runs[run_id]], COPIED_ROWS):
+            connection.register("copied_rows", dict(name_columns(rows)))
+            connection.execute(f"insert into {database}.visits from copied_rows")
+            connection.unregister("copied_rows")
+    connection.execute(f"delete from {database}.visit_runs")  # noqa: S608 - ours
+    delete_coverage(connection, database)

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -30,9 +30,8 @@ from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOI
 from copydesk.analytics.stores.duckdb.folding.compaction import MAX_NEW_ROWS_OF_SECTIONS, compact_tables
 from copydesk.analytics.stores.duckdb.folding.page_visitors import DEFAULT_COPY_SIZES, CopySizes, PageVisitors
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
-from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
 from copydesk.analytics.stores.duckdb.folding.runs.run_merges import RunMerges
-from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes, copy_runs
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes
 from copydesk.analytics.stores.duckdb.folding.view_summaries import MIN_SUMMED_VIEWS, ViewSummaries
 from copydesk.analytics.stores.duckdb.folding.visitor_index import (
     VisitorIndex,
@@ -40,7 +39,6 @@ from copydesk.analytics.stores.duckdb.folding.visitor_index import (
     read_last_folded,
 )
 from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
-from copydesk.analytics.stores.duckdb.log.event_coverage import delete_coverage
 from copydesk.analytics.stores.duckdb.log.event_filter import MIN_CAPACITY_EVENTS
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
@@ -292,7 +290,7 @@ class DuckStore:
             stack.enter_context(self._backup_lock)
             with self._fold_lock:
                 runs = stack.enter_context(self._index.visits.hold_runs())
-            self._database.copy_to(target, partial(_complete_copy, runs))
+            self._database.copy_to(target, partial(maintenance.complete_copy, runs))
 
     def find_export_range(self, project_id: str) -> DayRange | None:
         return export.find_export_range(self._database, project_id)
@@ -359,6 +357,7 @@ class DuckStore:
             with self._database.write() as connection:
                 self._summaries.add_views(connection, folded)
         if self._page_visitors.are_behind(folded):
+            self._index.visits.release_index()
             self._page_visitors.copy_part(folded)
             self._may_be_upgrading = True  # more parts may be left, as in a store of an earlier version
 
@@ -369,7 +368,8 @@ class DuckStore:
     def _tidy_up(self, max_new_rows: int | None = None) -> None:
         """Compacts tables and merges files of visits if they are many, and makes a checkpoint if one is due."""
         is_due = self._index.has_many_new_rows() or max_new_rows is not None
-        self._database.checkpoint(force=is_due and compact_tables(self._database, max_new_rows))
+        is_compacted = is_due and compact_tables(self._database, max_new_rows, self._index.visits.release_index)
+        self._database.checkpoint(force=is_compacted)
         self._run_merges.catch_up()
 
     def _tidy_up_after_sections(self, is_done: bool) -> None:
@@ -392,9 +392,3 @@ class DuckStore:
 
 def _is_backfill_needed(connection: DuckConnection) -> bool:
     return is_source_backfill_needed(connection) or is_section_backfill_needed(connection)
-
-
-def _complete_copy(runs: Mapping[int, Run], connection: DuckConnection, name: str) -> None:
-    """Makes a copy of the database independent of files."""
-    copy_runs(connection, runs, name)
-    delete_coverage(connection, name)

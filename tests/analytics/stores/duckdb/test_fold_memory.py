@@ -3,7 +3,9 @@ released."""
 
 import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partialmethod
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,10 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import MAX_RELEASED_CACHE, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding import visitor_index
+from copydesk.analytics.stores.duckdb.folding import compaction, visitor_index
+from copydesk.analytics.stores.duckdb.folding.page_visitors import PageVisitors
 from copydesk.analytics.stores.duckdb.folding.runs import run_file
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import VisitRuns
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, find_sorted
 from copydesk.analytics.stores.duckdb.folding.visitor_index import MAX_VIEWS_PER_TRANSACTION, VisitorIndex
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
@@ -166,6 +170,58 @@ def test_search_for_many_keys_does_not_keep_the_filter_of_a_large_file_in_memory
     assert found[1] == len(visits)
     assert in_memory[0] > 500_000, "the filter takes a megabyte, and small folds use it again and again"
     assert in_memory[1] == 0
+
+
+def test_index_of_a_file_can_be_released_and_is_loaded_again(tmp_path: Path) -> None:
+    visits = make_hashed_visits(2_000_000)
+    run = write_visits(tmp_path / "a.run", visits)
+    run.release_index()
+    tracemalloc.start()
+    try:
+        run.load_index()
+        loaded, _ = tracemalloc.get_traced_memory()
+        run.release_index()
+        released, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    pages = len(visits) // 128
+    assert 12 * pages < loaded < 14 * pages, "a fence of 8 bytes and a count of 4 for each page"
+    assert released < pages
+    wanted = np.unique(visits.key)[::9]
+    positions, _ = run.find(wanted)
+    assert positions.tolist() == find_sorted(visits.key, wanted).tolist()
+
+
+def test_index_can_be_released_while_another_thread_searches(tmp_path: Path) -> None:
+    visits = make_hashed_visits(200_000)
+    run = write_visits(tmp_path / "a.run", visits)
+    wanted = np.unique(visits.key)[::9]
+    expected = find_sorted(visits.key, wanted).tolist()
+    with ThreadPoolExecutor(1) as pool:
+        search = pool.submit(lambda: [run.find(wanted)[0].tolist() == expected for _ in range(30)])
+        released = 0
+        while not search.done():
+            run.release_index()
+            released += 1
+        assert search.result() == [True] * 30
+    assert released > 30
+
+
+def test_index_of_files_is_released_before_tables_are_compacted_and_visitors_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(compaction, "MIN_NEW_ROWS", 0)
+    monkeypatch.setattr(VisitRuns, "release_index", lambda _visits: done.append("release"))
+    monkeypatch.setattr(compaction, "_compact_table", lambda _connection, _table, _rows: done.append("compact"))
+    monkeypatch.setattr(PageVisitors, "copy_part", lambda _visitors, _folded: done.append("copy"))
+    monkeypatch.setattr(PageVisitors, "are_behind", lambda _visitors, _folded: "copy" not in done)
+    monkeypatch.setattr(VisitorIndex, "has_many_new_rows", lambda _index: "compact" not in done)
+    store = DuckStore(tmp_path / "a.duckdb")
+    store.log_views(make_batch(0))
+    store.fold()
+    store.close()
+    assert [action for action, _ in groupby(done)] == ["release", "compact", "release", "copy"]
 
 
 def count_mapped_bytes(path: Path) -> int:

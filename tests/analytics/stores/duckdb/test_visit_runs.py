@@ -14,8 +14,7 @@ import pytest
 from copydesk.analytics.stores.base import ALL_DAYS, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.runs.open_run import open_run
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import get_run_path
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import get_run_path, open_run
 from copydesk.analytics.stores.duckdb.folding.runs.run_merge import RunMerge
 from copydesk.analytics.stores.duckdb.folding.runs.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes

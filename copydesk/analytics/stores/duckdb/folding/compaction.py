@@ -3,7 +3,7 @@
 A mark has the number of rows that a table had after its last compaction. Rows that were added since then follow these.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.view_summaries import SUM_TABLES
@@ -34,10 +34,13 @@ SELECT_REPEATED_REFERRERS = """
 """
 
 
-def compact_tables(database: DuckDatabase, max_new_rows: int | None = None) -> bool:
+def compact_tables(
+    database: DuckDatabase, max_new_rows: int | None = None, free_memory: Callable[[], None] = lambda: None
+) -> bool:
     """Compacts each table that has grown enough since its last compaction. Returns whether any was compacted.
 
-    With `max_new_rows`, also compacts the tables by day that have more new rows than this.
+    With `max_new_rows`, also compacts the tables by day that have more new rows than this. Calls `free_memory` before
+    the first one, because sorting a table needs as much memory as DuckDB may have.
     """
     with database.read() as connection:
         rows = connection.execute(SELECT_TABLE_LENGTHS).fetchall()
@@ -50,7 +53,8 @@ def compact_tables(database: DuckDatabase, max_new_rows: int | None = None) -> b
         if length - compacted_rows > limit:
             oversized.append((table, compacted_rows))
     if oversized:
-        database.release_memory()  # sorting a table needs as much memory as DuckDB may have
+        free_memory()
+        database.release_memory()
     for table, compacted_rows in oversized:
         with database.write() as connection:
             _compact_table(connection, table, compacted_rows)

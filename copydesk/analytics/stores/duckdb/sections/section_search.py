@@ -7,7 +7,7 @@ from pathlib import Path
 
 from copydesk.analytics.stores.base import MAX_SECTION_DEPTH
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import get_run_folder
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import get_run_folder
 from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
 from copydesk.analytics.stores.duckdb.ids.section_ids import count_deeper_sections
 from copydesk.analytics.stores.duckdb.sql_files import load_sql

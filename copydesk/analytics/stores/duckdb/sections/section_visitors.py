@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from copydesk.analytics.stores.base import DayRange
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.folding.links import AI, HUMAN, find_kinds
-from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run, open_run
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import get_run_path
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run, get_run_path, open_run
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import read_visits
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, VisitRows, find_sorted, sort_distinct

@@ -120,27 +120,18 @@ class SplitPageRun(UniformPageRun):
         _, *others = super()._list_parts()
         return [(self._page_start, self._key_start), (self._key_start, self._fence_start), *others]
 
-    def load_index(self) -> None:
-        _ = self._fences, self._key_places, self._filter
-
     def _read_blocks(self, page_numbers: Positions, by_reading: bool) -> PageBlocks:
         return SplitBlocks(self, self._layout.key_bytes, page_numbers, by_reading)
 
     def read_stored_keys(self, page_numbers: Positions, by_reading: bool) -> bytes:
         """Returns the keys of pages but the first one of each."""
-        starts, ends = self._key_places[page_numbers], self._key_places[page_numbers + 1]
+        starts, ends = self._find_ranges(page_numbers)
         if by_reading:
             return self._read_bytes(starts, ends)
         return b"".join([self._map[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)])
 
-    @cached_property
-    def _key_places(self) -> Positions:
-        """The places of the keys of each page in the file, and where the last ones end."""
-        ends = np.cumsum(self._key_numbers, dtype=np.int64) * self._layout.key_bytes
-        places = self._key_start + np.concatenate(([0], ends))
-        if places[-1] != self._fence_start:
-            raise StoreDamaged
-        return places
+    def _find_places(self, page_numbers: Positions, later_keys: Counts) -> Positions:
+        return self._key_start + later_keys * self._layout.key_bytes
 
 
 class FixedPageRun(UniformPageRun):

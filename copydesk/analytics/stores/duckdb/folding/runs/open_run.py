@@ -1,4 +1,4 @@
-"""Opens runs of all formats."""
+"""Finds runs, and opens those of all formats."""
 
 import os
 from pathlib import Path
@@ -21,6 +21,14 @@ def open_run(path: Path, rows: int) -> Run:
         if end[-run_type.footer.size :].startswith(run_type.mark):
             return run_type(path, rows)
     return RunFile(path, rows)
+
+
+def get_run_folder(database_path: Path) -> Path:
+    return database_path.with_name(f"{database_path.name}.visits")
+
+
+def get_run_path(database_path: Path, run_id: int) -> Path:
+    return get_run_folder(database_path) / f"{run_id:08}.run"
 
 
 def _read_end(path: Path) -> bytes:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,27 +146,37 @@ class RunFile:
         return fences
 
     @cached_property
-    def _key_numbers(self) -> Bytes:
-        """The number of keys of each page, less one."""
-        _ = self._fences  # checks this part
-        content = self._map[self._fence_start + FENCE_BYTES * self._page_count : self._fence_end]
-        return np.frombuffer(content, np.uint8)
-
-    @cached_property
-    def _page_places(self) -> Positions:
-        """The places of the pages in the file, and where the last one ends.
+    def _later_keys(self) -> NDArray[np.unsignedinteger[Any]]:
+        """How many keys are before those of each page, and how many there are, without the first key of each page.
 
         Raises StoreDamaged if the fences, or the numbers of keys, are damaged.
         """
-        sizes = self._layout.page_type.itemsize + self._count_keys(slice(None)) * self._layout.key_bytes
-        places = self._page_start + np.concatenate(([0], np.cumsum(sizes)))
-        if places[-1] != self._fence_start:
+        _ = self._fences  # checks this part
+        content = self._map[self._fence_start + FENCE_BYTES * self._page_count : self._fence_end]
+        number_type = np.uint32 if self.rows < 1 << 32 else np.uint64  # half the memory
+        later_keys: NDArray[np.unsignedinteger[Any]] = np.zeros(self._page_count + 1, number_type)
+        np.cumsum(np.frombuffer(content, np.uint8), dtype=number_type, out=later_keys[1:])
+        if self._find_places(np.array([self._page_count]), later_keys[-1:].astype(np.int64))[0] != self._fence_start:
             raise StoreDamaged
-        return places
+        return later_keys
 
-    def _count_keys(self, page_numbers: Positions | slice) -> Counts:
+    def _count_keys(self, page_numbers: Positions) -> Counts:
         """Returns how many keys each of these pages has."""
-        return self._key_numbers[page_numbers] + np.int64(1)
+        return self._count_later_keys(page_numbers + 1) - self._count_later_keys(page_numbers) + 1
+
+    def _count_later_keys(self, page_numbers: Positions) -> Counts:
+        """Returns how many keys are before those of each of these pages, without the first key of each page."""
+        return self._later_keys[page_numbers].astype(np.int64)
+
+    def _find_ranges(self, page_numbers: Positions) -> tuple[Positions, Positions]:
+        """Returns where in the file pages begin and end, or their keys, if these are elsewhere."""
+        starts = self._find_places(page_numbers, self._count_later_keys(page_numbers))
+        return starts, self._find_places(page_numbers + 1, self._count_later_keys(page_numbers + 1))
+
+    def _find_places(self, page_numbers: Positions, later_keys: Counts) -> Positions:
+        """Returns where in the file pages begin, before which are so many keys that are not the first of a page."""
+        page_size = self._layout.page_type.itemsize + self._layout.key_bytes
+        return self._page_start + page_numbers * page_size + later_keys * self._layout.key_bytes
 
     @cached_property
     def _filter(self) -> Bytes:
@@ -182,7 +192,13 @@ class RunFile:
 
     def load_index(self) -> None:
         """Loads what every search needs. Raises StoreDamaged if it is damaged."""
-        _ = self._fences, self._page_places, self._filter
+        _ = self._fences, self._later_keys, self._filter
+
+    def release_index(self) -> None:
+        """Frees what searches keep in memory. The next one loads it again, also while another thread reads the run."""
+        for name in ("_fences", "_later_keys"):
+            self.__dict__.pop(name, None)
+        self.release_memory()
 
     def select_possible(self, keys: Keys) -> Keys:
         """Returns these keys without most of those that the run does not have."""
@@ -292,7 +308,7 @@ class RunFile:
         return self._read_adjacent_blocks(page_numbers, by_reading)
 
     def _read_adjacent_blocks(self, page_numbers: Positions, by_reading: bool) -> AdjacentBlocks:
-        starts, ends = self._page_places[page_numbers], self._page_places[page_numbers + 1]
+        starts, ends = self._find_ranges(page_numbers)
         if not by_reading:
             return AdjacentBlocks(self._map, starts, self._layout)
         content = self._read_bytes(starts, ends) + bytes(WHOLE_KEY_BYTES)
@@ -381,11 +397,3 @@ def compute_checksum(content: memoryview, release_memory: Callable[[], None]) ->
         checksum = zlib.crc32(content[first : first + READ_BYTES], checksum)
         release_memory()
     return checksum
-
-
-def get_run_folder(database_path: Path) -> Path:
-    return database_path.with_name(f"{database_path.name}.visits")
-
-
-def get_run_path(database_path: Path, run_id: int) -> Path:
-    return get_run_folder(database_path) / f"{run_id:08}.run"

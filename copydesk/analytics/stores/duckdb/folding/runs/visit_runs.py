@@ -6,7 +6,7 @@ deleted before the next change. A change writes new files and never touches a li
 
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.row_inserts import Columns, RowInserts
-from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run, open_run
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile, get_run_folder, get_run_path
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run, get_run_folder, get_run_path, open_run
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
 from copydesk.analytics.stores.duckdb.folding.runs.run_merge import RunMerge, merge_runs
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import VisitBounds, find_bounds
 from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
@@ -36,7 +36,6 @@ from copydesk.core.runtime.durable_files import sync_to_disk
 
 log = logging.getLogger(__name__)
 
-COPIED_ROWS = 1_000_000
 MERGE_READS_PER_PART = 5
 """A merge reads a part in so many pieces, because it may run during a fold, which needs memory too."""
 RECENT_VISITS_PER_NEWEST = 12
@@ -127,7 +126,7 @@ class VisitRuns:
         """Moves all visits into the table, in the order of their keys, for a reader that knows tables only."""
         connection.execute("create temp table sorted_visits as from visits limit 0")
         for rows in self.read_all():
-            self._inserts.insert(connection, "sorted_visits", _name_columns(rows))
+            self._inserts.insert(connection, "sorted_visits", name_columns(rows))
         connection.execute("delete from visits")
         connection.execute("insert into visits from sorted_visits")
         connection.execute("drop table sorted_visits")
@@ -148,6 +147,12 @@ class VisitRuns:
             if isinstance(run, RunFile):
                 run.load_index()
 
+    def release_index(self) -> None:
+        """Frees what `load` has loaded but the recent visits, because other work needs memory."""
+        for run in self._runs.values():
+            if isinstance(run, RunFile):
+                run.release_index()
+
     def find(self, keys: Keys, select: SelectVisits = keep_all) -> VisitRows:
         """Returns those of the visits with these keys that `select` selects. The keys must be sorted and distinct."""
         found = [source.find_selected(keys, select) for source in self._list_sources()]
@@ -161,7 +166,7 @@ class VisitRuns:
         if is_full or len(newest) > self._sizes.recent // RECENT_VISITS_PER_NEWEST:
             recent, newest = insert_sorted(recent, newest), NO_VISITS
         if not is_full:
-            self._inserts.insert(connection, "visits", _name_columns(rows))
+            self._inserts.insert(connection, "visits", name_columns(rows))
             self._recent = recent, newest
             return
         if len(recent) > len(rows):
@@ -274,7 +279,7 @@ class VisitRuns:
         if len(removed := find(recent)):
             recent = recent.take(np.delete(np.arange(len(recent)), removed))
             connection.execute("delete from visits")
-            self._inserts.insert(connection, "visits", _name_columns(recent))
+            self._inserts.insert(connection, "visits", name_columns(recent))
             self._recent = recent, NO_VISITS
         for run_id, run in list(self._runs.items()):
             removed = find(run)
@@ -364,20 +369,8 @@ def read_visits(connection: DuckConnection, statement: str, params: dict[str, in
     return VisitRows(columns["key"], columns["scope"], columns["day"], columns["bits"])
 
 
-def _name_columns(rows: VisitRows) -> Columns:
+def name_columns(rows: VisitRows) -> Columns:
     return {"scope": rows.scope, "key": rows.key, "day": rows.day, "bits": rows.bits}
-
-
-def copy_runs(connection: DuckConnection, runs: Mapping[int, Run], database: str) -> None:
-    """Moves the runs that a copied database lists into its table of visits, so that the copy is one file."""
-    listed = connection.execute(f"select id from {database}.visit_runs order by id").fetchall()  # noqa: S608 - ours
-    for (run_id,) in listed:
-        runs[run_id].verify()
-        for rows in merge_runs([runs[run_id]], COPIED_ROWS):
-            connection.register("copied_rows", dict(_name_columns(rows)))
-            connection.execute(f"insert into {database}.visits from copied_rows")
-            connection.unregister("copied_rows")
-    connection.execute(f"delete from {database}.visit_runs")  # noqa: S608 - ours
 
 
 def _select_everywhere(
