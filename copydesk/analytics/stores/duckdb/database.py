@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 DuckConnection = duckdb.DuckDBPyConnection
 MEMORY_LIMIT = 160_000_000
-MAX_RELEASED_CACHE = 48_000_000
+MAX_RELEASED_CACHE = 32_000_000
 """How much of its memory DuckDB keeps at most when its cache is released."""
 MIN_CHECKPOINT_BYTES = 32_000_000
 """The size of the write-ahead log from which a checkpoint is worthwhile."""

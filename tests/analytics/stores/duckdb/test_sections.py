@@ -29,6 +29,7 @@ RANGES = [DayRange(), DayRange(MONDAY, MONDAY + 3), DayRange(MONDAY + 4, MONDAY 
 
 
 def make_views() -> list[PageView]:
+    """Makes views of visitors that are spread over all numbers, as hashes are."""
     chance = random.Random(7)
     paths = ("/", "/a", "/a/b", "/a/b/c", "/a/b/c/d", "/a/b/e/f?x=1", "/a/g/h", "/i/j/k", "/i/j/l", "/m")
     kinds = (VisitorClass.HUMAN, VisitorClass.HUMAN, VisitorClass.ASSISTANT, VisitorClass.SEARCH)
@@ -37,7 +38,7 @@ def make_views() -> list[PageView]:
             chance.choice(paths),
             kind=chance.choice(kinds),
             day=MONDAY + chance.randrange(7),
-            visitor=chance.randrange(40),
+            visitor=chance.randrange(40) * (2**63 // 40),
         )
         for _ in range(400)
     ]

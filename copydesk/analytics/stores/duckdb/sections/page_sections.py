@@ -11,7 +11,7 @@ from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.folding.visit_rows import SortedVisits, VisitRows
 from copydesk.analytics.stores.duckdb.sections.visitor_groups import Records
 
-ROWS_PER_READ = 1_000_000
+ROWS_PER_READ = 500_000
 SECTION_VISIT_TYPE = np.dtype([("visitor", np.int64), ("scope", np.int32), ("day", np.uint16), ("bits", np.uint8)])
 """The visitor is the key of a visit to a section, because all sections of a site have the same keys."""
 SELECT_TREE = """

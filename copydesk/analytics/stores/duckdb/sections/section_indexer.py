@@ -38,7 +38,9 @@ MIN_INDEXED_VIEWS = 250_000
 MAX_DEEPER_SECTIONS = 1_000
 """A project has at most this many indexed sections below the first level."""
 VISITS_PER_GROUP = 2_000_000
-"""Visits that are in memory and sorted at once."""
+"""Visits that are in memory at once."""
+RANGES_PER_GROUP, RANGE_SHIFT = 8, 60
+"""A group is sorted in ranges of visitors, which are numbers of 63 bits, because sorting needs memory too."""
 VISITS_PER_TRANSACTION = 100_000
 """Few enough that folds, and the reports that wait for them, do not wait long."""
 PAUSE_SECONDS = 0.01
@@ -197,8 +199,7 @@ class SectionIndexer:
         groups = count_groups(visits * len(pages.levels), VISITS_PER_GROUP)
         split = split_by_visitor(self._read(sources, pages), groups, self._database.path.parent)
         try:
-            # No variable has a group while the next one is sorted, which needs memory.
-            added = sum(map(partial(self._add_group, removals), map(_sort_by_visitor, split)))
+            added = sum(map(partial(self._add_group, removals), split))  # keeps no group while the next one is read
             with self._transaction(removals, is_last=True) as connection:
                 connection.execute(DELETE_INCOMPLETE, {"sections": list(pages.sections)})
         except IndexingStopped:
@@ -207,15 +208,18 @@ class SectionIndexer:
         seconds = time.monotonic() - started_at
         log.info("indexed %d sections: %d visits, %.1f s", len(pages.sections), added, seconds)
 
-    def _add_group(self, removals: int, ordered: Records) -> int:
+    def _add_group(self, removals: int, records: Records) -> int:
         """Adds visits in several transactions. Returns how many they are."""
-        for first in range(0, len(ordered), VISITS_PER_TRANSACTION):
-            part = ordered[first : first + VISITS_PER_TRANSACTION]
-            with self._transaction(removals) as connection:
-                self._index.add_visits(connection, _build_visits(part))
-            self._database.release_memory()  # the next part needs memory, and so does a merge beside it
-            time.sleep(PAUSE_SECONDS)
-        return len(ordered)
+        range_number = (records["visitor"] >> RANGE_SHIFT).astype(np.uint8)
+        for number in range(RANGES_PER_GROUP):
+            ordered = _sort_by_visitor(records[range_number == number])
+            for first in range(0, len(ordered), VISITS_PER_TRANSACTION):
+                part = ordered[first : first + VISITS_PER_TRANSACTION]
+                with self._transaction(removals) as connection:
+                    self._index.add_visits(connection, _build_visits(part))
+                self._database.release_memory()  # the next part needs memory, and so does a merge beside it
+                time.sleep(PAUSE_SECONDS)
+        return len(records)
 
     def _read(self, sources: list[SortedVisits], pages: PageSections) -> Iterator[Records]:
         for records in select_section_visits(sources, pages):
