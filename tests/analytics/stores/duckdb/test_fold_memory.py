@@ -3,7 +3,6 @@ released."""
 
 import tracemalloc
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partialmethod
 from itertools import groupby
 from pathlib import Path
@@ -192,19 +191,21 @@ def test_index_of_a_file_can_be_released_and_is_loaded_again(tmp_path: Path) -> 
     assert positions.tolist() == find_sorted(visits.key, wanted).tolist()
 
 
-def test_index_can_be_released_while_another_thread_searches(tmp_path: Path) -> None:
-    visits = make_hashed_visits(200_000)
+def test_index_can_be_released_in_the_middle_of_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_file, "KEYS_PER_BATCH", 100)
+    visits = make_hashed_visits(20_000)
     run = write_visits(tmp_path / "a.run", visits)
-    wanted = np.unique(visits.key)[::9]
-    expected = find_sorted(visits.key, wanted).tolist()
-    with ThreadPoolExecutor(1) as pool:
-        search = pool.submit(lambda: [run.find(wanted)[0].tolist() == expected for _ in range(30)])
-        released = 0
-        while not search.done():
-            run.release_index()
-            released += 1
-        assert search.result() == [True] * 30
-    assert released > 30
+    released: list[int] = []
+
+    def release_and_keep(rows: VisitRows) -> VisitRows:
+        run.release_index()
+        released.append(len(rows))
+        return rows
+
+    wanted = np.unique(visits.key)[::3]
+    found = run.find_selected(wanted, release_and_keep)
+    assert len(released) > 10
+    assert found.key.tolist() == visits.key[find_sorted(visits.key, wanted)].tolist()
 
 
 def test_index_of_files_is_released_before_tables_are_compacted_and_visitors_copied(
