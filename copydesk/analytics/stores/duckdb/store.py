@@ -246,12 +246,12 @@ class DuckStore:
                 self._index, self._database, project, sum(CLASS_BITS[kind] for kind in set(classes))
             )
             self._hour_counter.look_again()
-            compact_tables(self._database)
+            compact_tables(self._database, free_memory=self._index.visits.release_index)
 
     def rebuild_index(self) -> None:
         with self._fold_lock:
             maintenance.rebuild_index(self._index, self._database)
-            compact_tables(self._database)
+            compact_tables(self._database, free_memory=self._index.visits.release_index)
 
     def delete_raw_views(self, before_day: int, project_ids: Collection[str] | None = None) -> int:
         with self._fold_lock, self._view_log.change_of_views():
@@ -357,7 +357,7 @@ class DuckStore:
             with self._database.write() as connection:
                 self._summaries.add_views(connection, folded)
         if self._page_visitors.are_behind(folded):
-            self._index.visits.release_index()
+            self._index.visits.release_index()  # sorting a part needs memory
             self._page_visitors.copy_part(folded)
             self._may_be_upgrading = True  # more parts may be left, as in a store of an earlier version
 

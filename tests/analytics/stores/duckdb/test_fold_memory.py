@@ -4,7 +4,7 @@ released."""
 import tracemalloc
 from collections.abc import Iterator
 from functools import partialmethod
-from itertools import groupby
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +15,10 @@ from copydesk.analytics.stores.base import ALL_DAYS
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import MAX_RELEASED_CACHE, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding import compaction, visitor_index
-from copydesk.analytics.stores.duckdb.folding.page_visitors import PageVisitors
+from copydesk.analytics.stores.duckdb.folding.page_visitors import CopySizes, PageVisitors
 from copydesk.analytics.stores.duckdb.folding.runs import run_file
-from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import VisitRuns
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes
 from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows, find_sorted
 from copydesk.analytics.stores.duckdb.folding.visitor_index import MAX_VIEWS_PER_TRANSACTION, VisitorIndex
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
@@ -212,17 +213,32 @@ def test_index_of_files_is_released_before_tables_are_compacted_and_visitors_cop
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
+    monkeypatch.setattr(visitor_index, "ROWS_BETWEEN_CHECKS", 1)
     monkeypatch.setattr(compaction, "MIN_NEW_ROWS", 0)
-    monkeypatch.setattr(VisitRuns, "release_index", lambda _visits: done.append("release"))
-    monkeypatch.setattr(compaction, "_compact_table", lambda _connection, _table, _rows: done.append("compact"))
-    monkeypatch.setattr(PageVisitors, "copy_part", lambda _visitors, _folded: done.append("copy"))
-    monkeypatch.setattr(PageVisitors, "are_behind", lambda _visitors, _folded: "copy" not in done)
-    monkeypatch.setattr(VisitorIndex, "has_many_new_rows", lambda _index: "compact" not in done)
-    store = DuckStore(tmp_path / "a.duckdb")
-    store.log_views(make_batch(0))
-    store.fold()
+    record_calls(monkeypatch, RunFile, "release_index", done)
+    record_calls(monkeypatch, PageVisitors, "copy_part", done)
+    record_calls(monkeypatch, compaction, "load_sql", done)
+    store = DuckStore(tmp_path / "a.duckdb", run_sizes=RunSizes(recent=10), copy_sizes=CopySizes(1, 5))
+    for number in range(3):
+        store.log_views(make_batch(number))
+        store.fold()
+    before = [first for first, second in pairwise(done) if first != second and second != "release_index"]
+    store.rebuild_index()
     store.close()
-    assert [action for action, _ in groupby(done)] == ["release", "compact", "release", "copy"]
+    assert {"copy_part", "load_sql"} < set(done)
+    assert set(before) == {"release_index"}
+    assert done[-2:] == ["release_index", "load_sql"]
+
+
+def record_calls(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, done: list[str]) -> None:
+    """Appends the name of a function to a list each time it is called."""
+    function = getattr(owner, name)
+
+    def call(*arguments: object) -> object:
+        done.append(name)
+        return function(*arguments)
+
+    monkeypatch.setattr(owner, name, call)
 
 
 def count_mapped_bytes(path: Path) -> int:

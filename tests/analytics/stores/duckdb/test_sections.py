@@ -13,7 +13,9 @@ import pytest
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.base import DayRange, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import VisitRuns
+from copydesk.analytics.stores.duckdb.folding.visit_rows import SortedVisits, VisitRows
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.reports import section_reports
 from copydesk.analytics.stores.duckdb.sections import section_indexer, section_visitors
@@ -81,6 +83,7 @@ def forbid_reading_visits(monkeypatch: pytest.MonkeyPatch) -> None:
 def open_indexing_store(tmp_path: Path, visits_per_transaction: int, monkeypatch: pytest.MonkeyPatch) -> DuckStore:
     monkeypatch.setattr(section_indexer, "VISITS_PER_TRANSACTION", visits_per_transaction)
     monkeypatch.setattr(section_indexer, "VISITS_PER_GROUP", 100)
+    monkeypatch.setattr(section_indexer, "VISITS_SORTED_AT_ONCE", 30)
     return DuckStore(tmp_path / "a.duckdb", run_sizes=SHORT_RUNS, min_indexed_views=0)
 
 
@@ -113,6 +116,33 @@ def test_sections_are_read_from_the_index_once_a_report_has_asked_for_them(
     store.rebuild_index()
     assert list_all(store) == make_expected(*views, *new_pages)
     store.close()
+
+
+def test_files_are_not_kept_open_once_their_visits_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources: list[list[SortedVisits]] = []
+    listed: list[int] = []
+    left: list[int] = []
+    list_sources, add_visits = VisitRuns.list_sources, VisitorIndex.add_visits
+
+    def list_and_keep(visits: VisitRuns) -> list[SortedVisits]:
+        sources.append(list_sources(visits))
+        listed.append(len(sources[-1]))
+        return sources[-1]
+
+    def add_and_count(index: VisitorIndex, connection: DuckConnection, new: VisitRows) -> None:
+        left.append(len(sources[-1]))
+        add_visits(index, connection, new)
+
+    monkeypatch.setattr(VisitRuns, "list_sources", list_and_keep)
+    monkeypatch.setattr(VisitorIndex, "add_visits", add_and_count)
+    store = open_indexing_store(tmp_path, 50, monkeypatch)
+    log_and_fold(store, *make_views())
+    list_all(store)
+    store.wait_for_sections()
+    store.close()
+    assert min(listed) > 2
+    assert len(left) > 3
+    assert set(left) == {0}
 
 
 def test_cache_is_released_after_each_transaction_of_the_indexing(

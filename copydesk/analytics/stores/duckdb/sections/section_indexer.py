@@ -39,8 +39,8 @@ MAX_DEEPER_SECTIONS = 1_000
 """A project has at most this many indexed sections below the first level."""
 VISITS_PER_GROUP = 2_000_000
 """Visits that are in memory at once."""
-RANGES_PER_GROUP, RANGE_SHIFT = 8, 60
-"""A group is sorted in ranges of visitors, which are numbers of 63 bits, because sorting needs memory too."""
+VISITS_SORTED_AT_ONCE = 300_000
+"""A group with more visits is sorted in ranges of visitors, because sorting needs memory too."""
 VISITS_PER_TRANSACTION = 100_000
 """Few enough that folds, and the reports that wait for them, do not wait long."""
 PAUSE_SECONDS = 0.01
@@ -210,9 +210,7 @@ class SectionIndexer:
 
     def _add_group(self, removals: int, records: Records) -> int:
         """Adds visits in several transactions. Returns how many they are."""
-        range_number = (records["visitor"] >> RANGE_SHIFT).astype(np.uint8)
-        for number in range(RANGES_PER_GROUP):
-            ordered = _sort_by_visitor(records[range_number == number])
+        for ordered in _sort_by_visitor(records):
             for first in range(0, len(ordered), VISITS_PER_TRANSACTION):
                 part = ordered[first : first + VISITS_PER_TRANSACTION]
                 with self._transaction(removals) as connection:
@@ -239,8 +237,13 @@ class SectionIndexer:
             self._compact(is_last)
 
 
-def _sort_by_visitor(records: Records) -> Records:
-    return records[np.argsort(records["visitor"], kind="stable")]
+def _sort_by_visitor(records: Records) -> Iterator[Records]:
+    """Yields visits sorted by visitor, which is a number of 63 bits, in parts for equal ranges of these numbers."""
+    ranges = -(-len(records) // VISITS_SORTED_AT_ONCE)
+    range_number = ((records["visitor"] >> 31) * ranges >> 32).astype(np.uint16)
+    for number in range(ranges):
+        part = records[range_number == number]
+        yield part[np.argsort(part["visitor"], kind="stable")]
 
 
 def _build_visits(records: Records) -> VisitRows:

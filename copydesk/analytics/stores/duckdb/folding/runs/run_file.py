@@ -147,7 +147,7 @@ class RunFile:
 
     @cached_property
     def _later_keys(self) -> NDArray[np.unsignedinteger[Any]]:
-        """How many keys are before those of each page, and how many there are, without the first key of each page.
+        """For each page, how many keys are stored before its own, without the first ones of pages; then the total.
 
         Raises StoreDamaged if the fences, or the numbers of keys, are damaged.
         """
@@ -165,7 +165,7 @@ class RunFile:
         return self._count_later_keys(page_numbers + 1) - self._count_later_keys(page_numbers) + 1
 
     def _count_later_keys(self, page_numbers: Positions) -> Counts:
-        """Returns how many keys are before those of each of these pages, without the first key of each page."""
+        """Returns how many keys are stored before those of each of these pages, without the first ones of pages."""
         return self._later_keys[page_numbers].astype(np.int64)
 
     def _find_ranges(self, page_numbers: Positions) -> tuple[Positions, Positions]:
@@ -174,7 +174,7 @@ class RunFile:
         return starts, self._find_places(page_numbers + 1, self._count_later_keys(page_numbers + 1))
 
     def _find_places(self, page_numbers: Positions, later_keys: Counts) -> Positions:
-        """Returns where in the file pages begin, before which are so many keys that are not the first of a page."""
+        """Returns where in the file pages begin; `later_keys` says how many keys are stored before each of them."""
         page_size = self._layout.page_type.itemsize + self._layout.key_bytes
         return self._page_start + page_numbers * page_size + later_keys * self._layout.key_bytes
 
@@ -195,7 +195,7 @@ class RunFile:
         _ = self._fences, self._later_keys, self._filter
 
     def release_index(self) -> None:
-        """Frees what searches keep in memory. The next one loads it again, also while another thread reads the run."""
+        """Frees the fences and the numbers of keys, also while a thread reads the run, which loads them again."""
         for name in ("_fences", "_later_keys"):
             self.__dict__.pop(name, None)
         self.release_memory()

@@ -148,7 +148,7 @@ class VisitRuns:
                 run.load_index()
 
     def release_index(self) -> None:
-        """Frees what `load` has loaded but the recent visits, because other work needs memory."""
+        """Frees the fences and the numbers of keys of all runs, because other work needs memory."""
         for run in self._runs.values():
             if isinstance(run, RunFile):
                 run.release_index()
