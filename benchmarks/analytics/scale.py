@@ -92,7 +92,7 @@ class SectionMeasurement:
     memory: float
     """Peak memory of adding them, in MB."""
     disk_bytes_per_view: float
-    """Of the views that are stored then: requests with events have added some."""
+    """Counts the views that were added while the reports were measured, too."""
     reports: dict[str, ExportMeasurement]
     """Reports and pages when the sections are in the index."""
     pages: dict[str, ExportMeasurement]

@@ -125,12 +125,13 @@ class SplitPageRun(UniformPageRun):
 
     def read_stored_keys(self, page_numbers: Positions, by_reading: bool) -> bytes:
         """Returns the keys of pages but the first one of each."""
-        starts, ends = self._find_ranges(page_numbers)
+        starts, ends = self._locate_pages(page_numbers)
         if by_reading:
             return self._read_bytes(starts, ends)
         return b"".join([self._map[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)])
 
     def _find_places(self, page_numbers: Positions, later_keys: Counts) -> Positions:
+        """Returns where in the file the keys of pages begin; the first key of each page is not among them."""
         return self._key_start + later_keys * self._layout.key_bytes
 
 

@@ -168,7 +168,7 @@ class RunFile:
         """Returns how many keys are stored before those of each of these pages, without the first ones of pages."""
         return self._later_keys[page_numbers].astype(np.int64)
 
-    def _find_ranges(self, page_numbers: Positions) -> tuple[Positions, Positions]:
+    def _locate_pages(self, page_numbers: Positions) -> tuple[Positions, Positions]:
         """Returns where in the file pages begin and end, or their keys, if these are elsewhere."""
         starts = self._find_places(page_numbers, self._count_later_keys(page_numbers))
         return starts, self._find_places(page_numbers + 1, self._count_later_keys(page_numbers + 1))
@@ -308,7 +308,7 @@ class RunFile:
         return self._read_adjacent_blocks(page_numbers, by_reading)
 
     def _read_adjacent_blocks(self, page_numbers: Positions, by_reading: bool) -> AdjacentBlocks:
-        starts, ends = self._find_ranges(page_numbers)
+        starts, ends = self._locate_pages(page_numbers)
         if not by_reading:
             return AdjacentBlocks(self._map, starts, self._layout)
         content = self._read_bytes(starts, ends) + bytes(WHOLE_KEY_BYTES)
