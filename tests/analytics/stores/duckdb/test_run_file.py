@@ -331,6 +331,21 @@ def test_search_on_a_page_with_changed_flags_is_refused(tmp_path: Path, is_long:
             run.read_rows(0, 400)
 
 
+def test_page_whose_first_visit_has_no_flag_is_refused(tmp_path: Path, is_long: bool) -> None:
+    """The visits of the key before would continue on this page, whose number of flags is right."""
+    visits = make_visits(400)
+    written = write_visits(tmp_path / "a.run", visits)
+    content, pages = bytearray(written.path.read_bytes()), written._layout.encode(visits).pages
+    place = content.index(pages[1]["flags"].tobytes(), content.index(pages[1].tobytes()))
+    flags = int.from_bytes(pages[1]["flags"].tobytes(), "little")
+    unused_bit = next(bit for bit in range(128) if not flags >> bit & 1)
+    content[place : place + 16] = (flags ^ 1 ^ 1 << unused_bit).to_bytes(16, "little")
+    (tmp_path / "a.run").write_bytes(content)
+    run = open_run(tmp_path / "a.run", 400)
+    with pytest.raises(StoreDamaged):
+        run.find(np.unique(visits.key))
+
+
 @pytest.mark.parametrize("count", [100, 400])
 def test_search_in_a_run_with_damaged_pages_fails_in_no_other_way(tmp_path: Path, is_long: bool, count: int) -> None:
     """The damage may be in keys, which a search does not check, or in the flags of rows after the last visit."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import FoundKeys, RunFile
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import FoundVisits, RunFile
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     MIN_RELATIVE_ROWS,
     ChainedPageLayout,
@@ -31,11 +31,11 @@ class ChainedRunFile(RunFile):
     def _unpack_layout(self, content: bytes) -> PageLayout:
         return unpack_layout(content, ChainedPageLayout)
 
-    def _find_keys(self, keys: Keys, by_reading: bool) -> FoundKeys | None:
+    def _find_keys(self, keys: Keys, by_reading: bool) -> FoundVisits | None:
         page_numbers = drop_repeated(expand_ranges(*self._find_pages(keys)))
         return self._find_on_pages(keys, page_numbers, by_reading) if len(page_numbers) else None
 
-    def _find_on_pages(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundKeys | None:
+    def _find_on_pages(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundVisits | None:
         """Searches keys on pages. Returns None if none has one."""
         blocks = self._read_blocks(page_numbers, by_reading)
         key_counts = self._count_keys(page_numbers)

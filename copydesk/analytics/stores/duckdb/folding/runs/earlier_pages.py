@@ -7,22 +7,32 @@ the same as in short files now, but all keys follow the last page, and the first
 import struct
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.folding.runs.chained_run_file import ChainedRunFile
 from copydesk.analytics.stores.duckdb.folding.runs.key_filter import count_filter_bytes
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import FENCE_BYTES, FoundKeys
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import FENCE_BYTES, FoundVisits
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     LAYOUT,
     WHOLE_KEY_BYTES,
     Counts,
+    Flags,
     PageBlocks,
     PageLayout,
     Pages,
     VisitBounds,
 )
-from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Positions, find_ranges
+from copydesk.analytics.stores.duckdb.folding.visit_rows import (
+    Keys,
+    Positions,
+    VisitRows,
+    drop_repeated,
+    expand_ranges,
+    find_ranges,
+)
 from copydesk.analytics.stores.errors import StoreDamaged
 
 FIXED_PAGE_MARK, FIXED_PAGE_FOOTER = b"visits04", struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
@@ -87,24 +97,34 @@ class UniformPageRun(ChainedRunFile):
 class SplitBlocks:
     """Pages of a run whose keys are elsewhere in the file."""
 
-    def __init__(self, run: "SplitPageRun", key_bytes: int, page_numbers: Positions, by_reading: bool) -> None:
+    def __init__(self, run: "SplitPageRun", layout: PageLayout, page_numbers: Positions, by_reading: bool) -> None:
         self._run = run
-        self._key_bytes = key_bytes
+        self._layout = layout
         self._page_numbers = page_numbers
         self._by_reading = by_reading
 
     def read_keys(self, key_counts: Counts) -> Keys:
         content = self._run.read_stored_keys(self._page_numbers, self._by_reading)
-        padded = content + bytes(WHOLE_KEY_BYTES - self._key_bytes)  # the last one is read with bytes that follow
-        stored = np.ndarray(len(content) // self._key_bytes, "<i8", padded, 0, (self._key_bytes,))
+        key_bytes = self._layout.key_bytes
+        padded = content + bytes(WHOLE_KEY_BYTES - key_bytes)  # the last one is read with bytes that follow
+        stored = np.ndarray(len(content) // key_bytes, "<i8", padded, 0, (key_bytes,))
         distances = np.zeros(len(stored) + len(key_counts), np.int64)
         is_stored = np.ones(len(distances), np.bool_)
         is_stored[np.cumsum(key_counts) - key_counts] = False  # the first key of a page is its fence
         distances[is_stored] = stored
         return distances
 
-    def take(self, numbers: Positions | slice) -> Pages:
-        return self._run.read_pages(self._page_numbers[numbers], self._by_reading)
+    def read_flags(self, numbers: Positions) -> Flags:
+        flags: Flags = self._run.read_pages(self._page_numbers[numbers], self._by_reading)["flags"]
+        return flags
+
+    def read_others(self, numbers: Positions, rows: Positions) -> list[NDArray[Any]]:
+        read_numbers = drop_repeated(numbers)
+        pages = self._run.read_pages(self._page_numbers[read_numbers], self._by_reading)
+        return self._layout.read_others(pages, np.searchsorted(read_numbers, numbers) * self._layout.page_rows + rows)
+
+    def read_pages(self) -> Pages:
+        return self._run.read_pages(self._page_numbers, self._by_reading)
 
 
 class SplitPageRun(UniformPageRun):
@@ -121,7 +141,7 @@ class SplitPageRun(UniformPageRun):
         return [(self._page_start, self._key_start), (self._key_start, self._fence_start), *others]
 
     def _read_blocks(self, page_numbers: Positions, by_reading: bool) -> PageBlocks:
-        return SplitBlocks(self, self._layout.key_bytes, page_numbers, by_reading)
+        return SplitBlocks(self, self._layout, page_numbers, by_reading)
 
     def read_stored_keys(self, page_numbers: Positions, by_reading: bool) -> bytes:
         """Returns the keys of pages but the first one of each."""
@@ -154,11 +174,16 @@ class FixedPageRun(UniformPageRun):
     def load_index(self) -> None:
         _ = self._fences, self._filter
 
-    def _find_on_pages(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundKeys | None:
+    def _find_on_pages(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundVisits | None:
         pages = self.read_pages(page_numbers, by_reading)
         all_keys = self._layout.decode_all_keys(pages, self._fences[page_numbers])[: self._count_rows(page_numbers)]
         matches, first, counts = find_ranges(all_keys, keys)
-        return FoundKeys(keys[matches], page_numbers, pages, first, counts) if len(matches) else None
+        if not len(matches):
+            return None
+        others = self._layout.read_others(pages, expand_ranges(first, counts))
+        page_rows = self._layout.page_rows
+        first_positions = page_numbers[first // page_rows] * page_rows + first % page_rows
+        return FoundVisits(VisitRows(np.repeat(keys[matches], counts), *others), first_positions, counts)
 
     def _read_whole_pages(self, first_page: int, end_page: int) -> tuple[Keys, Pages]:
         pages = self.read_pages(np.arange(first_page, end_page), by_reading=False)

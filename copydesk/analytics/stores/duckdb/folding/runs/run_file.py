@@ -69,16 +69,18 @@ MAX_HELD_ROWS = 400_000
 Bytes = NDArray[np.uint8]
 
 
-class FoundKeys(NamedTuple):
-    """Keys that a search has found on some pages."""
+class FoundVisits(NamedTuple):
+    """Visits that a search has found. Those with the same key on the same page are neighbors in the file."""
 
-    keys: Keys
-    page_numbers: Positions
-    pages: Pages
-    first_rows: Positions
-    """The row of the first visit with each key, among those of all these pages."""
-    row_counts: Counts
-    """How many visits have each key."""
+    visits: VisitRows
+    first_positions: Positions
+    """The position of the first visit with each key on a page."""
+    counts: Counts
+    """How many visits have this key on this page."""
+
+    @property
+    def positions(self) -> Positions:
+        return expand_ranges(self.first_positions, self.counts)
 
 
 class RunFile:
@@ -206,15 +208,15 @@ class RunFile:
 
     def find(self, keys: Keys) -> tuple[Positions, VisitRows]:
         """Returns the visits with these keys, which must be sorted and distinct, and their positions."""
-        found = [(self._find_positions(part), self._decode(part)) for part in self._search(keys)]
-        positions = np.concatenate([positions for positions, _ in found] or [NO_POSITIONS])
-        return positions, join_visits([rows for _, rows in found])
+        found = list(self._search(keys))
+        positions = np.concatenate([part.positions for part in found] or [NO_POSITIONS])
+        return positions, join_visits([part.visits for part in found])
 
     def find_selected(self, keys: Keys, select: SelectVisits) -> VisitRows:
         """Returns those of the visits with these keys that `select` selects. The keys must be sorted and distinct."""
-        return join_visits([select(self._decode(found)) for found in self._search(keys)])
+        return join_visits([select(found.visits) for found in self._search(keys)])
 
-    def _search(self, keys: Keys) -> Iterator[FoundKeys]:
+    def _search(self, keys: Keys) -> Iterator[FoundVisits]:
         """Yields the keys that are in the file, in parts, and releases the memory of the file after each part."""
         is_long = self.rows >= MIN_LONG_ROWS and len(keys) > MAX_LOOKUPS_AT_ONCE
         if not is_long:
@@ -250,7 +252,7 @@ class RunFile:
         first_page = np.maximum(first_page, 0)
         return first_page, last_page + 1 - first_page
 
-    def _find_keys(self, keys: Keys, by_reading: bool) -> FoundKeys | None:
+    def _find_keys(self, keys: Keys, by_reading: bool) -> FoundVisits | None:
         """Searches keys on the pages that may have them. Returns None if none has one."""
         first_page, page_counts = self._find_pages(keys)
         keys = np.repeat(keys, page_counts)  # a key may be on several pages
@@ -275,26 +277,19 @@ class RunFile:
         keys: Keys,
         page: Positions,
         position: Positions,
-    ) -> FoundKeys:
-        """Returns keys with their pages: each is on one of these pages, at a position among the keys of the page."""
+    ) -> FoundVisits:
+        """Returns the visits with these keys: each is on one of these pages, at a position among the keys of it."""
         has_key = np.zeros(len(page_numbers), np.bool_)
         has_key[page] = True
+        found_pages = np.flatnonzero(has_key)
         found = position + (np.cumsum(key_counts * has_key) - key_counts)[page]  # keys on other pages are not counted
-        page_numbers = page_numbers[has_key]
-        pages = blocks.take(np.flatnonzero(has_key))
-        first_rows = self._layout.find_first_rows(pages, key_counts[has_key], self._count_rows(page_numbers))
-        row_counts = first_rows[found + 1] - first_rows[found]
-        return FoundKeys(keys, page_numbers, pages, first_rows[found], row_counts)
-
-    def _decode(self, found: FoundKeys) -> VisitRows:
-        """Returns the visits with the keys that were found."""
-        places = self._layout.split_places(expand_ranges(found.first_rows, found.row_counts))
-        return VisitRows(np.repeat(found.keys, found.row_counts), *self._layout.decode_others(found.pages, places))
-
-    def _find_positions(self, found: FoundKeys) -> Positions:
-        """Returns the positions of the visits with the keys that were found."""
-        page, row = self._layout.split_places(expand_ranges(found.first_rows, found.row_counts))
-        return found.page_numbers[page] * self._layout.page_rows + row
+        rows = self._count_rows(page_numbers[found_pages])
+        first_rows = self._layout.find_first_rows(blocks.read_flags(found_pages), key_counts[found_pages], rows)
+        first_row, counts = first_rows[found], first_rows[found + 1] - first_rows[found]
+        first_row &= self._layout.page_rows - 1
+        first_positions = page_numbers[page] * self._layout.page_rows + first_row
+        others = blocks.read_others(np.repeat(page, counts), expand_ranges(first_row, counts))
+        return FoundVisits(VisitRows(np.repeat(keys, counts), *others), first_positions, counts)
 
     def _count_rows(self, page_numbers: Positions) -> int:
         """Returns how many visits are on these pages, at least one. The last page of the file may not be full."""
@@ -332,16 +327,16 @@ class RunFile:
         first_page, end_page = first // page_rows, self._layout.count_pages(end)
         places = slice(first - first_page * page_rows, end - first_page * page_rows)
         keys, pages = self._read_whole_pages(first_page, end_page)
-        return VisitRows(keys[places], *self._layout.decode_others(pages, places))
+        return VisitRows(keys[places], *self._layout.read_others(pages, places))
 
     def _read_whole_pages(self, first_page: int, end_page: int) -> tuple[Keys, Pages]:
         """Returns the key of each visit on these pages, and the pages."""
         page_numbers = np.arange(first_page, end_page)
         blocks = self._read_blocks(page_numbers, by_reading=False)
-        pages = blocks.take(slice(None))
+        pages = blocks.read_pages()
         key_counts = self._count_keys(page_numbers)
         keys = self._layout.decode_keys(blocks.read_keys(key_counts), key_counts, self._fences[first_page:end_page])
-        first_rows = self._layout.find_first_rows(pages, key_counts, self._count_rows(page_numbers))
+        first_rows = self._layout.find_first_rows(pages["flags"], key_counts, self._count_rows(page_numbers))
         return np.repeat(keys, np.diff(first_rows)), pages
 
     def get_key(self, position: int) -> int:

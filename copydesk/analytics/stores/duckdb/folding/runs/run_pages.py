@@ -30,6 +30,8 @@ CLASS_BIT_COUNT = sum(CLASS_BITS.values()).bit_length()
 LAYOUT = struct.Struct("<IBBHHI")
 Counts = NDArray[np.int64]
 Pages = NDArray[np.void]
+Flags = NDArray[np.uint8]
+"""A row of bytes for each page, with one bit for each visit."""
 
 
 class PageSize(NamedTuple):
@@ -124,7 +126,17 @@ class PageLayout:
     @cached_property
     def page_type(self) -> np.dtype[np.void]:
         others = [(name, kind, self.page_rows) for name, kind in self.other_types]
-        return np.dtype([*others, ("flags", "u1", -(-self.page_rows // 8))])
+        return np.dtype([*others, ("flags", "u1", self.flag_bytes)])
+
+    @cached_property
+    def flag_bytes(self) -> int:
+        return -(-self.page_rows // 8)
+
+    def get_offset(self, name: str) -> int:
+        """Returns where a column begins in a page."""
+        fields = self.page_type.fields
+        assert fields is not None
+        return fields[name][1]
 
     def count_pages(self, rows: int) -> int:
         return -(-rows // self.page_rows)
@@ -202,13 +214,14 @@ class PageLayout:
         keys += np.repeat(fences, key_counts)
         return keys
 
-    def find_first_rows(self, pages: Pages, key_counts: Counts, rows: int) -> Positions:
-        """Returns the row of the first visit with each key of pages with so many visits, and then this number.
+    def find_first_rows(self, flags: Flags, key_counts: Counts, rows: int) -> Positions:
+        """Returns the row of the first visit with each key of pages with these flags and so many visits, and then this
+        number.
 
-        Raises StoreDamaged if a page does not have as many keys as it should, or one after its last visit.
+        Raises StoreDamaged if a page does not have as many keys as it should, none for its first visit, or one after
+        its last visit.
         """
-        flags = pages["flags"]
-        if (np.bitwise_count(flags).sum(axis=1) != key_counts).any():
+        if (np.bitwise_count(flags).sum(axis=1) != key_counts).any() or not (flags[:, 0] & 1).all():
             raise StoreDamaged
         bits = np.unpackbits(flags, axis=1, count=self.page_rows, bitorder="little")
         first_rows = np.append(np.flatnonzero(bits.view(np.bool_)), rows)
@@ -216,14 +229,14 @@ class PageLayout:
             raise StoreDamaged
         return first_rows
 
-    def decode_others(self, pages: Pages, places: tuple[Positions, Positions] | slice) -> list[NDArray[Any]]:
-        """Returns the scopes, days and bits at these places: pages and rows, or rows among those of all pages."""
-        columns = [self._select(pages[name], places) for name, _ in self.other_types]
+    def decode_others(self, columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Returns the scopes, days and bits of visits from the columns that pages have."""
         return self._unpack_others(columns[0]) if self.is_packed else columns
 
-    def _select(self, field: NDArray[Any], places: tuple[Positions, Positions] | slice) -> NDArray[Any]:
-        selected: NDArray[Any] = np.ascontiguousarray(field).reshape(-1) if isinstance(places, slice) else field
-        return selected[places]
+    def read_others(self, pages: Pages, places: Positions | slice) -> list[NDArray[Any]]:
+        """Returns the scopes, days and bits at these places among the visits of all pages."""
+        columns = [np.ascontiguousarray(pages[name]).reshape(-1) for name, _ in self.other_types]
+        return self.decode_others([column[places] for column in columns])
 
     def _unpack_others(self, packed: NDArray[np.uint32]) -> list[NDArray[Any]]:
         bits = (packed & np.uint32((1 << self.class_bits) - 1)).astype(np.uint8)
@@ -272,8 +285,19 @@ class PageBlocks(Protocol):
         """Returns what is stored of all keys, in the low bytes, for pages that have so many keys."""
         ...
 
-    def take(self, numbers: Positions | slice) -> Pages:
-        """Returns some of the pages without their keys."""
+    def read_flags(self, numbers: Positions) -> Flags:
+        """Returns the flags of pages with these numbers."""
+        ...
+
+    def read_others(self, numbers: Positions, rows: Positions) -> list[NDArray[Any]]:
+        """Returns the scopes, days and bits of visits, each given by the number of its page and its row there.
+
+        The numbers must be sorted.
+        """
+        ...
+
+    def read_pages(self) -> Pages:
+        """Returns all these pages without their keys."""
         ...
 
 
@@ -313,8 +337,22 @@ class AdjacentBlocks:
         matches = np.flatnonzero(nearest == distances)
         return matches, position[matches]
 
-    def take(self, numbers: Positions | slice) -> Pages:
-        return self._view_at_each_byte(self._layout.page_type)[self._starts[numbers]]
+    def read_flags(self, numbers: Positions) -> Flags:
+        starts = self._starts[numbers] + self._layout.get_offset("flags")
+        flags = self._view_at_each_byte(np.dtype((np.void, self._layout.flag_bytes)))[starts]
+        return flags.view(np.uint8).reshape(len(numbers), self._layout.flag_bytes)
+
+    def read_others(self, numbers: Positions, rows: Positions) -> list[NDArray[Any]]:
+        starts = self._starts[numbers]
+        columns = []
+        for name, kind in self._layout.other_types:
+            item_type = np.dtype(kind)
+            places = starts + (rows * item_type.itemsize + self._layout.get_offset(name))
+            columns.append(self._view_at_each_byte(item_type)[places])
+        return self._layout.decode_others(columns)
+
+    def read_pages(self) -> Pages:
+        return self._view_at_each_byte(self._layout.page_type)[self._starts]
 
     @property
     def _key_starts(self) -> Positions:
