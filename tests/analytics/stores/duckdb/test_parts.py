@@ -9,8 +9,8 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
-from copydesk.analytics.stores.duckdb.folding import visitor_index
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
+from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.log import event_coverage
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
@@ -68,28 +68,14 @@ def test_full_filter_is_rebuilt_over_all_events(database: DuckDatabase, monkeypa
     again.close()
 
 
-def test_folds_of_any_size_give_the_same_result(database: DuckDatabase, model: ReferenceStore) -> None:
+@pytest.mark.parametrize("run_sizes", [DEFAULT_RUN_SIZES, SHORT_RUNS])
+def test_folds_of_any_size_give_the_same_result(
+    database: DuckDatabase, model: ReferenceStore, run_sizes: RunSizes
+) -> None:
     log = ViewLog(database)
     for number in range(30):
         log.write(make_batch(number))
-    assert sum(VisitorIndex(database).fold_views(log.last_number, max_views=37)) == 600
-    assert_exact(database, model)
-
-
-def test_transactions_have_fewer_views_once_many_visits_are_stored(
-    database: DuckDatabase, model: ReferenceStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first 300 views are folded at once; their visits are in files, so the others are folded in parts."""
-    monkeypatch.setattr(visitor_index, "MANY_VISITS", 100)
-    monkeypatch.setattr(visitor_index, "MAX_VIEWS_WITH_MANY_VISITS", 140)
-    log = ViewLog(database)
-    index = VisitorIndex(database, SHORT_RUNS)
-    parts = []
-    for first in (0, 15):
-        for number in range(first, first + 15):
-            log.write(make_batch(number))
-        parts.append(list(index.fold_views(log.last_number)))
-    assert parts == [[300], [140, 140, 20]]
+    assert sum(VisitorIndex(database, run_sizes).fold_views(log.last_number, max_views=37)) == 600
     assert_exact(database, model)
 
 

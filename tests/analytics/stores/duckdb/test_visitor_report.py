@@ -224,20 +224,20 @@ def make_rows(count: int) -> IndexRows:
 
 def test_recent_folds_are_found_only_without_a_gap() -> None:
     folds = RecentFolds(max_rows=10)
-    folds.add(0, 5, make_rows(4))
-    folds.add(5, 9, make_rows(3))
-    assert [len(rows) for rows in folds.find(0, 9) or []] == [4, 3]
-    assert [len(rows) for rows in folds.find(5, 9) or []] == [3]
+    folds.add(0, 5, [make_rows(4)])
+    folds.add(5, 9, [make_rows(1), make_rows(2)])
+    assert [len(rows) for rows in folds.find(0, 9) or []] == [4, 1, 2]
+    assert [len(rows) for rows in folds.find(5, 9) or []] == [1, 2]
     assert folds.find(9, 9) == []
     assert folds.find(3, 9) is None
     assert folds.find(0, 11) is None
-    folds.add(9, 12, make_rows(5))
+    folds.add(9, 12, [make_rows(5)])
     assert folds.find(0, 12) is None, "the oldest fold has left"
-    assert [len(rows) for rows in folds.find(5, 12) or []] == [3, 5]
-    folds.add(20, 25, make_rows(1))
+    assert [len(rows) for rows in folds.find(5, 12) or []] == [1, 2, 5]
+    folds.add(20, 25, [make_rows(1)])
     assert folds.find(5, 25) is None
     assert [len(rows) for rows in folds.find(20, 25) or []] == [1]
-    folds.add(25, 30, make_rows(11))
+    folds.add(25, 30, [make_rows(6), make_rows(5)])
     assert folds.find(25, 30) is None, "too many rows"
 
 
@@ -245,6 +245,6 @@ def test_number_of_recent_folds_is_limited() -> None:
     """Folds of known visitors on known pages add no rows."""
     folds = RecentFolds(max_folds=3)
     for after in range(5):
-        folds.add(after, after + 1, make_rows(0))
+        folds.add(after, after + 1, [make_rows(0)])
     assert folds.find(1, 5) is None
     assert len(folds.find(2, 5) or []) == 3

@@ -4,8 +4,9 @@ The index counts links: each day of a visitor has a link to their previous day. 
 counted apart, because a visitor may have come as AI on one day and as a human on the next.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 HUMAN, AI, EITHER = 1, 2, 4
 REMOVED, ADDED = 0, 1
 NO_LINK = 0
+MAX_JOINED_ROWS = 200_000
+"""More rows are joined in ranges of days, because this takes several times their memory."""
+MAX_DAYS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,11 @@ class IndexRows:
     def columns(self) -> list[NDArray[Any]]:
         return [self.scope, self.day, self.prev, self.human, self.ai, self.total]
 
+    def select_days(self, first_day: int, end_day: int) -> "IndexRows":
+        """Returns the rows of these days, if all are ordered by day."""
+        first, end = np.searchsorted(self.day, [first_day, end_day])
+        return IndexRows(*(column[first:end] for column in self.columns()))
+
 
 _NO_DAYS, _NO_NUMBERS = np.empty(0, np.uint16), np.empty(0, np.int32)
 NO_ROWS = IndexRows(_NO_NUMBERS, _NO_DAYS, _NO_DAYS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS)
@@ -92,10 +101,31 @@ def count_links(scopes: ScopeTable, visits: VisitChanges) -> IndexRows:
     return _sum_links(np.concatenate(links))
 
 
-def join_index_rows(parts: Sequence[IndexRows]) -> IndexRows:
-    """Returns the sums of equal rows, without those that cancel out, ordered by day."""
+def join_index_rows(parts: Sequence[IndexRows]) -> Iterator[IndexRows]:
+    """Yields the sums of equal rows, without those that cancel out, ordered by day.
+
+    Each part must be ordered by day. Many rows are yielded in ranges of days.
+    """
     if len(parts) == 1:
-        return parts[0]
+        yield parts[0]
+        return
+    for first_day, end_day in pairwise(_split_days(parts)):
+        yield _join_sorted([part.select_days(first_day, end_day) for part in parts])
+
+
+def _split_days(parts: Sequence[IndexRows]) -> list[int]:
+    """Returns the first days of ranges with about MAX_JOINED_ROWS rows each, and the day after the last range."""
+    if sum(map(len, parts)) <= MAX_JOINED_ROWS:
+        return [0, MAX_DAYS]
+    rows_by_day = np.zeros(MAX_DAYS, np.int64)
+    for part in parts:
+        rows_by_day += np.bincount(part.day, minlength=MAX_DAYS)
+    days = np.flatnonzero(rows_by_day)
+    rows_before = np.cumsum(rows_by_day) - rows_by_day
+    return [*days[find_group_starts(rows_before[days] // MAX_JOINED_ROWS)].tolist(), MAX_DAYS]
+
+
+def _join_sorted(parts: Sequence[IndexRows]) -> IndexRows:
     scope, day, prev, *numbers = (
         np.concatenate(columns) for columns in zip(*(part.columns() for part in parts), strict=True)
     )

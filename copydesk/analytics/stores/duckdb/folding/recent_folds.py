@@ -2,6 +2,7 @@
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows
@@ -14,7 +15,10 @@ class FoldedRows(NamedTuple):
 
     after: int
     upto: int
-    rows: IndexRows
+    rows: Sequence[IndexRows]
+
+    def count_rows(self) -> int:
+        return sum(map(len, self.rows))
 
 
 class RecentFolds:
@@ -27,16 +31,16 @@ class RecentFolds:
         self._folds: deque[FoldedRows] = deque()
         self._row_count = 0
 
-    def add(self, after: int, upto: int, rows: IndexRows) -> None:
+    def add(self, after: int, upto: int, rows: Sequence[IndexRows]) -> None:
         """Adds a fold that was committed after those added before. The oldest leave if there are too many."""
         with self._lock:
             if self._folds and self._folds[-1].upto != after:
                 self._folds.clear()
                 self._row_count = 0
             self._folds.append(FoldedRows(after, upto, rows))
-            self._row_count += len(rows)
+            self._row_count += self._folds[-1].count_rows()
             while self._row_count > self._max_rows or len(self._folds) > self._max_folds:
-                self._row_count -= len(self._folds.popleft().rows)
+                self._row_count -= self._folds.popleft().count_rows()
 
     def find(self, after: int, upto: int) -> list[IndexRows] | None:
         """Returns the rows of the folds of the views after one number up to another, or None if some are missing."""
@@ -44,4 +48,4 @@ class RecentFolds:
             folds = [fold for fold in self._folds if fold.after >= after and fold.upto <= upto]
         if after != upto and not (folds and folds[0].after == after and folds[-1].upto == upto):
             return None
-        return [fold.rows for fold in folds]
+        return [rows for fold in folds for rows in fold.rows]

@@ -35,9 +35,8 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews, ViewColumns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 
-MAX_VIEWS_PER_TRANSACTION, MAX_VIEWS_WITH_MANY_VISITS = 250_000, 160_000
-"""Views per transaction: enough to share its cost, few enough to bound the memory, most of which known visits need."""
-MANY_VISITS = 100_000_000
+MAX_VIEWS_PER_TRANSACTION = 250_000
+"""Enough to share the cost of a transaction, which reads most pages of the files; few enough to bound the memory."""
 MAX_VISITS_SEARCHED_AT_ONCE = 2_000
 """Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
 NEW_VISITS_PER_RANGE = 100_000
@@ -108,7 +107,7 @@ class VisitorIndex:
             return None
         with self.change(), self._database.write(for_fold=True) as connection:
             after = read_last_folded(connection) if self._last_folded is None else self._last_folded
-            last = min(upto, after + (max_views or self._limit_views()))
+            last = min(upto, after + (max_views or MAX_VIEWS_PER_TRANSACTION))
             if after < last:
                 view_count, index_rows = self._fold_range(connection, after, last)
         self._last_folded = max(after, last)
@@ -117,10 +116,6 @@ class VisitorIndex:
             return None
         self._recent_folds.add(after, last, index_rows)
         return view_count
-
-    def _limit_views(self) -> int:
-        has_many_visits = self.visits.count_visits_in_runs() >= MANY_VISITS
-        return MAX_VIEWS_WITH_MANY_VISITS if has_many_visits else MAX_VIEWS_PER_TRANSACTION
 
     def prepare(self) -> None:
         """Loads what the first fold needs: the visits, as far as folds keep them in memory, and the scopes.
@@ -230,15 +225,14 @@ class VisitorIndex:
             found.append(VisitRows(key, section[chosen], rows.day[chosen], rows.bits[chosen]))
         self.add_visits(connection, join_visits(found))
 
-    def _fold_range(self, connection: DuckConnection, after: int, last: int) -> tuple[int, IndexRows]:
+    def _fold_range(self, connection: DuckConnection, after: int, last: int) -> tuple[int, list[IndexRows]]:
         """Counts views. Returns how many they are, and the rows that were added to the index."""
         condition, params = "where seq > $after and seq <= $upto", {"after": after, "upto": last}
         views = self._unfolded_views.find(after, last) or _read_views(connection, condition, params)
         if len(views.page) and max(views.page.max(), views.agent.max(), views.source.max()) >= len(self._scopes.salt):
             self._load_scopes(connection)
         self._add_counts(connection, views, condition, params)
-        new = self._find_visits(views)
-        index_rows = self._add_visits(connection, self._find_known(new))
+        index_rows = self._add_visits(connection, self._find_known(self._find_visits(views)))
         self._store_last_folded(connection, last)
         return len(views.page), index_rows
 
@@ -275,7 +269,7 @@ class VisitorIndex:
         """Returns the stored visits with some keys of new visits, without most of those that make no difference."""
         return self.visits.find(sort_distinct(keys), NearestVisits(self._scopes, new).select)
 
-    def _add_visits(self, connection: DuckConnection, parts: Iterable[tuple[VisitRows, VisitRows]]) -> IndexRows:
+    def _add_visits(self, connection: DuckConnection, parts: Iterable[tuple[VisitRows, VisitRows]]) -> list[IndexRows]:
         """Stores visits and adds those that are not known to the index. Returns the rows that were added to it.
 
         Each part has the known visits that new ones may be linked with, and these.
@@ -326,7 +320,9 @@ class VisitorIndex:
             self._inserts.insert(connection, "counts", {**columns, "n": numbers.astype(np.int32)})
             self._new_rows += len(codes)
 
-    def _change_index(self, connection: DuckConnection, parts: Iterable[ChangedVisits]) -> tuple[VisitRows, IndexRows]:
+    def _change_index(
+        self, connection: DuckConnection, parts: Iterable[ChangedVisits]
+    ) -> tuple[VisitRows, list[IndexRows]]:
         """Changes the index for visits with their bits before and after, in parts that have no scope and key in common.
 
         Returns the bits that are new, as visits sorted by key, and the rows that were added to the index.
@@ -338,10 +334,12 @@ class VisitorIndex:
             index_parts.append(count_links(self._scopes, changes.take(_find_whole_keys(changes.key, is_changed))))
             added = changes.take(np.flatnonzero(is_changed))
             added_parts.append(VisitRows(added.key, added.scope, added.day, added.now & ~added.was))
-        index_rows = join_index_rows(index_parts)
-        if len(index_rows):
-            self._inserts.insert(connection, "firsts", self._name_columns(index_rows))
-            self._new_rows += len(index_rows)
+        index_rows = []
+        for joined in join_index_rows(index_parts):
+            self._inserts.insert(connection, "firsts", self._name_columns(joined))
+            self._new_rows += len(joined)
+            index_rows.append(joined)
+        index_parts.clear()  # these take much memory
         added_visits = added_parts[0] if len(added_parts) == 1 else join_visits(added_parts).sort_by_key()
         return added_visits, index_rows
 

@@ -26,6 +26,9 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import NO_VISITS, Visit
 from copydesk.analytics.stores.errors import StoreFull
 from copydesk.core.runtime.durable_files import sync_to_disk
 
+ROWS_ENCODED_AT_ONCE = 1 << 16
+"""A multiple of the rows of a page. Encoding takes several times the memory of the visits."""
+
 
 def write_run(path: Path, rows: int, bounds: VisitBounds, read_parts: Callable[[], Iterable[VisitRows]]) -> None:
     """Writes a run and flushes it to the disk.
@@ -99,11 +102,11 @@ class RunWriter:
         PartWriter(self._file, fence_part.end).write(memoryview(footer + struct.pack("<I", zlib.crc32(footer))))
 
     def _write_pages(self, visits: VisitRows) -> None:
-        if not len(visits):
-            return
-        encoded = self._layout.encode(visits)
-        self._page_part.write(memoryview(self._layout.join_blocks(encoded)))
-        self._key_numbers.append((encoded.key_counts - 1).astype(np.uint8))
+        """Writes whole pages, or the last one."""
+        for first in range(0, len(visits), ROWS_ENCODED_AT_ONCE):
+            encoded = self._layout.encode(visits.take(slice(first, first + ROWS_ENCODED_AT_ONCE)))
+            self._page_part.write(memoryview(self._layout.join_blocks(encoded)))
+            self._key_numbers.append((encoded.key_counts - 1).astype(np.uint8))
         self._fences.append(visits.key[:: self._layout.page_rows].copy())
         self._written_rows += len(visits)
 

@@ -82,9 +82,6 @@ class VisitRuns:
         self._skipped_ids: set[int] = set()
         """The runs of earlier formats that could not be rewritten."""
 
-    def count_visits_in_runs(self) -> int:
-        return sum(run.rows for run in self._runs.values())
-
     @contextmanager
     def change(self) -> Iterator[None]:
         """Allows changes of the visits, in a transaction that is committed before the block ends."""
