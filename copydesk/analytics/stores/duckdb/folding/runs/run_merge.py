@@ -8,9 +8,12 @@ from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import join_bounds
 from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import SortedVisits, VisitRows, merge_sorted
+from copydesk.core.runtime.memory import return_free_memory
 
 FULL_PART_RUNS = 4
 """Up to this many runs are read in whole parts; of more runs, each part has fewer rows, to bound the memory."""
+PARTS_BETWEEN_RELEASES = 16
+"""After so many parts, free memory is returned: malloc keeps much of it between the arrays of other threads."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,12 @@ class MergeStopped(Exception):
 
 
 def _yield_until_stopped(parts: Iterable[VisitRows], is_stopping: Callable[[], bool]) -> Iterator[VisitRows]:
-    for part in parts:
+    for number, part in enumerate(parts, 1):
         if is_stopping():
             raise MergeStopped
         yield part
+        if number % PARTS_BETWEEN_RELEASES == 0:
+            return_free_memory()
 
 
 def merge_runs(sources: Sequence[SortedVisits], rows: int) -> Iterator[VisitRows]:

@@ -36,7 +36,7 @@ from copydesk.core.runtime.durable_files import sync_to_disk
 
 log = logging.getLogger(__name__)
 
-MERGE_READS_PER_PART = 5
+MERGE_READS_PER_PART = 10
 """A merge reads a part in so many pieces, because it may run during a fold, which needs memory too."""
 RECENT_VISITS_PER_NEWEST = 12
 """The newest visits are at most one in so many of the recent ones."""
