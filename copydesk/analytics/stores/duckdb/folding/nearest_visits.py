@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.folding.scope_table import ScopeTable
-from copydesk.analytics.stores.duckdb.folding.visit_rows import Days, VisitRows
+from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows
 
 MIN_KNOWN_VISITS = 2_000
 """Fewer known visits are all linked, which takes less time than selecting some of them."""
 SLOTS_PER_VISIT = 8
 NO_FIRST_DAY, NO_LAST_DAY = 0xFFFF, 0
+DAYS_TYPE = np.dtype([("first", np.uint16), ("last", np.uint16)])
 CHAIN_FACTOR, SLOT_FACTOR = np.int64(0x1E3779B97F4A7C15), np.int64(0x56E8FEB86659FD93)
 """Large odd numbers, which spread chains over the slots."""
 Mask = NDArray[np.bool_]
@@ -44,22 +45,29 @@ class NearestVisits:
         """
         if len(known) < MIN_KNOWN_VISITS or not len(self._new):
             return known
-        known = _drop_hidden(known, known.day < self._new.day.min(), known.day > self._new.day.max())
-        slots = self._find_slots(known)
-        first_days, last_days = self._days_of_chains
-        is_before, is_after = known.day < first_days[slots], known.day > last_days[slots]
+        first_day, last_day = self._days
+        is_before, is_after = known.day < first_day, known.day > last_day
+        if is_before.any() or is_after.any():
+            known = _drop_hidden(known, is_before, is_after)
+        days = self._days_of_chains[self._find_slots(known)]
+        is_before, is_after = known.day < days["first"], known.day > days["last"]
         rows = np.flatnonzero(~(is_before & is_after))  # both if there is no new visit
         return _drop_hidden(known.take(rows), is_before[rows], is_after[rows])
 
     @cached_property
-    def _days_of_chains(self) -> tuple[Days, Days]:
-        """The first and the last day of the new visits of each chain, by slot."""
-        first_days = np.full(1 << self._slot_bits, NO_FIRST_DAY, np.uint16)
-        last_days = np.full(1 << self._slot_bits, NO_LAST_DAY, np.uint16)
+    def _days(self) -> tuple[int, int]:
+        """The first and the last day of all new visits."""
+        return int(self._new.day.min()), int(self._new.day.max())
+
+    @cached_property
+    def _days_of_chains(self) -> NDArray[np.void]:
+        """The first and the last day of the new visits of each chain, by slot: neighbors in memory, which is faster."""
+        days = np.empty(1 << self._slot_bits, DAYS_TYPE)
+        days["first"], days["last"] = NO_FIRST_DAY, NO_LAST_DAY
         slots = self._find_slots(self._new)
-        np.minimum.at(first_days, slots, self._new.day)
-        np.maximum.at(last_days, slots, self._new.day)
-        return first_days, last_days
+        np.minimum.at(days["first"], slots, self._new.day)
+        np.maximum.at(days["last"], slots, self._new.day)
+        return days
 
     @cached_property
     def _chain_hashes(self) -> NDArray[np.int64]:
