@@ -1,4 +1,4 @@
-"""Few rows are inserted by prepared statements, many by a statement each, and both arrive as given."""
+"""Rows are inserted by prepared statements from buffers, and arrive as given, however many they are."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.row_inserts import BUFFER_ROWS, RowInserts
+from copydesk.analytics.stores.duckdb.folding.row_inserts import LONG_BUFFER_ROWS, SHORT_BUFFER_ROWS, RowInserts
 
 Numbers = list[tuple[int, int]]
+ROW_COUNTS = [0, 1, SHORT_BUFFER_ROWS, SHORT_BUFFER_ROWS + 1, LONG_BUFFER_ROWS, 2 * LONG_BUFFER_ROWS + 1]
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def read(database: DuckDatabase) -> Numbers:
         return connection.execute("select large, small from numbers order by rowid").fetchall()
 
 
-@pytest.mark.parametrize("rows", [0, 1, BUFFER_ROWS, BUFFER_ROWS + 1])
+@pytest.mark.parametrize("rows", ROW_COUNTS)
 def test_rows_arrive_in_their_order(database: DuckDatabase, rows: int) -> None:
     numbers = [(-(2**62) + row, row % 65536) for row in range(rows)]
     with database.write() as connection:

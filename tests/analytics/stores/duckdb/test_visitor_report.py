@@ -19,6 +19,7 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.folding import visitor_index
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.reports.visitor_report import VisitorReports
@@ -117,6 +118,18 @@ def test_report_after_a_change_equals_the_sum_over_the_index(
 ) -> None:
     assert report_from_memory(store) == report_from_index(store)
     change(store)
+    assert report_from_memory(store) == report_from_index(store)
+
+
+def test_report_after_a_fold_with_too_many_rows_for_the_memory_equals_the_sum_over_the_index(
+    store: DuckStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert report_from_memory(store) == report_from_index(store)
+    monkeypatch.setattr(visitor_index, "MAX_ROWS_IN_MEMORY", 0)
+    log_and_fold(store, *make_views(50, 300))
+    monkeypatch.undo()
+    assert report_from_memory(store) == report_from_index(store)
+    log_and_fold(store, *make_views(50, 400))
     assert report_from_memory(store) == report_from_index(store)
     assert report_from_memory(store, "other") == report_from_index(store, "other")
     log_and_fold(store, *make_views(30, 1000))

@@ -134,7 +134,7 @@ def _join_sorted(parts: Sequence[IndexRows]) -> IndexRows:
     codes |= scope.astype(np.uint64)
     order = np.argsort(codes, kind="stable")  # fast, because each part is sorted
     starts = find_group_starts(codes[order])
-    human, ai, total = (np.add.reduceat(column[order], starts) if len(starts) else column for column in numbers)
+    human, ai, total = (_sum_groups(column[order], starts) for column in numbers)
     changed = np.flatnonzero((human != 0) | (ai != 0) | (total != 0))
     first = order[starts[changed]]
     return IndexRows(scope[first], day[first], prev[first], human[changed], ai[changed], total[changed])
@@ -213,7 +213,9 @@ def _sum_links(links: NDArray[np.int64]) -> IndexRows:
     numbers = np.where(links & 1 == ADDED, np.int32(1), np.int32(-1))
     starts = find_group_starts(codes)
     human, ai, total = (
-        np.add.reduceat(np.where(kinds == kind, numbers, np.int32(0)), starts) if len(starts) else numbers
+        np.add.reduceat(np.where(kinds == kind, numbers, np.int32(0)), starts, dtype=np.int32)
+        if len(starts)
+        else numbers
         for kind in (HUMAN, AI, EITHER)
     )
     changed = np.flatnonzero((human != 0) | (ai != 0) | (total != 0))
@@ -225,3 +227,9 @@ def _sum_links(links: NDArray[np.int64]) -> IndexRows:
         (codes >> 32).astype(np.int32), (day_prev >> 16).astype(np.uint16), (day_prev & 0xFFFF).astype(np.uint16),
         human[changed], ai[changed], total[changed],
     )  # fmt: skip
+
+
+def _sum_groups(numbers: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Returns the sum of each group of numbers; the groups begin at these places."""
+    sums: NDArray[np.int32] = np.add.reduceat(numbers, starts, dtype=np.int32) if len(starts) else numbers
+    return sums

@@ -14,7 +14,7 @@ from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDataba
 from copydesk.analytics.stores.duckdb.folding.compaction import delete_rows
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links, join_index_rows
 from copydesk.analytics.stores.duckdb.folding.nearest_visits import NearestVisits
-from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
+from copydesk.analytics.stores.duckdb.folding.recent_folds import MAX_ROWS_IN_MEMORY, RecentFolds
 from copydesk.analytics.stores.duckdb.folding.row_inserts import RowInserts
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes, VisitRuns
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT, ScopeTable
@@ -34,12 +34,16 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 )
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews, ViewColumns
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
+from copydesk.core.runtime.memory import return_free_memory
 
 MAX_VIEWS_PER_TRANSACTION = 250_000
 """Enough to share the cost of a transaction, which reads most pages of the files; few enough to bound the memory."""
+MANY_ADDED_VISITS = 100_000
+"""A fold that adds more visits returns free memory on the way: it is between other arrays, in pieces that are too small
+for the next steps. This takes a few milliseconds."""
 MAX_VISITS_SEARCHED_AT_ONCE = 2_000
 """Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
-NEW_VISITS_PER_RANGE = 100_000
+NEW_VISITS_PER_RANGE = 50_000
 """More visits are added in ranges of keys, which bounds the memory: there may be several times as many known visits,
 and all of them are copied about twenty times."""
 ROWS_BETWEEN_CHECKS = 10_000
@@ -114,7 +118,8 @@ class VisitorIndex:
         self._unfolded_views.remove(self._last_folded)
         if after >= last:
             return None
-        self._recent_folds.add(after, last, index_rows)
+        if index_rows is not None:
+            self._recent_folds.add(after, last, index_rows)
         return view_count
 
     def prepare(self) -> None:
@@ -225,8 +230,9 @@ class VisitorIndex:
             found.append(VisitRows(key, section[chosen], rows.day[chosen], rows.bits[chosen]))
         self.add_visits(connection, join_visits(found))
 
-    def _fold_range(self, connection: DuckConnection, after: int, last: int) -> tuple[int, list[IndexRows]]:
-        """Counts views. Returns how many they are, and the rows that were added to the index."""
+    def _fold_range(self, connection: DuckConnection, after: int, last: int) -> tuple[int, list[IndexRows] | None]:
+        """Counts views. Returns how many they are, and the rows that were added to the index, or None if they are too
+        many for the memory."""
         condition, params = "where seq > $after and seq <= $upto", {"after": after, "upto": last}
         views = self._unfolded_views.find(after, last) or _read_views(connection, condition, params)
         if len(views.page) and max(views.page.max(), views.agent.max(), views.source.max()) >= len(self._scopes.salt):
@@ -269,8 +275,11 @@ class VisitorIndex:
         """Returns the stored visits with some keys of new visits, without most of those that make no difference."""
         return self.visits.find(sort_distinct(keys), NearestVisits(self._scopes, new).select)
 
-    def _add_visits(self, connection: DuckConnection, parts: Iterable[tuple[VisitRows, VisitRows]]) -> list[IndexRows]:
-        """Stores visits and adds those that are not known to the index. Returns the rows that were added to it.
+    def _add_visits(
+        self, connection: DuckConnection, parts: Iterable[tuple[VisitRows, VisitRows]]
+    ) -> list[IndexRows] | None:
+        """Stores visits and adds those that are not known to the index. Returns the rows that were added to it, or None
+        if they are too many for the memory.
 
         Each part has the known visits that new ones may be linked with, and these.
         """
@@ -322,10 +331,11 @@ class VisitorIndex:
 
     def _change_index(
         self, connection: DuckConnection, parts: Iterable[ChangedVisits]
-    ) -> tuple[VisitRows, list[IndexRows]]:
+    ) -> tuple[VisitRows, list[IndexRows] | None]:
         """Changes the index for visits with their bits before and after, in parts that have no scope and key in common.
 
-        Returns the bits that are new, as visits sorted by key, and the rows that were added to the index.
+        Returns the bits that are new, as visits sorted by key, and the rows that were added to the index; None instead
+        of too many rows for the memory.
         """
         index_parts, added_parts = [], []
         for rows, was, now in parts:
@@ -334,12 +344,18 @@ class VisitorIndex:
             index_parts.append(count_links(self._scopes, changes.take(_find_whole_keys(changes.key, is_changed))))
             added = changes.take(np.flatnonzero(is_changed))
             added_parts.append(VisitRows(added.key, added.scope, added.day, added.now & ~added.was))
-        index_rows = []
+        free_memory = return_free_memory if sum(map(len, added_parts)) > MANY_ADDED_VISITS else lambda: None
+        free_memory()
+        index_rows: list[IndexRows] | None = []
         for joined in join_index_rows(index_parts):
             self._inserts.insert(connection, "firsts", self._name_columns(joined))
             self._new_rows += len(joined)
-            index_rows.append(joined)
-        index_parts.clear()  # these take much memory
+            if index_rows is not None:
+                index_rows.append(joined)
+                if sum(map(len, index_rows)) > MAX_ROWS_IN_MEMORY:
+                    index_rows = None
+        index_parts.clear()
+        free_memory()
         added_visits = added_parts[0] if len(added_parts) == 1 else join_visits(added_parts).sort_by_key()
         return added_visits, index_rows
 
