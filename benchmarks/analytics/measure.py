@@ -170,6 +170,29 @@ def measure_small_folds(path: Path, project: str = PROJECT) -> list[float]:
     return took
 
 
+def log_late_views(path: Path, project: str) -> None:
+    """Logs 250,000 views of known visitors, each on some day of the year."""
+    views = _views_of_known_visitors(path, ADDED_VIEWS, range(FIRST_DAY, FIRST_DAY + DAYS))
+    store = DuckStore(path)
+    _log_views(store, [view._replace(project=project) for view in views])
+    store.close()
+
+
+def measure_late_fold(path: Path) -> tuple[float, float]:
+    """Returns the CPU seconds of folding what was logged, with what this starts in the background, and the peak memory.
+
+    As in the service, the store has prepared folds.
+    """
+    store = DuckStore(path)
+    store.prepare_logging()
+    for name in ("filter", "preparation", "sections"):
+        _wait_for_thread(name)
+    store.wait_for_hours()
+    took = measure_cpu(partial(_fold_and_merge, store))
+    store.close()
+    return took, measure_peak_memory()
+
+
 def _make_week(path: Path, days: range) -> list[PageView]:
     """Makes a week of views, half of them from known visitors."""
     return _views_of_known_visitors(path, ADDED_VIEWS // 2, days) + [

@@ -20,8 +20,10 @@ from benchmarks.analytics.generator import GeneratorOrder, build_requests
 from benchmarks.analytics.measure import (
     NO_LARGE_PROJECTS,
     index_sections,
+    log_late_views,
     measure_cpu,
     measure_disk,
+    measure_late_fold,
     measure_peak_memory,
     measure_small_folds,
     open_plain_duckdb,
@@ -107,6 +109,9 @@ class ScaleMeasurement:
     """CPU milliseconds of the slowest of the first folds of 100 views after a start."""
     uncached_few_cpu: float
     """The median if the system has no file of visits in its cache before."""
+    late_cpu: float
+    """CPU seconds of a fold of 250,000 late views of known visitors, after the small folds."""
+    late_memory: float
     start_cpu: float
     """CPU milliseconds of the service until it answers."""
     start_memory: float
@@ -130,7 +135,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, help="where the data are made; later runs use them again")
     parser.add_argument(
-        "--millions", type=int, nargs="+", default=[1, 10], help="sizes, by default 1 10; 100 needs 10 GB of disk"
+        "--millions", type=int, nargs="+", default=[1, 10], help="sizes, by default 1 10; 100 needs 15 GB of disk"
     )
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -201,6 +206,7 @@ def measure_scale(data: ScaleData) -> ScaleMeasurement:
     uncached_few, _ = run_in_process(_measure_few, data.store, data.project)
     set_visits_cached(data.store, is_cached=True)
     few, first_few = run_in_process(_measure_few, data.store, data.project)
+    late_cpu, late_memory = _measure_late(data)
     folder = Path(data.folder)
     with serve_collector(folder) as (port, process):
         start_cpu, start_memory = measure_process_cpu(process) * 1e3, process.memory_info().rss / 1e6
@@ -215,9 +221,17 @@ def measure_scale(data: ScaleData) -> ScaleMeasurement:
         memory = process.memory_info()
     sections = measure_sections(data)
     return ScaleMeasurement(
-        data, few, first_few, uncached_few, start_cpu, start_memory, background_cpu, quiet, live, memory.rss / 1e6,
-        (memory.rss - memory.shared) / 1e6, first_hours_cpu, pages, sections,
+        data, few, first_few, uncached_few, late_cpu, late_memory, start_cpu, start_memory, background_cpu, quiet, live,
+        memory.rss / 1e6, (memory.rss - memory.shared) / 1e6, first_hours_cpu, pages, sections,
     )  # fmt: skip
+
+
+def _measure_late(data: ScaleData) -> tuple[float, float]:
+    """Returns the CPU seconds of a fold of late views, and the peak memory, on a copy of the data."""
+    print_progress(f"late views onto {data.views:,} views")
+    with copy_data(data, "late") as copy:
+        run_in_process(log_late_views, copy.store, copy.project)
+        return run_in_process(measure_late_fold, copy.store)
 
 
 def measure_sections(data: ScaleData) -> SectionMeasurement:
@@ -241,7 +255,15 @@ def copy_if_small(data: ScaleData) -> Iterator[ScaleData]:
     if data.is_large:
         yield data
         return
-    folder = Path(f"{data.folder}-sections")
+    with copy_data(data, "sections") as copy:
+        yield copy
+
+
+@contextmanager
+def copy_data(data: ScaleData, purpose: str) -> Iterator[ScaleData]:
+    """Yields a copy of the data, which is deleted at the end."""
+    folder = Path(f"{data.folder}-{purpose}")
+    shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
     shutil.copytree(data.folder, folder)
     try:
         yield replace(data, folder=str(folder))
@@ -378,6 +400,8 @@ def format_growth(measurements: list[ScaleMeasurement]) -> Iterator[str]:
         "fold of 100 views, median of 40, CPU ms": [m.few_cpu for m in measurements],
         f"the slowest of the first {FIRST_FOLDS} of them, CPU ms": [m.first_few_cpu for m in measurements],
         "fold of 100 views, visits not in the system's cache, CPU ms": [m.uncached_few_cpu for m in measurements],
+        "fold of 250,000 late views of known visitors, CPU ms": [m.late_cpu * 1e3 for m in measurements],
+        "memory while folding them, MB": [m.late_memory for m in measurements],
         "start of the service, CPU ms": [m.start_cpu for m in measurements],
         "background work after the first report, CPU ms": [m.background_cpu * 1e3 for m in measurements],
         "memory after the start, MB": [m.start_memory for m in measurements],
