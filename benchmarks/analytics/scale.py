@@ -112,6 +112,7 @@ class ScaleMeasurement:
     late_cpu: float
     """CPU seconds of a fold of 250,000 late views of known visitors, after the small folds."""
     late_memory: float
+    """Peak memory of this fold, in MB."""
     start_cpu: float
     """CPU milliseconds of the service until it answers."""
     start_memory: float
@@ -207,6 +208,7 @@ def measure_scale(data: ScaleData) -> ScaleMeasurement:
     set_visits_cached(data.store, is_cached=True)
     few, first_few = run_in_process(_measure_few, data.store, data.project)
     late_cpu, late_memory = _measure_late(data)
+    set_visits_cached(data.store, is_cached=True)  # the copy may have taken its place
     folder = Path(data.folder)
     with serve_collector(folder) as (port, process):
         start_cpu, start_memory = measure_process_cpu(process) * 1e3, process.memory_info().rss / 1e6
@@ -231,6 +233,7 @@ def _measure_late(data: ScaleData) -> tuple[float, float]:
     print_progress(f"late views onto {data.views:,} views")
     with copy_data(data, "late") as copy:
         run_in_process(log_late_views, copy.store, copy.project)
+        set_visits_cached(copy.store, is_cached=True)
         return run_in_process(measure_late_fold, copy.store)
 
 

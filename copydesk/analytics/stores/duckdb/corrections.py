@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from copydesk.analytics.stores.base import CLASS_BITS, Correction, Reclassification
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.folding.compaction import delete_rows
+from copydesk.analytics.stores.duckdb.folding.last_folded import read_last_folded
 from copydesk.analytics.stores.duckdb.folding.page_visitors import correct_page_visitors
 from copydesk.analytics.stores.duckdb.folding.view_summaries import correct_summaries
-from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
+from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.ids.id_tables import IdTables
 from copydesk.analytics.stores.duckdb.ids.scopes import AGENT_SCOPE, MISSING_AGENT_SCOPE, append_rows
 from copydesk.analytics.stores.duckdb.log.event_coverage import delete_coverage

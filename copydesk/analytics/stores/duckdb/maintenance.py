@@ -5,11 +5,12 @@ from typing import Any
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.compaction import DAY_TABLES, delete_rows
+from copydesk.analytics.stores.duckdb.folding.last_folded import read_last_folded
 from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
 from copydesk.analytics.stores.duckdb.folding.runs.run_merge import merge_runs
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import name_columns
 from copydesk.analytics.stores.duckdb.folding.view_summaries import RAW_VIEW_TABLES
-from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
+from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.log.event_coverage import delete_coverage
 from copydesk.analytics.stores.duckdb.log.view_changes import count_view_change
 from copydesk.core.clock import DAY
@@ -29,14 +30,14 @@ DELETE_HOURS = "delete from hour_counts where project = $project and day in (sel
 
 
 def rebuild_index(index: VisitorIndex, database: DuckDatabase) -> None:
-    with index.change(), database.write() as connection:
+    with index.change(), database.write(for_fold=True) as connection:
         count_view_change(connection)
         index.rebuild(connection, None)
 
 
 def set_ai_classes(index: VisitorIndex, database: DuckDatabase, project: int, ai_mask: int) -> None:
     """Sets the classes that count as AI and rebuilds the project's index; does nothing if they are unchanged."""
-    with index.change(), database.write() as connection:
+    with index.change(), database.write(for_fold=True) as connection:
         params = {"project": project, "mask": ai_mask}
         statement = "update projects set ai = $mask where id = $project and ai <> $mask returning id"
         if connection.execute(statement, params).fetchall():
@@ -82,7 +83,7 @@ def forget_project(index: VisitorIndex, connection: DuckConnection, project: int
 
 
 def forget_visitor(index: VisitorIndex, database: DuckDatabase, project: int, visitor: int) -> None:
-    with index.change(), database.write() as connection:
+    with index.change(), database.write(for_fold=True) as connection:
         index.forget_visitor(connection, project, visitor)
         count_view_change(connection)
         params = {"project": project, "visitor": visitor}

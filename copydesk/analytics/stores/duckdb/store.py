@@ -28,16 +28,13 @@ from copydesk.analytics.stores.base import (
 from copydesk.analytics.stores.duckdb import corrections, maintenance
 from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.compaction import MAX_NEW_ROWS_OF_SECTIONS, compact_tables
+from copydesk.analytics.stores.duckdb.folding.last_folded import count_unfolded_views, read_last_folded
 from copydesk.analytics.stores.duckdb.folding.page_visitors import DEFAULT_COPY_SIZES, CopySizes, PageVisitors
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.runs.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes
 from copydesk.analytics.stores.duckdb.folding.view_summaries import MIN_SUMMED_VIEWS, ViewSummaries
-from copydesk.analytics.stores.duckdb.folding.visitor_index import (
-    VisitorIndex,
-    count_unfolded_views,
-    read_last_folded,
-)
+from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
 from copydesk.analytics.stores.duckdb.log.event_filter import MIN_CAPACITY_EVENTS
 from copydesk.analytics.stores.duckdb.log.unfolded_views import UnfoldedViews
@@ -308,7 +305,7 @@ class DuckStore:
         """
         self._section_indexer.stop()
         self._run_merges.stop()
-        with self._fold_lock, self._index.change(), self._database.write() as connection:
+        with self._fold_lock, self._index.change(), self._database.write(for_fold=True) as connection:
             self._index.visits.move_into_table(connection)
 
     def _prepare_folds(self) -> None:

@@ -13,10 +13,10 @@ Sums = Counter[tuple[int, int, int, int]]
 """Numbers by scope, day, previous day and the column that they belong to."""
 
 
-def make_part(chance: np.random.Generator, rows: int, days: int) -> IndexRows:
+def make_part(chance: np.random.Generator, rows: int, days: int, first_day: int = 19_000) -> IndexRows:
     """Makes distinct rows ordered by day, as `count_links` returns them."""
     codes = np.unique(chance.integers(0, days * 4 * 3, rows))
-    day, prev, scope = codes // 12 + 19_000, codes // 3 % 4, codes % 3
+    day, prev, scope = codes // 12 + first_day, codes // 3 % 4, codes % 3
     numbers = [chance.integers(-1, 2, len(codes), dtype=np.int32) for _ in range(3)]
     return IndexRows(scope.astype(np.int32), day.astype(np.uint16), prev.astype(np.uint16), *numbers)
 
@@ -31,14 +31,15 @@ def add_up(parts: list[IndexRows]) -> Sums:
 
 
 @pytest.mark.parametrize("max_joined_rows", [1, 20, 200_000])
-@pytest.mark.parametrize("days", [1, 5, 300])
+@pytest.mark.parametrize(("first_day", "days"), [(19_000, 1), (19_000, 5), (19_000, 300), (0, 4), (65_533, 3)])
 def test_joined_rows_are_the_sums_of_all_parts(
-    monkeypatch: pytest.MonkeyPatch, max_joined_rows: int, days: int
+    monkeypatch: pytest.MonkeyPatch, max_joined_rows: int, first_day: int, days: int
 ) -> None:
     monkeypatch.setattr(links, "MAX_JOINED_ROWS", max_joined_rows)
     for seed in range(30):
         chance = np.random.default_rng(seed)
-        parts = [make_part(chance, int(chance.integers(0, 200)), days) for _ in range(int(chance.integers(2, 6)))]
+        part_rows = chance.integers(0, 200, int(chance.integers(2, 6))).tolist()
+        parts = [make_part(chance, rows, days, first_day) for rows in part_rows]
         joined = list(join_index_rows(parts))
         assert add_up(joined) == add_up(parts)
         assert sum(map(len, joined)) == len({key[:3] for key in add_up(parts)}), "no row twice, none with zeros only"

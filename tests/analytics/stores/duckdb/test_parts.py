@@ -9,6 +9,7 @@ from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.folding import visitor_index
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
@@ -76,6 +77,17 @@ def test_folds_of_any_size_give_the_same_result(
     for number in range(30):
         log.write(make_batch(number))
     assert sum(VisitorIndex(database, run_sizes).fold_views(log.last_number, max_views=37)) == 600
+    assert_exact(database, model)
+
+
+def test_fold_of_many_views_takes_several_transactions(
+    database: DuckDatabase, model: ReferenceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visitor_index, "MAX_VIEWS_PER_TRANSACTION", 250)
+    log = ViewLog(database)
+    for number in range(30):
+        log.write(make_batch(number))
+    assert list(VisitorIndex(database).fold_views(log.last_number)) == [250, 250, 100]
     assert_exact(database, model)
 
 

@@ -344,6 +344,8 @@ def test_page_whose_first_visit_has_no_flag_is_refused(tmp_path: Path, is_long: 
     run = open_run(tmp_path / "a.run", 400)
     with pytest.raises(StoreDamaged):
         run.find(np.unique(visits.key))
+    with pytest.raises(StoreDamaged):
+        run.read_rows(0, 400)
 
 
 @pytest.mark.parametrize("count", [100, 400])
@@ -435,6 +437,32 @@ def test_run_of_an_earlier_format_with_pages_is_read(
     assert to_tuples(run.read_rows(0, 2_000)) == to_tuples(visits)
     assert to_tuples(run.read_rows(130, 300)) == to_tuples(visits.take(slice(130, 300)))
     assert run.find_end(500) == np.searchsorted(visits.key, 500, "right")
+
+
+@pytest.mark.parametrize("write_run_of_format", [write_fixed_pages, write_split_pages])
+@pytest.mark.parametrize("by_reading", [False, True])
+@pytest.mark.parametrize("rows_before", [0, 1, 100, 127])
+def test_key_on_several_pages_of_an_earlier_format_is_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    by_reading: bool,
+    rows_before: int,
+    write_run_of_format: Callable[[Path, VisitRows, int], None],
+) -> None:
+    """A key has 300 visits, which take up to four pages; keys around it have few."""
+    if by_reading:
+        monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
+        monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
+    keys = np.concatenate((np.arange(rows_before), np.full(300, 1_000), [1_001, 1_001, 1_002], np.arange(2_000, 2_300)))
+    visits = make_visits(len(keys))
+    visits = VisitRows(keys, visits.scope, visits.day, visits.bits)
+    write_run_of_format(tmp_path / "4.run", visits, 8)
+    run = open_run(tmp_path / "4.run", len(keys))
+    for wanted in ([1_000], [1_001], [0, 1_000, 1_002, 1_500], keys[::7].tolist()):
+        wanted_keys = np.unique(wanted)
+        positions, found = run.find(wanted_keys)
+        assert positions.tolist() == find_sorted(keys, wanted_keys).tolist()
+        assert to_tuples(found) == to_tuples(visits.take(positions))
 
 
 @pytest.mark.parametrize("mark", EARLIER_FORMATS)

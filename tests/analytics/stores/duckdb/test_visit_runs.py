@@ -321,6 +321,17 @@ def test_merge_that_ends_after_the_visits_moved_into_the_table_is_dropped(path: 
     assert_exact(path, ONE_TABLE)
 
 
+def test_visits_that_were_added_after_a_move_into_the_table_can_be_moved_too(path: Path) -> None:
+    store = DuckStore(path, run_sizes=SHORT_RUNS)
+    for number in range(BATCHES):
+        store.log_views(make_batch(number))
+        store.fold()
+        store.move_visits_into_table()
+    store.close()
+    assert list_runs(path) == []
+    assert_exact(path, ONE_TABLE)
+
+
 def test_closed_store_has_no_open_files(path: Path) -> None:
     store = DuckStore(path, run_sizes=UNMERGED_RUNS)
     for number in range(BATCHES):

@@ -19,7 +19,7 @@ from copydesk.analytics.stores.base import (
 )
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
-from copydesk.analytics.stores.duckdb.folding import visitor_index
+from copydesk.analytics.stores.duckdb.folding import links, visitor_index
 from copydesk.analytics.stores.duckdb.folding.links import IndexRows
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.reports.visitor_report import VisitorReports
@@ -119,21 +119,43 @@ def test_report_after_a_change_equals_the_sum_over_the_index(
     assert report_from_memory(store) == report_from_index(store)
     change(store)
     assert report_from_memory(store) == report_from_index(store)
-
-
-def test_report_after_a_fold_with_too_many_rows_for_the_memory_equals_the_sum_over_the_index(
-    store: DuckStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert report_from_memory(store) == report_from_index(store)
-    monkeypatch.setattr(visitor_index, "MAX_ROWS_IN_MEMORY", 0)
-    log_and_fold(store, *make_views(50, 300))
-    monkeypatch.undo()
-    assert report_from_memory(store) == report_from_index(store)
-    log_and_fold(store, *make_views(50, 400))
-    assert report_from_memory(store) == report_from_index(store)
     assert report_from_memory(store, "other") == report_from_index(store, "other")
     log_and_fold(store, *make_views(30, 1000))
     assert report_from_memory(store) == report_from_index(store)
+
+
+@pytest.mark.parametrize("max_rows", [0, 40])
+def test_report_after_a_fold_with_too_many_rows_for_the_memory_equals_the_sum_over_the_index(
+    store: DuckStore, monkeypatch: pytest.MonkeyPatch, max_rows: int
+) -> None:
+    """With 40, the first ranges of days have few enough rows, but all of them together do not."""
+    join_in_small_ranges(monkeypatch)
+    assert report_from_memory(store) == report_from_index(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(visitor_index, "MAX_ROWS_IN_MEMORY", max_rows)
+        log_and_fold(store, *make_views(50, 300))
+    assert not store._index._recent_folds.find(0, store._index.last_folded)
+    assert report_from_memory(store) == report_from_index(store)
+    log_and_fold(store, *make_views(50, 400))
+    assert report_from_memory(store) == report_from_index(store)
+
+
+def test_report_after_folds_whose_rows_were_joined_in_ranges_of_days_equals_the_sum_over_the_index(
+    store: DuckStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join_in_small_ranges(monkeypatch)
+    assert report_from_memory(store) == report_from_index(store)
+    before = store._index.last_folded
+    log_and_fold(store, *make_views(50, 300))
+    assert len(store._index._recent_folds.find(before, store._index.last_folded) or []) > 1
+    assert report_from_memory(store) == report_from_index(store)
+
+
+def join_in_small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets folds add visits in several parts, and join the rows of the index in several ranges of days."""
+    monkeypatch.setattr(visitor_index, "MAX_VISITS_SEARCHED_AT_ONCE", 0)
+    monkeypatch.setattr(visitor_index, "NEW_VISITS_PER_RANGE", 30)
+    monkeypatch.setattr(links, "MAX_JOINED_ROWS", 5)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -252,6 +274,13 @@ def test_recent_folds_are_found_only_without_a_gap() -> None:
     assert [len(rows) for rows in folds.find(20, 25) or []] == [1]
     folds.add(25, 30, [make_rows(6), make_rows(5)])
     assert folds.find(25, 30) is None, "too many rows"
+    folds.add(30, 35, [make_rows(1)])
+    folds.add(35, 40, None)
+    assert folds.find(30, 35) is None, "a fold of unknown rows clears all"
+    folds.add(40, 45, [make_rows(3)])
+    assert folds.find(30, 45) is None
+    assert folds.find(35, 45) is None
+    assert [len(rows) for rows in folds.find(40, 45) or []] == [3]
 
 
 def test_number_of_recent_folds_is_limited() -> None:

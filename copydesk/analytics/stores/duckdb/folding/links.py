@@ -17,10 +17,12 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     Bits,
     Days,
     Keys,
+    Positions,
     Scopes,
     VisitRows,
     find_group_starts,
     group_visits,
+    join_visits,
     sort_positions,
 )
 
@@ -28,8 +30,11 @@ HUMAN, AI, EITHER = 1, 2, 4
 REMOVED, ADDED = 0, 1
 NO_LINK = 0
 MAX_JOINED_ROWS = 200_000
-"""More rows are joined in ranges of days, because this takes several times their memory."""
-MAX_DAYS = 1 << 16
+"""More rows are joined in ranges of days, because joining takes several times their memory."""
+END_DAY = 1 << 16
+"""The day after the last one that a row can have."""
+ChangedVisits = tuple[VisitRows, Bits, Bits]
+"""Visits with their class bits before a change and after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +84,24 @@ _NO_DAYS, _NO_NUMBERS = np.empty(0, np.uint16), np.empty(0, np.int32)
 NO_ROWS = IndexRows(_NO_NUMBERS, _NO_DAYS, _NO_DAYS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS)
 
 
+def add_to_known(known: VisitRows, new: VisitRows) -> ChangedVisits:
+    """Returns known visits and new ones with their bits before and after the new ones are added."""
+    rows = join_visits([known, new])
+    return rows, np.concatenate((known.bits, np.zeros(len(new), np.uint8))), rows.bits
+
+
 def combine_visits(rows: VisitRows, was: Bits, now: Bits) -> VisitChanges:
     """Returns each scope, key and day once, with the bits before and after a change of all its rows."""
     return _group_changes(rows.key, rows.scope, rows.day, was, now)
+
+
+def find_whole_keys(key: Keys, is_changed: NDArray[np.bool_]) -> Positions:
+    """Returns the positions of all rows whose key has a change; the keys must be sorted."""
+    starts = find_group_starts(key)
+    if not len(starts):
+        return starts
+    lengths = np.diff(np.append(starts, len(key)))
+    return np.flatnonzero(np.repeat(np.logical_or.reduceat(is_changed, starts), lengths))
 
 
 def count_links(scopes: ScopeTable, visits: VisitChanges) -> IndexRows:
@@ -116,13 +136,13 @@ def join_index_rows(parts: Sequence[IndexRows]) -> Iterator[IndexRows]:
 def _split_days(parts: Sequence[IndexRows]) -> list[int]:
     """Returns the first days of ranges with about MAX_JOINED_ROWS rows each, and the day after the last range."""
     if sum(map(len, parts)) <= MAX_JOINED_ROWS:
-        return [0, MAX_DAYS]
-    rows_by_day = np.zeros(MAX_DAYS, np.int64)
+        return [0, END_DAY]
+    rows_by_day = np.zeros(END_DAY, np.int64)
     for part in parts:
-        rows_by_day += np.bincount(part.day, minlength=MAX_DAYS)
+        rows_by_day += np.bincount(part.day, minlength=END_DAY)
     days = np.flatnonzero(rows_by_day)
     rows_before = np.cumsum(rows_by_day) - rows_by_day
-    return [*days[find_group_starts(rows_before[days] // MAX_JOINED_ROWS)].tolist(), MAX_DAYS]
+    return [*days[find_group_starts(rows_before[days] // MAX_JOINED_ROWS)].tolist(), END_DAY]
 
 
 def _join_sorted(parts: Sequence[IndexRows]) -> IndexRows:
@@ -213,10 +233,7 @@ def _sum_links(links: NDArray[np.int64]) -> IndexRows:
     numbers = np.where(links & 1 == ADDED, np.int32(1), np.int32(-1))
     starts = find_group_starts(codes)
     human, ai, total = (
-        np.add.reduceat(np.where(kinds == kind, numbers, np.int32(0)), starts, dtype=np.int32)
-        if len(starts)
-        else numbers
-        for kind in (HUMAN, AI, EITHER)
+        _sum_groups(np.where(kinds == kind, numbers, np.int32(0)), starts) for kind in (HUMAN, AI, EITHER)
     )
     changed = np.flatnonzero((human != 0) | (ai != 0) | (total != 0))
     codes = codes[starts][changed]

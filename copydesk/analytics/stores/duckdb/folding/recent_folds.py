@@ -31,12 +31,17 @@ class RecentFolds:
         self._folds: deque[FoldedRows] = deque()
         self._row_count = 0
 
-    def add(self, after: int, upto: int, rows: Sequence[IndexRows]) -> None:
-        """Adds a fold that was committed after those added before. The oldest leave if there are too many."""
+    def add(self, after: int, upto: int, rows: Sequence[IndexRows] | None) -> None:
+        """Adds a fold that was committed after those added before. The oldest leave if there are too many.
+
+        All leave if the rows of this one are unknown (None), because no rows are found across a gap.
+        """
         with self._lock:
-            if self._folds and self._folds[-1].upto != after:
+            if rows is None or (self._folds and self._folds[-1].upto != after):
                 self._folds.clear()
                 self._row_count = 0
+            if rows is None:
+                return
             self._folds.append(FoldedRows(after, upto, rows))
             self._row_count += self._folds[-1].count_rows()
             while self._row_count > self._max_rows or len(self._folds) > self._max_folds:

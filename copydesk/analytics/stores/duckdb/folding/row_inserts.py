@@ -18,8 +18,8 @@ class RowInserts:
     """Inserts rows at little cost: a statement that is prepared once copies them from a buffer, which is a set of
     arrays that DuckDB reads in place. Its column `is_used` selects the rows.
 
-    DuckDB would keep arrays that are registered for one statement until the transaction ends. The statements belong to
-    a connection, and are prepared again for another one. One caller at a time.
+    No array is registered for a single statement, because DuckDB would keep it until the transaction ends. The
+    statements and the buffers belong to a connection, and are prepared again for another one. One caller at a time.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class RowInserts:
         buffer = self._buffers[name]
         rows = len(next(iter(columns.values())))
         for column_name, column in columns.items():
-            buffer[column_name][:rows] = column
+            np.copyto(buffer[column_name][:rows], column, casting="safe")
         buffer["is_used"][:rows] = True
         buffer["is_used"][rows:] = False
         connection.execute(f"execute insert_{name}")

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.compaction import delete_rows
-from copydesk.analytics.stores.duckdb.folding.links import IndexRows, combine_visits, count_links, join_index_rows
+from copydesk.analytics.stores.duckdb.folding.last_folded import read_last_folded
+from copydesk.analytics.stores.duckdb.folding.links import (
+    ChangedVisits,
+    IndexRows,
+    add_to_known,
+    combine_visits,
+    count_links,
+    find_whole_keys,
+    join_index_rows,
+)
 from copydesk.analytics.stores.duckdb.folding.nearest_visits import NearestVisits
 from copydesk.analytics.stores.duckdb.folding.recent_folds import MAX_ROWS_IN_MEMORY, RecentFolds
 from copydesk.analytics.stores.duckdb.folding.row_inserts import RowInserts
@@ -20,13 +29,10 @@ from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT, ScopeTable
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     NO_VISITS,
-    Bits,
     Keys,
-    Positions,
     Scopes,
     VisitRows,
     contain_keys,
-    find_group_starts,
     join_visits,
     match_visits,
     sort_distinct,
@@ -39,8 +45,8 @@ from copydesk.core.runtime.memory import return_free_memory
 MAX_VIEWS_PER_TRANSACTION = 250_000
 """Enough to share the cost of a transaction, which reads most pages of the files; few enough to bound the memory."""
 MANY_ADDED_VISITS = 100_000
-"""A fold that adds more visits returns free memory on the way: it is between other arrays, in pieces that are too small
-for the next steps. This takes a few milliseconds."""
+"""After more new visits, free memory is returned before the next step, which cannot use it: it lies in small pieces
+between other arrays. This takes a few milliseconds."""
 MAX_VISITS_SEARCHED_AT_ONCE = 2_000
 """Up to this many visits are searched at once. Two searches for fewer of more visits are faster."""
 NEW_VISITS_PER_RANGE = 50_000
@@ -56,8 +62,6 @@ SELECT_VIEWS = """
         (time // 86400000)::usmallint as day
     from views
 """
-ChangedVisits = tuple[VisitRows, Bits, Bits]
-"""Visits with their class bits before a change and after it."""
 
 
 class VisitorIndex:
@@ -118,8 +122,7 @@ class VisitorIndex:
         self._unfolded_views.remove(self._last_folded)
         if after >= last:
             return None
-        if index_rows is not None:
-            self._recent_folds.add(after, last, index_rows)
+        self._recent_folds.add(after, last, index_rows)
         return view_count
 
     def prepare(self) -> None:
@@ -231,8 +234,8 @@ class VisitorIndex:
         self.add_visits(connection, join_visits(found))
 
     def _fold_range(self, connection: DuckConnection, after: int, last: int) -> tuple[int, list[IndexRows] | None]:
-        """Counts views. Returns how many they are, and the rows that were added to the index, or None if they are too
-        many for the memory."""
+        """Counts views. Returns how many they are, and the rows that were added to the index, or None if they are more
+        than `RecentFolds` keeps."""
         condition, params = "where seq > $after and seq <= $upto", {"after": after, "upto": last}
         views = self._unfolded_views.find(after, last) or _read_views(connection, condition, params)
         if len(views.page) and max(views.page.max(), views.agent.max(), views.source.max()) >= len(self._scopes.salt):
@@ -279,11 +282,11 @@ class VisitorIndex:
         self, connection: DuckConnection, parts: Iterable[tuple[VisitRows, VisitRows]]
     ) -> list[IndexRows] | None:
         """Stores visits and adds those that are not known to the index. Returns the rows that were added to it, or None
-        if they are too many for the memory.
+        if they are more than `RecentFolds` keeps.
 
         Each part has the known visits that new ones may be linked with, and these.
         """
-        changes = starmap(_add_to_known, parts)
+        changes = starmap(add_to_known, parts)
         added_visits, index_rows = self._change_index(connection, changes)
         self.visits.add(connection, added_visits)
         return index_rows
@@ -334,30 +337,36 @@ class VisitorIndex:
     ) -> tuple[VisitRows, list[IndexRows] | None]:
         """Changes the index for visits with their bits before and after, in parts that have no scope and key in common.
 
-        Returns the bits that are new, as visits sorted by key, and the rows that were added to the index; None instead
-        of too many rows for the memory.
+        Returns the bits that are new, as visits sorted by key, and the rows that were added to the index, or None if
+        they are more than `RecentFolds` keeps.
         """
         index_parts, added_parts = [], []
         for rows, was, now in parts:
             changes = combine_visits(rows, was, now)
             is_changed = changes.was != changes.now
-            index_parts.append(count_links(self._scopes, changes.take(_find_whole_keys(changes.key, is_changed))))
+            index_parts.append(count_links(self._scopes, changes.take(find_whole_keys(changes.key, is_changed))))
             added = changes.take(np.flatnonzero(is_changed))
             added_parts.append(VisitRows(added.key, added.scope, added.day, added.now & ~added.was))
-        free_memory = return_free_memory if sum(map(len, added_parts)) > MANY_ADDED_VISITS else lambda: None
-        free_memory()
-        index_rows: list[IndexRows] | None = []
-        for joined in join_index_rows(index_parts):
-            self._inserts.insert(connection, "firsts", self._name_columns(joined))
-            self._new_rows += len(joined)
-            if index_rows is not None:
-                index_rows.append(joined)
-                if sum(map(len, index_rows)) > MAX_ROWS_IN_MEMORY:
-                    index_rows = None
+        has_many = sum(map(len, added_parts)) > MANY_ADDED_VISITS
+        if has_many:
+            return_free_memory()
+        index_rows = self._insert_index_rows(connection, index_parts)
         index_parts.clear()
-        free_memory()
+        if has_many:
+            return_free_memory()
         added_visits = added_parts[0] if len(added_parts) == 1 else join_visits(added_parts).sort_by_key()
         return added_visits, index_rows
+
+    def _insert_index_rows(self, connection: DuckConnection, parts: list[IndexRows]) -> list[IndexRows] | None:
+        """Adds the sums of these rows to the index. Returns them, or None if they are more than `RecentFolds` keeps."""
+        kept: list[IndexRows] = []
+        row_count = 0
+        for rows in join_index_rows(parts):
+            self._inserts.insert(connection, "firsts", self._name_columns(rows))
+            row_count += len(rows)
+            kept = [*kept, rows] if row_count <= MAX_ROWS_IN_MEMORY else []
+        self._new_rows += row_count
+        return kept if row_count <= MAX_ROWS_IN_MEMORY else None
 
     def _name_columns(self, rows: IndexRows) -> dict[str, NDArray[np.generic]]:
         return {
@@ -367,12 +376,6 @@ class VisitorIndex:
 
     def _load_scopes(self, connection: DuckConnection) -> None:
         self._scopes.load_new(connection)
-
-
-def _add_to_known(known: VisitRows, new: VisitRows) -> ChangedVisits:
-    """Returns known visits and new ones with their bits before and after the new ones are added."""
-    rows = join_visits([known, new])
-    return rows, np.concatenate((known.bits, np.zeros(len(new), np.uint8))), rows.bits
 
 
 def _combine_day_kind(views: ViewColumns) -> NDArray[np.int64]:
@@ -388,26 +391,3 @@ def _select_arrivals(views: ViewColumns) -> NDArray[np.bool_]:
 
 def _read_views(connection: DuckConnection, condition: str, params: dict[str, int]) -> ViewColumns:
     return ViewColumns(**connection.execute(SELECT_VIEWS + condition, params).fetchnumpy())
-
-
-def count_unfolded_views(database: DuckDatabase) -> int:
-    """Counts the views that are not folded; some numbers are unused, because their views were deleted."""
-    with database.read() as connection:
-        [(view_count,)] = connection.execute(
-            "select count(*) from views where seq > $after", {"after": read_last_folded(connection)}
-        ).fetchall()
-    return int(view_count)
-
-
-def read_last_folded(connection: DuckConnection) -> int:
-    [(number,)] = connection.execute("select max(upto) from folds").fetchall()
-    return int(number)
-
-
-def _find_whole_keys(key: Keys, is_changed: NDArray[np.bool_]) -> Positions:
-    """Returns the positions of all rows whose key has a change; the keys must be sorted."""
-    starts = find_group_starts(key)
-    if not len(starts):
-        return starts
-    lengths = np.diff(np.append(starts, len(key)))
-    return np.flatnonzero(np.repeat(np.logical_or.reduceat(is_changed, starts), lengths))

@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 
 from copydesk.analytics.stores.base import CLASS_BITS, DayRange, Interval
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.folding.last_folded import read_last_folded
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT
 from copydesk.analytics.stores.duckdb.folding.view_summaries import read_last_summarized
-from copydesk.analytics.stores.duckdb.folding.visitor_index import read_last_folded
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.analytics.stores.names.missing_paths import (
     MAX_REFERRERS_PER_PATH,

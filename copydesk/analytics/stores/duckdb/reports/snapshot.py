@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection
-from copydesk.analytics.stores.duckdb.folding.visitor_index import read_last_folded
+from copydesk.analytics.stores.duckdb.folding.last_folded import read_last_folded
 from copydesk.analytics.stores.duckdb.log.view_changes import read_view_changes
 
 SELECT_PROJECTS = "select id, site, ai from projects where list_contains($names, name)"

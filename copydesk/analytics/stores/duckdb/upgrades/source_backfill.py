@@ -5,7 +5,8 @@ Each part is a transaction that moves a mark, so that the work continues where i
 
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.analytics.stores.duckdb.database import DuckConnection
-from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex, read_last_folded
+from copydesk.analytics.stores.duckdb.folding.last_folded import read_last_folded
+from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
 from copydesk.analytics.stores.duckdb.ids.id_tables import IdTables
 from copydesk.analytics.stores.duckdb.ids.scopes import append_rows
 

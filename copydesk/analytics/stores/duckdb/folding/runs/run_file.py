@@ -70,13 +70,13 @@ Bytes = NDArray[np.uint8]
 
 
 class FoundVisits(NamedTuple):
-    """Visits that a search has found. Those with the same key on the same page are neighbors in the file."""
+    """Visits that a search has found, in groups of neighbors in the file that have the same key."""
 
     visits: VisitRows
     first_positions: Positions
-    """The position of the first visit with each key on a page."""
+    """The position of the first visit of each group."""
     counts: Counts
-    """How many visits have this key on this page."""
+    """How many visits each group has."""
 
     @property
     def positions(self) -> Positions:
@@ -217,7 +217,7 @@ class RunFile:
         return join_visits([select(found.visits) for found in self._search(keys)])
 
     def _search(self, keys: Keys) -> Iterator[FoundVisits]:
-        """Yields the keys that are in the file, in parts, and releases the memory of the file after each part."""
+        """Yields the visits with these keys, in parts, and releases the memory of the file after each part."""
         is_long = self.rows >= MIN_LONG_ROWS and len(keys) > MAX_LOOKUPS_AT_ONCE
         if not is_long:
             keys = self.select_possible(keys)

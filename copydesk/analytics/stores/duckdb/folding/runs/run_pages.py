@@ -39,7 +39,7 @@ class PageSize(NamedTuple):
 
     min_rows: int
     page_rows: int
-    """A power of two, because places are split into a page and a row."""
+    """A power of two, because a bit mask makes the row of a page from a row among those of several pages."""
     key_bytes: int
     """6 or 7 for distances, 8 for distances of any size."""
 
@@ -104,10 +104,6 @@ class PageLayout:
     class_bits: int
     """How many class bits a visit has."""
     bounds: VisitBounds
-
-    @cached_property
-    def _row_bits(self) -> int:
-        return (self.page_rows - 1).bit_length()
 
     @cached_property
     def _day_bits(self) -> int:
@@ -244,10 +240,6 @@ class PageLayout:
         day = (packed & np.uint32((1 << self._day_bits) - 1)).astype(np.uint16)
         day += np.uint16(self.bounds.first_day)
         return [(packed >> np.uint32(self._day_bits)).astype(np.int32), day, bits]
-
-    def split_places(self, places: Positions) -> tuple[Positions, Positions]:
-        """Returns the page and the row of each place."""
-        return places >> self._row_bits, places & (self.page_rows - 1)
 
     def pack(self) -> bytes:
         """Returns the layout as a part of a file."""

@@ -121,12 +121,12 @@ class VisitRuns:
 
     def move_into_table(self, connection: DuckConnection) -> None:
         """Moves all visits into the table, in the order of their keys, for a reader that knows tables only."""
-        connection.execute("create temp table sorted_visits as from visits limit 0")
+        connection.execute("create temp table if not exists sorted_visits as from visits limit 0")
         for rows in self.read_all():
             self._inserts.insert(connection, "sorted_visits", name_columns(rows))
         connection.execute("delete from visits")
         connection.execute("insert into visits from sorted_visits")
-        connection.execute("drop table sorted_visits")
+        connection.execute("delete from sorted_visits")  # not dropped, because the prepared insert would lose it
         for run_id in list(self._runs):
             self._delete_run(connection, run_id)
         self._recent = None
