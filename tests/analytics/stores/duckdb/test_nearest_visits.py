@@ -22,7 +22,7 @@ SCOPES: Any = SimpleNamespace(
 
 @pytest.fixture(autouse=True)
 def select_from_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest_visits, "MIN_KNOWN_VISITS", 0)
+    monkeypatch.setattr(nearest_visits, "MAX_UNSELECTED_VISITS", 0)
 
 
 def make_visits(chance: np.random.Generator, rows: int, keys: int, days: tuple[int, int]) -> VisitRows:
@@ -86,6 +86,7 @@ def test_only_the_nearest_known_visits_are_selected() -> None:
     known = VisitRows(np.full(100, 7), np.full(100, 4, np.int32), days, np.ones(100, np.uint8))
     other_section = VisitRows(known.key, np.full(100, 5, np.int32), days, known.bits)
     new = VisitRows(np.full(1, 7), np.full(1, 4, np.int32), np.array([50], np.uint16), np.ones(1, np.uint8))
-    found = NearestVisits(SCOPES, new).select(join_visits([known, other_section]))
+    single = VisitRows(new.key, np.full(1, 6, np.int32), np.array([50], np.uint16), new.bits)
+    found = NearestVisits(SCOPES, new).select(join_visits([known, other_section, single]))
     assert found.scope.tolist() == [4, 4, 4]
     assert sorted(found.day.tolist()) == [49, 50, 51]

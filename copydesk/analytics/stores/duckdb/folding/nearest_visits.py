@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.folding.scope_table import ScopeTable
-from copydesk.analytics.stores.duckdb.folding.visit_rows import VisitRows
+from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, Scopes, VisitRows
 
-MIN_KNOWN_VISITS = 2_000
-"""Fewer known visits are all linked, which takes less time than selecting some of them."""
+MAX_UNSELECTED_VISITS = 2_000
+"""So many known visits, or fewer, are all linked, which takes less time than selecting some of them."""
 SLOTS_PER_VISIT = 8
 NO_FIRST_DAY, NO_LAST_DAY = 0xFFFF, 0
 DAYS_TYPE = np.dtype([("first", np.uint16), ("last", np.uint16)])
 CHAIN_FACTOR, SLOT_FACTOR = np.int64(0x1E3779B97F4A7C15), np.int64(0x56E8FEB86659FD93)
 """Large odd numbers, which spread chains over the slots."""
-Mask = NDArray[np.bool_]
 Slots = NDArray[np.int64]
 
 
@@ -43,28 +42,26 @@ class NearestVisits:
         the next one has the same scope and class bits and is before them too, and each visit after all new ones if
         the previous one has and is after them too. It leaves out most if the visits are sorted by key, scope and day.
         """
-        if len(known) < MIN_KNOWN_VISITS or not len(self._new):
+        if len(known) <= MAX_UNSELECTED_VISITS or not len(self._new):
             return known
-        first_day, last_day = self._days
-        is_before, is_after = known.day < first_day, known.day > last_day
-        if is_before.any() or is_after.any():
-            known = _drop_hidden(known, is_before, is_after)
-        days = self._days_of_chains[self._find_slots(known)]
-        is_before, is_after = known.day < days["first"], known.day > days["last"]
-        rows = np.flatnonzero(~(is_before & is_after))  # both if there is no new visit
-        return _drop_hidden(known.take(rows), is_before[rows], is_after[rows])
-
-    @cached_property
-    def _days(self) -> tuple[int, int]:
-        """The first and the last day of all new visits."""
-        return int(self._new.day.min()), int(self._new.day.max())
+        is_like_previous = (known.key[1:] == known.key[:-1]) & (known.scope[1:] == known.scope[:-1])
+        starts = np.append(0, np.flatnonzero(~is_like_previous) + 1)
+        days = self._days_of_chains[self._find_slots(known.key[starts], known.scope[starts])]
+        counts = np.diff(starts, append=len(known))
+        is_before = known.day < np.repeat(days["first"], counts)
+        is_after = known.day > np.repeat(days["last"], counts)
+        is_left_out = is_before & is_after  # both if there is no new visit
+        is_like_previous &= (known.bits[1:] == known.bits[:-1]) & (known.day[1:] >= known.day[:-1])
+        is_left_out[:-1] |= is_like_previous & is_before[1:]
+        is_left_out[1:] |= is_like_previous & is_after[:-1]
+        return known.take(np.flatnonzero(~is_left_out))
 
     @cached_property
     def _days_of_chains(self) -> NDArray[np.void]:
         """The first and the last day of the new visits of each chain, by slot: neighbors in memory, which is faster."""
         days = np.empty(1 << self._slot_bits, DAYS_TYPE)
         days["first"], days["last"] = NO_FIRST_DAY, NO_LAST_DAY
-        slots = self._find_slots(self._new)
+        slots = self._find_slots(self._new.key, self._new.scope)
         np.minimum.at(days["first"], slots, self._new.day)
         np.maximum.at(days["last"], slots, self._new.day)
         return days
@@ -75,21 +72,6 @@ class NearestVisits:
         parent = self._scopes.parent
         return np.where(parent > 0, parent, np.arange(len(parent))) * CHAIN_FACTOR
 
-    def _find_slots(self, visits: VisitRows) -> Slots:
-        slots: Slots = (visits.key + self._chain_hashes[visits.scope]) * SLOT_FACTOR
+    def _find_slots(self, key: Keys, scope: Scopes) -> Slots:
+        slots: Slots = (key + self._chain_hashes[scope]) * SLOT_FACTOR
         return (slots.view(np.uint64) >> np.uint64(64 - self._slot_bits)).view(np.int64)
-
-
-def _drop_hidden(visits: VisitRows, is_before: Mask, is_after: Mask) -> VisitRows:
-    """Returns visits without the hidden ones: those whose neighbor, nearer to the new visits, makes the same links.
-
-    The masks say which visits are before or after all new ones.
-    """
-    is_similar = visits.key[1:] == visits.key[:-1]
-    is_similar &= visits.scope[1:] == visits.scope[:-1]
-    is_similar &= visits.bits[1:] == visits.bits[:-1]
-    is_similar &= visits.day[1:] >= visits.day[:-1]
-    is_hidden = np.zeros(len(visits), np.bool_)
-    np.logical_and(is_similar, is_before[1:], out=is_hidden[:-1])
-    is_hidden[1:] |= is_similar & is_after[:-1]
-    return visits.take(np.flatnonzero(~is_hidden))
