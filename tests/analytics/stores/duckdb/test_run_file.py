@@ -349,24 +349,28 @@ def test_page_whose_first_visit_has_no_flag_is_refused(tmp_path: Path, is_long: 
 
 
 @pytest.mark.parametrize("count", [100, 400])
-def test_search_in_a_run_with_damaged_pages_fails_in_no_other_way(tmp_path: Path, is_long: bool, count: int) -> None:
+@pytest.mark.parametrize("write_run_of_format", [write_visits, write_fixed_pages, write_split_pages])
+def test_search_in_a_run_with_damaged_pages_fails_in_no_other_way(
+    tmp_path: Path, is_long: bool, count: int, write_run_of_format: Callable[[Path, VisitRows], object]
+) -> None:
     """The damage may be in keys, which a search does not check, or in the flags of rows after the last visit."""
     visits = make_hashed_visits(count)
-    content = write_visits(tmp_path / "a.run", visits).path.read_bytes()
+    write_run_of_format(tmp_path / "a.run", visits)
+    content = (tmp_path / "a.run").read_bytes()
     chance, refused = random.Random(5), 0
     for _ in range(300):
         damaged = bytearray(content)
         for _ in range(chance.choice([1, 8])):
             damaged[chance.randrange(len(content) - run_file.FOOTER.size)] ^= chance.randrange(1, 256)
         (tmp_path / "a.run").write_bytes(damaged)
-        run = open_run(tmp_path / "a.run", count)
         try:
+            run = open_run(tmp_path / "a.run", count)
             positions, rows = run.find(np.unique(visits.key))
             assert len(positions) == len(rows) <= count
         except StoreDamaged:
             refused += 1
         with pytest.raises(StoreDamaged):
-            run.verify()
+            open_run(tmp_path / "a.run", count).verify()
     assert refused > 30
 
 

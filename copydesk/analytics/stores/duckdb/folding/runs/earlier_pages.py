@@ -177,6 +177,8 @@ class FixedPageRun(UniformPageRun):
     def _find_on_pages(self, keys: Keys, page_numbers: Positions, by_reading: bool) -> FoundVisits | None:
         pages = self.read_pages(page_numbers, by_reading)
         all_keys = self._layout.decode_all_keys(pages, self._fences[page_numbers])[: self._count_rows(page_numbers)]
+        if (all_keys[1:] < all_keys[:-1]).any():
+            raise StoreDamaged
         matches, first, counts = find_ranges(all_keys, keys)
         if not len(matches):
             return None
