@@ -278,7 +278,7 @@ class RunFile:
         page: Positions,
         position: Positions,
     ) -> FoundVisits:
-        """Returns the visits with these keys: each is on one of these pages, at a position among the keys of it."""
+        """Returns the visits with these keys: each is on one of these pages, at a position among its keys."""
         has_key = np.zeros(len(page_numbers), np.bool_)
         has_key[page] = True
         found_pages = np.flatnonzero(has_key)

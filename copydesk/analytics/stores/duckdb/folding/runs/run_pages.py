@@ -39,7 +39,7 @@ class PageSize(NamedTuple):
 
     min_rows: int
     page_rows: int
-    """A power of two, because a bit mask makes the row of a page from a row among those of several pages."""
+    """A power of two: a bit mask turns a row among those of several pages into a row of its page."""
     key_bytes: int
     """6 or 7 for distances, 8 for distances of any size."""
 
