@@ -147,8 +147,7 @@ def _measure_add(path: Path) -> AddMeasurement:
 def measure_small_folds(path: Path, project: str = PROJECT) -> list[float]:
     """Returns the CPU seconds of 40 folds of 100 views each, which known visitors make on the next day.
 
-    Merges that the fold of all views has left are done before, and finished days are counted by hour. As in the
-    service, the store has prepared folds, because a report was requested.
+    Merges that the fold of all views has left are done before.
     """
     days = range(FIRST_DAY + DAYS, FIRST_DAY + DAYS + 1)
     known_views = _views_of_known_visitors(path, SMALL_FOLDS * SMALL_FOLD_VIEWS, days)
@@ -156,18 +155,23 @@ def measure_small_folds(path: Path, project: str = PROJECT) -> list[float]:
     store = DuckStore(path)
     _fold_and_merge(store)
     store.close()
-    store = DuckStore(path)
-    store.prepare_logging()
-    _wait_for_thread("filter")
-    _wait_for_thread("preparation")
-    _wait_for_thread("sections")
-    store.wait_for_hours()
+    store = _open_prepared(path)
     took = [
         _measure_fold(store, views[first : first + SMALL_FOLD_VIEWS])
         for first in range(0, len(views), SMALL_FOLD_VIEWS)
     ]
     store.close()
     return took
+
+
+def _open_prepared(path: Path) -> DuckStore:
+    """Opens a store as the service has it after a report: folds are prepared, and finished days counted by hour."""
+    store = DuckStore(path)
+    store.prepare_logging()
+    for name in ("filter", "preparation", "sections"):
+        _wait_for_thread(name)
+    store.wait_for_hours()
+    return store
 
 
 def log_late_views(path: Path, project: str) -> None:
@@ -179,15 +183,8 @@ def log_late_views(path: Path, project: str) -> None:
 
 
 def measure_late_fold(path: Path) -> tuple[float, float]:
-    """Returns the CPU seconds of folding what was logged, with what this starts in the background, and the peak memory.
-
-    As in the service, the store has prepared folds.
-    """
-    store = DuckStore(path)
-    store.prepare_logging()
-    for name in ("filter", "preparation", "sections"):
-        _wait_for_thread(name)
-    store.wait_for_hours()
+    """Returns the CPU seconds of folding what was logged, with all work that this starts, and the peak memory."""
+    store = _open_prepared(path)
     took = measure_cpu(partial(_fold_and_merge, store))
     store.close()
     return took, measure_peak_memory()

@@ -72,6 +72,14 @@ def others(request: pytest.FixtureRequest) -> tuple[int, int]:
     return (0, 0) if request.param == "packed" else (2**30, 60_000)
 
 
+@pytest.fixture(params=[False, True])
+def by_reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs a test with searches in the mapped file, and with searches that read the pages they need."""
+    if request.param:
+        monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
+        monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
+
+
 @pytest.mark.parametrize("count", [1, 2, 127, 128, 129, 1_000])
 def test_run_has_all_visits_and_finds_those_of_a_key(
     tmp_path: Path, is_long: bool, key_bytes: int, others: tuple[int, int], count: int
@@ -248,13 +256,8 @@ def test_layout_that_no_version_writes_is_refused(page_rows: int, key_bytes: int
 
 
 @pytest.mark.parametrize("part_rows", [1, 7, 5_000])
-@pytest.mark.parametrize("by_reading", [False, True])
-def test_filter_keeps_every_key_of_the_run_and_few_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool, by_reading: bool, part_rows: int
-) -> None:
-    if by_reading:
-        monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
-        monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
+@pytest.mark.usefixtures("by_reading")
+def test_filter_keeps_every_key_of_the_run_and_few_others(tmp_path: Path, is_long: bool, part_rows: int) -> None:
     visits = make_hashed_visits(5_000)
     run = write_visits(tmp_path / "a.run", *split_visits(visits, part_rows))
     absent = np.sort(np.random.default_rng(2).integers(0, 2**63 - 1, 3_000))
@@ -416,18 +419,13 @@ def test_run_of_an_earlier_format_is_read(
 
 
 @pytest.mark.parametrize("write_run_of_format", [write_fixed_pages, write_split_pages])
-@pytest.mark.parametrize("by_reading", [False, True])
+@pytest.mark.usefixtures("by_reading")
 def test_run_of_an_earlier_format_with_pages_is_read(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     key_bytes: int,
     others: tuple[int, int],
-    by_reading: bool,
     write_run_of_format: Callable[[Path, VisitRows, int], None],
 ) -> None:
-    if by_reading:
-        monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
-        monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
     visits = make_visits(2_000)
     visits.scope[0] += others[0]
     visits.day[-1] += others[1]
@@ -444,19 +442,12 @@ def test_run_of_an_earlier_format_with_pages_is_read(
 
 
 @pytest.mark.parametrize("write_run_of_format", [write_fixed_pages, write_split_pages])
-@pytest.mark.parametrize("by_reading", [False, True])
+@pytest.mark.usefixtures("by_reading")
 @pytest.mark.parametrize("rows_before", [0, 1, 100, 127])
 def test_key_on_several_pages_of_an_earlier_format_is_found(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    by_reading: bool,
-    rows_before: int,
-    write_run_of_format: Callable[[Path, VisitRows, int], None],
+    tmp_path: Path, rows_before: int, write_run_of_format: Callable[[Path, VisitRows, int], None]
 ) -> None:
     """A key has 300 visits, which take up to four pages; keys around it have few."""
-    if by_reading:
-        monkeypatch.setattr(run_file, "MAX_HELD_ROWS", 0)
-        monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
     keys = np.concatenate((np.arange(rows_before), np.full(300, 1_000), [1_001, 1_001, 1_002], np.arange(2_000, 2_300)))
     visits = make_visits(len(keys))
     visits = VisitRows(keys, visits.scope, visits.day, visits.bits)

@@ -4,6 +4,7 @@ from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDataba
 
 
 def read_last_folded(connection: DuckConnection) -> int:
+    """Returns the number of the last folded view. All views up to it are folded."""
     [(number,)] = connection.execute("select max(upto) from folds").fetchall()
     return int(number)
 
