@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from copydesk.analytics.page_view import PageView, VisitorClass
-from copydesk.client import ApiError, Client
 from copydesk.core.clock import DAY
+from copydesk_client import ApiError, Client
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 

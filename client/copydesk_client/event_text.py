@@ -30,7 +30,7 @@ def describe_event(event: Event) -> str:
         case "checked" if data["passed"]:
             return "✓ checks passed"
         case "checked":
-            return "\n".join([f"✗ {len(data['faults'])} not fixed:", *data["faults"]])
+            return "\n".join([f"✗ {len(data['findings'])} not fixed:", *data["findings"]])
         case "waiting":
             return f"waiting {data['seconds']} s: {data['why']}"
         case "pushed":

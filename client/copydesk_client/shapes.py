@@ -50,20 +50,20 @@ class Job(TypedDict):
     filesChanged: list[ChangedFile]
     checks: list[Any]
     usage: Usage
-    question: NotRequired[Question | None]
-    """The agent's question before it continues. Older servers do not send it."""
-    unsure: NotRequired[list[str]]
-    secondLook: NotRequired[dict[str, Any] | None]
-    evidence: NotRequired[list[dict[str, Any]]]
-    createdBy: NotRequired["Creator | None"]
-    automation: NotRequired[str | None]
-    pullRequest: NotRequired["PullRequest | None"]
+    question: Question | None
+    """The agent's question before it continues."""
+    unsure: list[str]
+    secondLook: dict[str, Any] | None
+    evidence: list[dict[str, Any]]
+    createdBy: "Creator | None"
+    automation: str | None
+    pullRequest: "PullRequest | None"
 
 
 class Creator(TypedDict):
     kind: Literal["key", "person", "automation", "review_comment"]
     name: str
-    id: NotRequired[str | None]
+    id: str | None
 
 
 class PullRequest(TypedDict):

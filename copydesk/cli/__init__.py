@@ -74,6 +74,6 @@ def _run_command() -> None:
 
 def _is_from_client(error: Exception) -> bool:
     """Returns whether the API client raised this error. Imports the client here because most commands never use it."""
-    from copydesk.client import ApiError, NotConfigured, Unreachable
+    from copydesk_client import ApiError, NotConfigured, Unreachable
 
     return isinstance(error, ApiError | NotConfigured | Unreachable)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import typer
 
 from copydesk.cli.output import find_terminal, indent_further_lines, make_printable
-from copydesk.client import Client, Event, Job
+from copydesk_client import Client, Event, Job
 from copydesk_client.event_text import PHASE_LABELS, describe_event
 
 TIME_WIDTH = 10

@@ -13,15 +13,13 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from copydesk.client import Client
     from copydesk.desk import Desk
+    from copydesk_client import Client
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ProjectOption = Annotated[
     str, typer.Option("--project", metavar="PROJECT", envvar="COPYDESK_PROJECT", help="The project's ID or name.")
 ]
-ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Short for --project PROJECT.")]
-"""An argument of the commands of `copydesk project`, which also have ProjectOption; see `choose_project`."""
 
 TERMINAL_OVERRIDES = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Environment variables that override whether the output counts as a terminal."""
@@ -170,6 +168,6 @@ def open_configured_desk(*, create: bool = False) -> Iterator["Desk"]:
 def open_client(id_or_name: str) -> "Client":
     """Returns an API client for a project. Imports it here because the help of a command does not need it."""
     from copydesk.cli.project_lookup import find_project_id
-    from copydesk.client import Client
+    from copydesk_client import Client
 
     return Client(project=find_project_id(open_configured_desk, id_or_name))

@@ -5,8 +5,6 @@ from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-import typer
-
 from copydesk.core.errors import DataFolderMissing, InvalidRequest, ProjectNotFound
 from copydesk.core.ids import is_id
 
@@ -48,20 +46,6 @@ def find_project_id(open_desk: "Callable[[], AbstractContextManager[Desk]]", id_
             f"The project '{id_or_name[:80]}' is not given by its ID (proj_…), and it cannot be looked up by name: "
             f"{error}"
         ) from None
-
-
-def choose_project(context: typer.Context, argument: str, option: str) -> str:
-    """Returns the project of a command that accepts it as an argument and as --project, whose default is the variable.
-
-    Raises BadParameter if there is none, or if both are on the command line and differ.
-    """
-    source = context.get_parameter_source("project")
-    is_given = source is not None and source.name == "COMMANDLINE"
-    if argument and is_given and argument != option:
-        raise typer.BadParameter(f"PROJECT is '{argument[:80]}', but --project is '{option[:80]}'. Give only one.")
-    if not argument and not option:
-        raise typer.BadParameter("Give --project with the project's ID or name, or set COPYDESK_PROJECT.")
-    return argument or option
 
 
 def _describe_missing(desk: "Desk", id_or_name: str) -> ProjectNotFound:

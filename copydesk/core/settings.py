@@ -1,7 +1,5 @@
 """All settings, read from the environment and validated once at start."""
 
-import logging
-import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
@@ -16,9 +14,6 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from copydesk.core.errors import DataFolderMissing, UserFacingError
 
 ENV_PREFIX = "COPYDESK_"
-FORMER_VARIABLES = {"COPYDESK_MOST_ATTEMPTS": "max_attempts"}
-"""Variables of settings that were renamed. They are still read, with a warning."""
-
 OTHER_VARIABLES = (
     "COPYDESK_URL",
     "COPYDESK_API_KEY",
@@ -30,8 +25,6 @@ OTHER_VARIABLES = (
 """Variables that are not settings of the service: those of the client, of a model's key and of a migration."""
 CHOOSE_FOLDER_HINT = "Change to the folder where the service runs"
 KEY_PREFIX_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9]{1,19}_")
-
-log = logging.getLogger(__name__)
 
 
 class BadSettings(UserFacingError):
@@ -359,7 +352,7 @@ def env_variable(field: str) -> str:
 def read_settings(**overrides: Any) -> Settings:
     """Reads the settings from the environment. Raises BadSettings, which names each invalid variable."""
     try:
-        return Settings(**{**_read_former_variables(), **overrides})
+        return Settings(**overrides)
     except ValidationError as error:
         raise BadSettings("; ".join(_describe_error(e["loc"], e["msg"], e["input"]) for e in error.errors())) from None
 
@@ -370,7 +363,7 @@ def find_unknown_variables(names: Iterable[str], known: Collection[str] = ()) ->
     `known` are more names that something reads, such as the token variables of projects.
     """
     current_names = [*map(env_variable, Settings.model_fields), *OTHER_VARIABLES]
-    read_names = {*current_names, *FORMER_VARIABLES, *known}
+    read_names = {*current_names, *known}
     unknown = sorted(name for name in names if name.startswith(ENV_PREFIX) and name not in read_names)
     return {name: _find_nearest_variable(name, current_names) for name in unknown}
 
@@ -380,15 +373,6 @@ def _find_nearest_variable(name: str, known_names: Iterable[str]) -> str | None:
     known_endings = [known.removeprefix(ENV_PREFIX) for known in known_names]
     nearest = get_close_matches(name.removeprefix(ENV_PREFIX), known_endings, n=1)
     return f"{ENV_PREFIX}{nearest[0]}" if nearest else None
-
-
-def _read_former_variables() -> dict[str, str]:
-    values = {}
-    for former, field in FORMER_VARIABLES.items():
-        if former in os.environ and env_variable(field) not in os.environ:
-            log.warning("%s is now called %s", former, env_variable(field))
-            values[field] = os.environ[former]
-    return values
 
 
 def _describe_error(location: Sequence[int | str], message: str, value: Any) -> str:

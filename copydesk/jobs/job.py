@@ -114,7 +114,7 @@ class Creator(BaseModel):
     kind: CreatorKind
     name: str
     id: str | None = None
-    """The ID of the key, person or automation; None for an author on a forge, and where it was not recorded."""
+    """The ID of the key, person or automation; None for an author on a forge."""
 
 
 PullState = Literal["open", "merged", "closed"]
@@ -200,10 +200,10 @@ class Job:
     merge_limits: MergeLimits | None = None
     """None means that the work becomes a pull request."""
     created_by: Creator | None = None
-    """None for jobs of versions that did not record it."""
+    """None for a job that a program created without the API or the dashboard."""
     automation_id: str | None = None
     pull_state: PullState | None = None
-    """The last known state of the pull request; None without one, and if it was archived before this was recorded."""
+    """The last known state of the pull request; None without one."""
     second_look: JobSecondLook | None = None
     review_state: ReviewState = ReviewState.RUNNING
 

@@ -63,7 +63,6 @@ SELECT_PATCHES = (
     .where(job_files.c.job_id == bindparam("job"))
     .order_by(job_files.c.path)
 )
-ADDED_FIELDS = ("context", "reviewers", "merge_limits")  # requests of earlier versions did not have them
 CANCELLED = JobOutcome(FAILED, Reason.CANCELLED, "The job was cancelled.")
 
 
@@ -90,10 +89,7 @@ class NewJob:
     merge_limits: MergeLimits | None = None
 
     def digest(self) -> str:
-        values = {
-            name: value for name, value in asdict(self).items() if name not in ADDED_FIELDS or value not in (None, ())
-        }
-        return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -41,11 +41,11 @@ class TableDigest:
 
 
 class RowCodec:
-    """Converts the rows of a table, or only some of its columns, to lines and back."""
+    """Converts the rows of a table to lines and back."""
 
-    def __init__(self, table: Table, columns: Collection[str] | None = None) -> None:
+    def __init__(self, table: Table) -> None:
         self.table = table
-        self.columns = [column for column in table.columns if columns is None or column.name in columns]
+        self.columns = list(table.columns)
         self._binary_indexes = [
             place for place, column in enumerate(self.columns) if isinstance(column.type, LargeBinary)
         ]

@@ -30,7 +30,7 @@ def describe_contents(tx: Connection) -> str:
 
 
 def drop_tables(tx: Connection) -> None:
-    """Drops all tables of Copydesk, including those of an older schema or an unfinished move."""
+    """Drops all tables of Copydesk, including those of an unfinished move."""
     for table in reversed(TABLES.values()):
         table.drop(tx, checkfirst=True)
     for name in ("moving", "alembic_version"):

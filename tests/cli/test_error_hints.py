@@ -8,7 +8,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk.cli import app
-from copydesk.client import Client, NotConfigured, Unreachable
+from copydesk_client import Client, NotConfigured, Unreachable
 from tests.support.service import Service
 
 Run = Callable[..., Result]

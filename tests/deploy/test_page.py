@@ -12,15 +12,12 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from copydesk.core.db.database import Database
-from copydesk.core.db.migrate import migrate
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from tests.deploy.chart import find_deployment, manifests_of_kind, render
-from tests.fixtures.freeze import KEY
 from tests.support import clickhouse
+from tests.support.filled_data import KEY, copy_data
 from tests.support.postgres import new_database
-from tests.support.releases import thaw_analytics, thaw_database
 
 PAGE = (Path(__file__).parents[2] / "docs/deploy.md").read_text("utf-8")
 
@@ -54,12 +51,7 @@ def test_documented_job_has_the_confinement_and_settings_of_the_chart() -> None:
 @pytest.mark.drill
 def test_documented_migration_commands_work(tmp_path: Path) -> None:
     old, url, views = tmp_path / "old", new_database(), clickhouse.new_database()
-    source = f"sqlite:///{old / 'copydesk.db'}"
-    thaw_database("0.1.0", source)
-    thaw_analytics("0.1.0", "sqlite", old)
-    database = Database(source)
-    migrate(database)
-    database.close()
+    copy_data(old)
     (script,) = re.findall(r"--entrypoint sh app -c '(.*?)'$", PAGE, re.M | re.S)
     sh = shutil.which("sh")
     assert sh is not None

@@ -10,11 +10,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from copydesk.client import Client, Job
 from copydesk.core.projects.policy import Policy
 from copydesk.jobs.agent.conversation import Conversation, Reply, ToolCall
 from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
+from copydesk_client import Client, Job
 from tests.jobs.publish.forges.extra_calls import FAKE_FORGES
 from tests.jobs.publish.forges.stage import GITHUB_APP, REPOSITORY
 from tests.jobs.publish.forges.test_github_app import make_key_pair

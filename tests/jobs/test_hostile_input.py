@@ -16,7 +16,6 @@ import pygit2
 import pytest
 from pygit2.enums import FileMode
 
-from copydesk.client import Client, Job
 from copydesk.core.errors import InvalidRequest
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
 from copydesk.jobs.agent.tools import Toolbox
@@ -27,6 +26,7 @@ from copydesk.jobs.publish.git.public_addresses import pin_public_host
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused, check_publishable, refuse_protected
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
+from copydesk_client import Client, Job
 from tests.support.git_http import GitHttpServer
 from tests.support.repositories import AUTHOR, list_branches, make_repository, read_file
 from tests.support.scripted_model import ScriptedModel, edit, finish

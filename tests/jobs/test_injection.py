@@ -11,9 +11,9 @@ import pygit2
 import pytest
 from pygit2.enums import FileMode
 
-from copydesk.client import Job
 from copydesk.jobs.agent.models.messages import load_system_prompt
 from copydesk.jobs.workspace.workspace import short_hash
+from copydesk_client import Job
 from tests.jobs.drills import (
     FILES,
     FIX_SCRIPT,

@@ -14,12 +14,12 @@ from typing import Any
 import httpx2 as httpx
 
 from copydesk.analytics.stores.fold_scheduler import FoldScheduler, FoldTiming
-from copydesk.client import Client
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.workflow.executor import ModelFactory
 from copydesk.web.server import Server
+from copydesk_client import Client
 from tests.support import clickhouse, migrated_databases
 
 STORE_KIND = os.environ.get("COPYDESK_TEST_STORES", "embedded")

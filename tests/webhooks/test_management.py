@@ -15,10 +15,10 @@ from standardwebhooks import Webhook
 from typer.testing import CliRunner
 
 from copydesk.cli import app
-from copydesk.client import ApiError
 from copydesk.core import audit_log
 from copydesk.core.db.tables import secrets
 from copydesk.webhooks.endpoints import MAX_ENDPOINTS
+from copydesk_client import ApiError
 from tests.support.people import csrf_token_from_html, signed_in_client
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve

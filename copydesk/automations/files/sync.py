@@ -76,7 +76,7 @@ class Target(NamedTuple):
     """The target of a reading: the project as it was read, and the key of the reading before."""
 
     project: Project
-    former_key: str
+    previous_key: str
     key: str
     commit: str
 
@@ -176,7 +176,7 @@ class AutomationFiles:
             key = tx.execute(query if self.database.is_sqlite else query.with_for_update()).scalar_one()
             row = tx.execute(SELECT_BY_ID, {"id": project.id}).one()
             current = project_from_values(dict(row._mapping))
-            if key != target.former_key or _read_place(current) != _read_place(project):
+            if key != target.previous_key or _read_place(current) != _read_place(project):
                 yield None
                 return
             yield tx

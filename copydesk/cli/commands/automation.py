@@ -19,8 +19,7 @@ from copydesk.cli.output import (
 from copydesk.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from copydesk.client import Automation, Client
-    from copydesk_client import AutomationFiles
+    from copydesk_client import Automation, AutomationFiles, Client
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -181,7 +180,7 @@ def check(
 
 def _find_files(client: "Client") -> "AutomationFiles | None":
     """Returns the automation files of the project, or None if the server is too old to read any."""
-    from copydesk.client import ApiError
+    from copydesk_client import ApiError
 
     try:
         return client.list_automation_files()

@@ -8,7 +8,6 @@ import typer
 
 from copydesk.cli.output import (
     JsonOption,
-    ProjectArgument,
     ProjectOption,
     current_actor,
     make_printable,
@@ -16,7 +15,7 @@ from copydesk.cli.output import (
     print_json,
     print_table,
 )
-from copydesk.cli.project_lookup import choose_project, find_project
+from copydesk.cli.project_lookup import find_project
 from copydesk.cli.project_output import print_project, project_to_json
 from copydesk.core.clock import format_iso
 from copydesk.core.errors import InvalidRequest, ProjectNotFound
@@ -154,27 +153,22 @@ def list_projects(json: JsonOption = False) -> None:
 
 @app.command()
 def show(
-    context: typer.Context,
-    argument: ProjectArgument = "",
-    project: ProjectOption = "",
+    project: ProjectOption,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Shows one project."""
-    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
-        print_project(find_project(desk, id_or_name), json, quiet)
+        print_project(find_project(desk, project), json, quiet)
 
 
 @app.command("set")
 def set_options(
-    context: typer.Context,
-    argument: ProjectArgument = "",
     values: Annotated[
-        list[str] | None,
+        list[str],
         typer.Argument(metavar="NAME=VALUE", help="Can be repeated. Separate the items of a list with commas."),
-    ] = None,
-    project: ProjectOption = "",
+    ],
+    project: ProjectOption,
     check: Annotated[
         bool,
         typer.Option("--check/--no-check", help="Check that a new branch or documentation folder exists, and warn."),
@@ -195,19 +189,13 @@ def set_options(
     from copydesk.core.projects.projects import FIELDS_IN_REPOSITORY
     from copydesk.jobs.projects.option_checks import validate_options
 
-    if "=" in argument:  # the argument is left out, because --project or COPYDESK_PROJECT names the project
-        values = [argument, *(values or [])]
-        argument = ""
-    id_or_name = choose_project(context, argument, project)
-    if not values:
-        raise typer.BadParameter("Give at least one NAME=VALUE.")
     assignments = _parse_assignments(values)
     address: dict[str, str] = {name: assignments.pop(name) for name in ADDRESS_FIELDS if name in assignments}
     if (token_stdin or "forge" in address) and "repository" not in address:
         raise InvalidRequest("forge=… and --token-stdin need repository=….")
     validate_options(assignments)
     with open_configured_desk() as desk:
-        changed = find_project(desk, id_or_name)
+        changed = find_project(desk, project)
         if address:
             changed = _move_project(desk, changed, address, sys.stdin.read().strip() if token_stdin else None)
         if assignments:
@@ -222,18 +210,15 @@ def set_options(
 
 
 @app.command()
-def check(
-    context: typer.Context, argument: ProjectArgument = "", project: ProjectOption = "", json: JsonOption = False
-) -> None:
+def check(project: ProjectOption, json: JsonOption = False) -> None:
     """Checks that jobs can use the project's repository, branch and documentation folder.
 
     The exit code is 1 if they cannot.
     """
     from copydesk.jobs.projects.repository_warnings import describe_checked_out_branch, find_repository_warnings
 
-    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
-        loaded_project = find_project(desk, id_or_name)
+        loaded_project = find_project(desk, project)
         problems = find_repository_warnings(loaded_project, desk.secrets.all(loaded_project.id))
     note = describe_checked_out_branch(loaded_project)
     if json:
@@ -248,9 +233,7 @@ def check(
 
 @app.command()
 def delete(
-    context: typer.Context,
-    argument: ProjectArgument = "",
-    project: ProjectOption = "",
+    project: ProjectOption,
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -258,9 +241,8 @@ def delete(
 
     Stops running jobs. Branches and pull requests in the repository stay.
     """
-    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
-        loaded_project = find_project(desk, id_or_name)
+        loaded_project = find_project(desk, project)
         if not yes:
             typer.confirm(
                 f"Permanently delete {loaded_project.name} ({loaded_project.id}) with its jobs, keys, secrets, page "
@@ -279,16 +261,13 @@ def delete(
 
 @app.command("audit")
 def show_audit_log(
-    context: typer.Context,
-    argument: ProjectArgument = "",
-    project: ProjectOption = "",
+    project: ProjectOption,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The number of entries.")] = 100,
     json: JsonOption = False,
 ) -> None:
     """Shows who changed the project or its keys, and when. Newest first."""
-    id_or_name = choose_project(context, argument, project)
     with open_configured_desk() as desk:
-        entries = _list_audit_entries(desk, id_or_name, limit)
+        entries = _list_audit_entries(desk, project, limit)
     for entry in entries:
         entry["at"] = format_iso(entry["at"])
     if json:
@@ -342,20 +321,9 @@ def _parse_assignments(values: list[str]) -> dict[str, str]:
         if "=" not in value:
             raise InvalidRequest(f"'{value[:80]}' is not in the form NAME=VALUE.")
     pairs = (value.split("=", 1) for value in values)
-    assignments = {_normalize_setting_name(name): value.strip() for name, value in pairs}
-    _warn_of_former_names(assignments)
-    return assignments
+    return {_normalize_setting_name(name): value.strip() for name, value in pairs}
 
 
 def _normalize_setting_name(name: str) -> str:
     """Returns the name with underscores. Also accepts hyphens, and camel case as in JSON."""
     return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: f"_{match[0].lower()}", name.strip().replace("-", "_"))
-
-
-def _warn_of_former_names(assignments: dict[str, str]) -> None:
-    from copydesk.core.projects.collection_options import CollectionOptions
-    from copydesk.core.projects.policy import Policy
-
-    for current, former in (Policy.former_names | CollectionOptions.former_names).items():
-        if former in assignments:
-            typer.echo(f"The setting {former} is now called {current}.", err=True)

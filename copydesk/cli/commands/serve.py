@@ -144,7 +144,7 @@ def demo(
 
 
 def _protect_files(settings: "Settings") -> None:
-    """Makes files private that an older release or a copy left readable for other users. Logs a warning if it fails."""
+    """Makes files private that a copy left readable for other users. Logs a warning if it fails."""
     from copydesk.core.runtime.private_files import make_files_private
 
     changed, failed = make_files_private(settings)

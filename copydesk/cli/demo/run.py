@@ -15,11 +15,11 @@ import typer
 
 from copydesk.cli.demo.sample_traffic import generate_week
 from copydesk.cli.job_watcher import watch_job
-from copydesk.client import Client
 from copydesk.core.settings import Settings, read_settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.workspace.git_repository import create_bare_repository, open_repository
 from copydesk.web.server import Server
+from copydesk_client import Client
 
 SAMPLE_FOLDER = Path(__file__).parent / "sample"
 PROMPT = "Rename docs/setup.md to docs/install.md, and replace “colour” with “color” on every page."

@@ -248,7 +248,7 @@ class People:
     def change_role(self, person_id: str, role: str, *, actor: str, keep_keys: bool = False) -> int:
         """Changes the role in all projects, with immediate effect on open sessions. Returns how many keys were revoked.
 
-        A former administrator loses the unused links and, unless `keep_keys`, the keys that they created, since only
+        Who was an administrator loses the unused links and, unless `keep_keys`, the keys that they created, since only
         administrators may create them."""
         role = validate_global_role(role)
         with self.database.write() as tx:

@@ -1,7 +1,4 @@
-"""The advisory locks of the main database, in one list so that each purpose has a different number.
-
-Versions of Copydesk that run at the same time must agree on these numbers, so the number of a purpose never changes.
-"""
+"""The advisory locks of the main database, in one list so that each purpose has a different number."""
 
 from enum import IntEnum, unique
 
@@ -17,7 +14,6 @@ class AdvisoryLock(IntEnum):
     MIGRATE_DATABASE = 7264_1001
     CLAIM_RUN = 7264_1002
     PREPARE_CLICKHOUSE = 7264_1003
-    """Had the number of CLAIM_RUN in earlier versions, which made every claim wait for it."""
 
 
 def acquire_lock(database: Database, tx: Connection, lock: AdvisoryLock) -> None:

@@ -1,4 +1,4 @@
-"""Migrations of the database schema. They run at every start, and cost one query if the schema is up to date."""
+"""Migrations of the database schema. They run at every start, and cost one query if there is nothing to do."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from copydesk.core.db.advisory_locks import AdvisoryLock, acquire_lock
 from copydesk.core.db.database import Database
 from copydesk.core.errors import UserFacingError
 
-SCHEMA_VERSION = "0022"
+SCHEMA_VERSION = "0001"
 UNFINISHED_VERSION = "moving"
 """Stored as the version while a database is filled in several steps, so that an incomplete database is not used."""
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
@@ -31,12 +31,12 @@ def migrate(database: Database) -> None:
         upgrade_schema(tx)
 
 
-def upgrade_schema(tx: Connection, target: str = SCHEMA_VERSION) -> None:
-    """Upgrades an empty database or an older schema to this version."""
+def upgrade_schema(tx: Connection) -> None:
+    """Creates all tables in an empty database, or runs the migrations that it lacks."""
     version = read_schema_version(tx)
-    if version != target:
+    if version != SCHEMA_VERSION:
         reject_newer_schema(version)
-        _run_migrations(tx, target)
+        _run_migrations(tx)
 
 
 def reject_newer_schema(version: str | None) -> None:
@@ -59,11 +59,11 @@ def read_schema_version(tx: Connection) -> str | None:
     return version
 
 
-def _run_migrations(tx: Connection, target: str) -> None:
+def _run_migrations(tx: Connection) -> None:
     from alembic import command  # slow to import, and rarely needed
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS_FOLDER))
     config.attributes["connection"] = tx
-    command.upgrade(config, target)
+    command.upgrade(config, SCHEMA_VERSION)

@@ -1,7 +1,7 @@
 """Options for how the page views of a project are collected and counted."""
 
 import re
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
@@ -13,8 +13,6 @@ NON_HUMAN_CLASSES = ("assistant", "search", "training", "other")
 
 
 class CollectionOptions(ProjectOptions):
-    former_names: ClassVar = {"page_parameters": "kept_parameters", "raw_retention_days": "raw_days"}
-
     origins: CommaSeparated = ()
     """Sites whose pages may send views from a browser, such as https://docs.example.com. Leave empty for any site."""
     base_path: Annotated[str, Field(max_length=200)] = ""

@@ -1,7 +1,7 @@
 """A project's policy for its pull requests. People set it; the agent cannot override it."""
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -14,8 +14,6 @@ CO_AUTHOR_PATTERN = re.compile(r"[^<>\x00-\x1f]+ <[^\s<>@]+@[^\s<>@]+>")
 
 
 class Policy(ProjectOptions):
-    former_names: ClassVar = {"unprotected_paths": "allowed_paths", "on_check_failure": "on_findings"}
-
     draft: bool = False
     """Open every pull request as a draft."""
     labels: CommaSeparated = ()

@@ -278,12 +278,12 @@ def _validate_fields(
 
 def split_options(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Splits values into policy and collection options. Unknown names go to the policy, which refuses them."""
-    collecting = {name: values[name] for name in values if CollectionOptions.has_option(name)}
+    collecting = {name: values[name] for name in values if name in CollectionOptions.model_fields}
     return {name: values[name] for name in values if name not in collecting}, collecting
 
 
 def _dump_options(policy: Policy, collecting: CollectionOptions) -> dict[str, Any]:
-    return {"policy": policy.to_stored(), "collecting": collecting.to_stored()}
+    return {"policy": policy.model_dump(mode="json"), "collecting": collecting.model_dump(mode="json")}
 
 
 def _project_from_row(row: Row[Any]) -> Project:

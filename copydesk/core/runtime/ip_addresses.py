@@ -7,7 +7,7 @@ TRANSLATION_NETWORKS = tuple(
     ip_network(network) for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")
 )
 # The ranges of private networks that were replaced, but that routers may still know.
-FORMER_PRIVATE_NETWORKS = (ip_network("fec0::/10"),)
+SITE_LOCAL_NETWORKS = (ip_network("fec0::/10"),)
 
 
 def is_public(address: str) -> bool:
@@ -15,6 +15,6 @@ def is_public(address: str) -> bool:
     ip = ip_address(address)
     if ip.version == 6 and ip.ipv4_mapped is not None:
         ip = ip.ipv4_mapped
-    refused_networks = (*TRANSLATION_NETWORKS, *FORMER_PRIVATE_NETWORKS)
+    refused_networks = (*TRANSLATION_NETWORKS, *SITE_LOCAL_NETWORKS)
     is_refused = any(ip in network for network in refused_networks if network.version == ip.version)
     return ip.is_global and not ip.is_multicast and not is_refused

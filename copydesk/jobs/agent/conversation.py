@@ -74,7 +74,7 @@ class Reply(_FrozenModel):
 class ToolResults(_FrozenModel):
     """The results of the tool calls of one reply."""
 
-    kind: Literal["observed"] = "observed"
+    kind: Literal["tool_results"] = "tool_results"
     results: tuple[ToolResult, ...]
 
 

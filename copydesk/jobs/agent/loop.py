@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from copydesk.jobs.agent import stuck_detection
@@ -55,11 +55,9 @@ class StartingCommits(BaseModel):
 
 
 class ReviewFindings(BaseModel):
-    """The findings of a review of finished work; None means that there are none. The journal names them `found`."""
+    """The findings of a review of finished work; None means that there are none."""
 
-    model_config = ConfigDict(validate_by_name=True, serialize_by_alias=True)
-
-    findings: str | None = Field(validation_alias="found", serialization_alias="found")
+    findings: str | None
 
 
 MAX_REVIEWS = 3

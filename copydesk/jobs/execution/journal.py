@@ -55,7 +55,6 @@ class LeaseLost(Exception):
 class EarlierRun:
     reason: Reason | None
     results: dict[str, bytes]
-    created_at: int
 
 
 class Step(Generic[T]):
@@ -229,7 +228,7 @@ class Journal:
     def list_earlier_runs(self) -> list[EarlierRun]:
         """Returns the job's earlier runs that have stored results, oldest first; results are in the order of steps."""
         query = (
-            select(runs.c.number, runs.c.reason, runs.c.created_at, steps.c.name, steps.c.result)
+            select(runs.c.number, runs.c.reason, steps.c.name, steps.c.result)
             .join(runs, runs.c.id == steps.c.run_id)
             .where(runs.c.job_id == self.claim.job_id, runs.c.number < self.claim.run_number)
             .order_by(runs.c.number, steps.c.position)
@@ -238,7 +237,7 @@ class Journal:
         with self.database.read() as tx:
             for row in tx.execute(query) if self.claim.run_number > 1 else ():
                 reason = Reason(row.reason) if row.reason else None
-                run = runs_by_number.setdefault(row.number, EarlierRun(reason, {}, row.created_at))
+                run = runs_by_number.setdefault(row.number, EarlierRun(reason, {}))
                 run.results[row.name] = row.result
         return list(runs_by_number.values())
 

@@ -114,25 +114,25 @@ class _EditSearch:
             delta = touched[path]
             if any(_find_blob(parent, path) == _find_blob(commit, path) for parent in parents[1:]):
                 continue  # a merge brought it in, so a commit of the merged branch made the change
-            former = _find_former_path(diff, delta) if delta.status == DeltaStatus.ADDED else None
-            if former is None:
+            previous = _find_previous_path(diff, delta) if delta.status == DeltaStatus.ADDED else None
+            if previous is None:
                 self._record_edit(path, commit)
             else:
-                self._record_move(path, former, commit)
+                self._record_move(path, previous, commit)
 
     def _record_edit(self, path: str, commit: pygit2.Commit) -> None:
         summary = summarize_commit(commit)
         for current in self._current_paths.pop(path):
             self.edits[current] = PageEdits(current, self._touched.get(current, summary), summary)
 
-    def _record_move(self, path: str, former: str, commit: pygit2.Commit) -> None:
+    def _record_move(self, path: str, previous: str, commit: pygit2.Commit) -> None:
         moved = self._current_paths.pop(path)
         for current in moved:
             self._touched.setdefault(current, summarize_commit(commit))
-        self._current_paths.setdefault(former, []).extend(moved)
+        self._current_paths.setdefault(previous, []).extend(moved)
 
 
-def _find_former_path(diff: pygit2.Diff, added: pygit2.DiffDelta) -> str | None:
+def _find_previous_path(diff: pygit2.Diff, added: pygit2.DiffDelta) -> str | None:
     """Returns the path from which a commit moved a file, with the same content; None if it is new."""
     if len(diff) > MAX_DELTAS_FOLLOWED:
         return None

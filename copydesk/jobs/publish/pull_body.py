@@ -44,8 +44,8 @@ class Round(BaseModel):
     prompts: list[str] = []
     base_note: str | None = None
     """How the change was applied when the base branch moved during the run; None when it did not move."""
-    requested_at: int | None = None
-    """When the run was requested, in milliseconds; None in journals of earlier versions."""
+    requested_at: int
+    """When the run was requested, in milliseconds."""
     origins: list[str] = []
     """Sentences that say what started the run, if an automation did: one for each trigger."""
 
@@ -157,8 +157,8 @@ def _render_rounds(rounds: Sequence[Round], job_url: str) -> str:
 def _render_round(number: int, each: Round, max_chars: int) -> str:
     shortened = each.model_copy(update={"summary": truncate(each.summary.strip(), max_chars)})
     request = _render_request(each.prompts, MAX_ROUND_QUOTE_CHARS)
-    day = format_day(each.requested_at) if each.requested_at is not None else ""
-    heading = " · ".join(part for part in (f"**Round {number}**", day, render_origins(each.origins)) if part)
+    parts = (f"**Round {number}**", format_day(each.requested_at), render_origins(each.origins))
+    heading = " · ".join(part for part in parts if part)
     return "\n\n".join(part for part in (heading, _render_summary(shortened), request) if part)
 
 

@@ -96,24 +96,16 @@ class NewEvent(NamedTuple):
 def job_from_row(row: Row[Any]) -> Job:
     fields = dict(row._mapping)
     del fields["creator_kind"], fields["creator_id"]
-    fields["review_state"] = ReviewState(row.review_state or ReviewState.RUNNING)
+    fields["review_state"] = ReviewState(row.review_state)
     fields["status"], fields["phase"] = Status(row.status), Phase(row.phase)
     fields["reason"] = Reason(row.reason) if row.reason else None
     fields["archived_from"] = Status(row.archived_from) if row.archived_from else None
     fields["usage"] = Usage.model_validate(row.usage)
     fields["question"] = JobQuestion.model_validate(row.question) if row.question else None
-    fields["unsure"] = row.unsure or []
-    fields["evidence"] = row.evidence or []
-    fields["reviewers"] = row.reviewers or []
     fields["merge_limits"] = MergeLimits.model_validate(row.merge_limits) if row.merge_limits else None
-    fields["created_by"] = build_creator(row.created_by, row.creator_id) if row.created_by else None
+    fields["created_by"] = Creator.model_validate(row.created_by) if row.created_by else None
     fields["second_look"] = JobSecondLook.model_validate(row.second_look) if row.second_look else None
     return Job(**fields)
-
-
-def build_creator(created_by: dict[str, Any], creator_id: str | None) -> Creator:
-    """Returns who asked for a job. The ID comes from its own column: `created_by` of earlier versions has none."""
-    return Creator.model_validate({**created_by, "id": creator_id})
 
 
 def get_job_for_update(database: Database, tx: Connection, job_id: str) -> Job | None:

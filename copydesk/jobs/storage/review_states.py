@@ -5,12 +5,11 @@ from sqlalchemy import bindparam, case, or_, update
 from copydesk.jobs.job import ACTIVE, ARCHIVED, FAILED, Reason, ReviewState
 from copydesk.jobs.storage.tables import jobs
 
-STATE_COLUMNS = frozenset({"status", "pull_state", "pr_link", "reason", "archived_from"})
+STATE_COLUMNS = frozenset({"status", "pull_state", "reason", "archived_from"})
 """The columns that decide the state. It is derived again when one of them changes."""
 
 _IS_ARCHIVED = jobs.c.status == ARCHIVED
-# A pull request without a recorded state is from an earlier version, and counts as open.
-_HAS_OPEN_PULL = or_(jobs.c.pull_state == "open", jobs.c.pr_link.is_not(None))
+_HAS_OPEN_PULL = jobs.c.pull_state == "open"
 _IS_UNANSWERED = jobs.c.reason.in_([Reason.QUESTION.value, Reason.NOT_UNDERSTOOD.value])
 
 REVIEW_STATE = case(

@@ -46,10 +46,10 @@ jobs = Table(
     Column("archived_at", BigInteger),
     Column("archived_from", String(20)),
     Column("question", JSON(none_as_null=True)),
-    Column("unsure", JSON(none_as_null=True)),
+    Column("unsure", JSON, nullable=False),
     Column("context", JSON(none_as_null=True)),  # null means all context repositories of the project
-    Column("evidence", JSON(none_as_null=True)),
-    Column("reviewers", JSON(none_as_null=True)),
+    Column("evidence", JSON, nullable=False),
+    Column("reviewers", JSON, nullable=False),
     Column("merge_limits", JSON(none_as_null=True)),
     Column("created_by", JSON(none_as_null=True)),
     Column("automation_id", String(40)),
@@ -57,7 +57,7 @@ jobs = Table(
     Index(None, "automation_id", "id"),
     Column("second_look", JSON(none_as_null=True)),
     # Derived from other columns, so that the review queue finds jobs by an index; see review_states.py.
-    Column("review_state", String(20)),
+    Column("review_state", String(20), nullable=False),
     Column("creator_kind", String(20)),
     Column("creator_id", String(40)),
     Index(None, "review_state", "id", "project_id"),

@@ -7,7 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel
 
 from copydesk.core.projects.projects import Project
 from copydesk.core.text.plurals import pluralize
@@ -41,11 +41,9 @@ NONE_INTENDED: Mapping[str, str] = MappingProxyType({})
 class ReviewResult(BaseModel):
     """The outcome of a review. `checks` has one entry for each check that ran, as the API shows it."""
 
-    model_config = ConfigDict(validate_by_name=True, serialize_by_alias=True)
-
     checks: list[dict[str, Any]]
-    findings: list[str] = Field(default=[], validation_alias="faults", serialization_alias="faults")
-    """Findings that the change introduces, one line each. The journal names them `faults`."""
+    findings: list[str] = []
+    """Findings that the change introduces, one line each."""
     fixed: list[str] = []
     """Problems that existed before and that the change fixes, one line each."""
     can_mend: bool = True

@@ -271,7 +271,7 @@ class RunWorkflow:
                 review = reviewer.review(workspace, intended)
                 result = {
                     "passed": not review.findings,
-                    "faults": review.findings[:20],
+                    "findings": review.findings[:20],
                     "notJudged": review.unjudged_rules,
                 }
                 step.save(review, events=[NewEvent(EventKind.CHECKED, result)], job={"checks": review.checks})

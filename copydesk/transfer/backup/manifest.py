@@ -36,7 +36,6 @@ class FileChecksum(BaseModel):
 class TableSummary(BaseModel):
     model_config = ConfigDict(frozen=True)
 
-    columns: list[str]
     rows: int
     checksum: str
     """Sum of the SHA-256 of all lines."""

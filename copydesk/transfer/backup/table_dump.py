@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection
 
 from copydesk.core.db.database import Database
 from copydesk.transfer.backup.manifest import BackupDamaged, TableSummary
@@ -33,17 +33,13 @@ def open_snapshot(database: Database) -> Iterator[Connection]:
 
 
 def dump_tables(tx: Connection, folder: Path, progress: Progress) -> dict[str, TableSummary]:
-    """Writes every table to a file. Keeps an older schema as it is, since a backup must not change the database."""
+    """Writes every table to a file."""
     (folder / TABLES_FOLDER).mkdir(mode=0o700)
-    inspector = inspect(tx)
-    existing = set(inspector.get_table_names())
     summaries = {}
-    for name in (name for name in TABLES if name in existing):
+    for name, table in TABLES.items():
         progress.start_stage(name)
-        codec = RowCodec(TABLES[name], {column["name"] for column in inspector.get_columns(name)})
-        digest = _write_table(tx, codec, table_path(folder, name), progress)
-        columns = [column.name for column in codec.columns]
-        summaries[name] = TableSummary(columns=columns, rows=digest.rows, checksum=digest.checksum)
+        digest = _write_table(tx, RowCodec(table), table_path(folder, name), progress)
+        summaries[name] = TableSummary(rows=digest.rows, checksum=digest.checksum)
     return summaries
 
 

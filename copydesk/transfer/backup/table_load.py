@@ -1,4 +1,4 @@
-"""Loads the files of a backup into a database, then upgrades its schema like that of any older release."""
+"""Loads the files of a backup into a database."""
 
 from pathlib import Path
 
@@ -22,19 +22,17 @@ VIEW_STATE_TABLES = (view_batches, view_classes, view_folds)
 def load_tables(tx: Connection, source: Path, manifest: Manifest, progress: Progress) -> None:
     """Replaces all tables with those of the backup, and verifies each table after loading it."""
     drop_tables(tx)
-    upgrade_schema(tx, manifest.schema_version)
+    upgrade_schema(tx)
     for name, table in TABLES.items():
-        if (expected := manifest.tables.get(name)) is None:
-            continue
+        expected = manifest.tables[name]
         progress.start_stage(name, expected.rows)
-        codec = RowCodec(table, expected.columns)
+        codec = RowCodec(table)
         for batch in split_into_batches(table_dump.read_lines(source, name, expected), ROWS_PER_BATCH):
             codec.insert_rows(tx, map(codec.decode_row, batch))
             progress.advance(len(batch))
         digest = compute_digest(tx, codec)
         if (digest.rows, digest.checksum) != (expected.rows, expected.checksum):
             raise BackupDamaged(f"The table {name} differs from the backup in {source} after loading.")
-    upgrade_schema(tx)
     tx.execute(RELEASE_RUNS)
     for state_table in VIEW_STATE_TABLES:
         tx.execute(delete(state_table))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from copydesk.core.db.migrate import SCHEMA_VERSION
 from copydesk.transfer.backup import table_dump
 from copydesk.transfer.backup.analytics_copy import COPY_FILES, inspect_copy
 from copydesk.transfer.backup.manifest import (
@@ -13,7 +14,7 @@ from copydesk.transfer.backup.manifest import (
     read_manifest,
 )
 from copydesk.transfer.progress import Progress
-from copydesk.transfer.row_codec import ROWS_PER_BATCH, TABLES
+from copydesk.transfer.row_codec import ROWS_PER_BATCH
 
 
 def verify_backup(folder: Path, progress: Progress) -> Manifest:
@@ -25,9 +26,9 @@ def verify_backup(folder: Path, progress: Progress) -> Manifest:
     for name, checksum in manifest.files.items():
         if checksum_file(folder / name) != checksum:
             raise BackupDamaged(f"{folder / name} is damaged: its checksum does not match.")
+    if manifest.schema_version != SCHEMA_VERSION:
+        raise BackupTooNew
     for name, expected in manifest.tables.items():
-        if name not in TABLES or not {*expected.columns} <= {*TABLES[name].columns.keys()}:
-            raise BackupTooNew
         for number, _ in enumerate(table_dump.read_lines(folder, name, expected), 1):
             if number % ROWS_PER_BATCH == 0:
                 progress.advance(ROWS_PER_BATCH)

@@ -54,10 +54,7 @@ def check_database(source_url: str, target_url: str, progress: Progress) -> dict
             stack.callback(Path(str(make_url(target_url).database)).unlink, missing_ok=True)
         source, target = _open_both(stack, source_url, target_url)
         with source.begin(), target.begin():
-            if read_schema_version(source) != SCHEMA_VERSION:
-                raise MigrationFailed(
-                    "The database has an older schema. Start Copydesk on it once, stop it, then try again."
-                )
+            reject_newer_schema(read_schema_version(source))
             _require_empty_target(target)
             row_counts = {}
             for name, table in TABLES.items():
@@ -75,7 +72,7 @@ def move_database(source_url: str, target_url: str, progress: Progress, *, start
     with ExitStack() as stack:
         source, target = _open_both(stack, source_url, target_url)
         with source.begin():
-            upgrade_schema(source)
+            reject_newer_schema(read_schema_version(source))
         if row_counts := _find_finished_move(source, target):
             return row_counts
         with target.begin():

@@ -23,10 +23,9 @@ from typer.testing import CliRunner
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.cli import app
 from copydesk.cli.demo.sample_traffic import BROWSERS
-from copydesk.client import Client
 from copydesk.core.clock import DAY
 from copydesk.core.db.database import Database
-from copydesk.core.db.migrate import SCHEMA_VERSION, UnfinishedMove, migrate, read_schema_version
+from copydesk.core.db.migrate import UnfinishedMove, migrate
 from copydesk.core.errors import UserFacingError
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
@@ -36,13 +35,13 @@ from copydesk.transfer.backup.restore import DataWouldBeLost, restore_backup
 from copydesk.transfer.errors import MigrationFailed
 from copydesk.transfer.migrate import database as database_migration
 from copydesk.transfer.progress import SilentProgress
-from tests.fixtures.freeze import KEY, TOKEN, read_api_answers
+from copydesk_client import Client
 from tests.support import clickhouse
+from tests.support.filled_data import KEY, TOKEN, copy_data, read_api_answers, serve_copy
 from tests.support.imported_history import add_history, read_history
 from tests.support.people import add_person
 from tests.support.postgres import new_database
 from tests.support.processes import CommandSpec, RunningCommand, RunningServer, free_port, settings_environment
-from tests.support.releases import serve_release, thaw_analytics, thaw_database
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -64,11 +63,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """Returns the data folder of an earlier release, with people, jobs, secrets and views; no process uses it."""
-    data = tmp_path / "old"
-    thaw_database("0.1.0", f"sqlite:///{data / 'copydesk.db'}")
-    thaw_analytics("0.1.0", "sqlite", data)
-    return data
+    """Returns a data folder with people, jobs, secrets and views; no process uses it."""
+    copy_data(tmp_path / "old")
+    return tmp_path / "old"
 
 
 @pytest.fixture
@@ -101,7 +98,7 @@ def serve_restored(data: Path, service: Service, url: str = "") -> Any:
 def test_backup_of_a_running_service_restores_on_the_other_database(run: Run, tmp_path: Path, engine: str) -> None:
     urls = {"sqlite": f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}", "postgres": new_database()}
     url = urls.pop(engine)
-    with serve_release("0.1.0", url, tmp_path / "data", tmp_path / "docs.git") as service:
+    with serve_copy(tmp_path / "data", url) as service:
         facts = read_api_answers(service)
         assert run(tmp_path / "data", "backup", str(tmp_path / "copy"), url=url).exit_code == 0
     [(other, elsewhere)] = urls.items()
@@ -162,19 +159,6 @@ def test_imported_history_is_restored_on_the_other_database(run: Run, tmp_path: 
     restored = open_desk(Settings(data=tmp_path / "new", database_url=elsewhere, secret_key=KEY))
     assert read_history(restored, project.id) == before
     restored.close()
-
-
-def test_backup_keeps_the_schema_and_restore_upgrades_it(
-    run: Run, old: Path, backup_path: Path, tmp_path: Path
-) -> None:
-    assert Manifest.model_validate(json.loads((backup_path / "manifest.json").read_bytes())).schema_version == "0001"
-    for data, version in ((old, "0001"), (tmp_path / "new", SCHEMA_VERSION)):
-        if data != old:
-            assert run(data, "restore", str(backup_path)).exit_code == 0
-        database = Database(f"sqlite:///{data / 'copydesk.db'}")
-        with database.read() as tx:
-            assert read_schema_version(tx) == version
-        database.close()
 
 
 def test_manifest_contains_no_secret_and_no_personal_data(backup_path: Path, old: Path) -> None:

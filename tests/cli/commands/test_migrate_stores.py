@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from sqlalchemy import text
 from typer.testing import CliRunner
 
 from copydesk.analytics.page_view import PageView, VisitorClass
@@ -27,12 +28,11 @@ from copydesk.transfer.migrate import database as database_migration
 from copydesk.transfer.migrate.analytics_tables import MOVED_TABLES, ROWS_PER_PART
 from copydesk.transfer.progress import SilentProgress
 from copydesk.transfer.row_codec import TABLES, RowCodec, compute_digest
-from tests.fixtures.freeze import KEY, read_api_answers
 from tests.support import clickhouse
+from tests.support.filled_data import KEY, copy_analytics, copy_data, copy_database, read_api_answers
 from tests.support.imported_history import add_history, read_history
 from tests.support.postgres import new_database
 from tests.support.processes import CommandSpec, RunningCommand, settings_environment
-from tests.support.releases import read_frozen_answers, thaw_analytics, thaw_database
 from tests.support.service import Service, serve
 
 Run = Callable[..., Result]
@@ -54,9 +54,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def source(tmp_path: Path) -> str:
-    """Returns a SQLite database of an earlier release, with a week of events; no process uses it."""
-    url = f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}"
-    thaw_database("0.1.0", url)
+    """Returns a SQLite database with many events; no process uses it."""
+    url = copy_database(tmp_path / "data")
     with sqlite3.connect(tmp_path / "data" / "copydesk.db") as file:
         [(job,)] = file.execute("select min(id) from jobs")
         many = ((job, n, n, "thought", json.dumps({"text": "ö" * 20, "at": [n, 1e-7, None]})) for n in range(100, 2700))
@@ -98,10 +97,8 @@ def test_migration_to_the_other_database_and_back_is_lossless(run: Run, source: 
 @pytest.mark.drill
 def test_service_continues_on_the_migrated_database(run: Run, tmp_path: Path) -> None:
     source, target, data = f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}", new_database(), tmp_path / "data"
-    thaw_database("0.1.0", source)
-    thaw_analytics("0.1.0", "sqlite", data)
+    facts = copy_data(data)
     assert run(source, target).exit_code == 0
-    facts = read_frozen_answers("0.1.0", "sqlite")
     with serve(data, repository=tmp_path, database_url=target, secret_key=KEY, with_worker=False) as now:
         project = now.desk.projects.get(facts["project"])
         assert read_api_answers(Service(now.url, now.desk, project, facts["key"], tmp_path)) == facts
@@ -191,7 +188,11 @@ def test_migration_is_refused_while_the_service_runs(run: Run, source: str, tmp_
 
 def test_target_that_is_not_empty_is_refused(run: Run, source: str) -> None:
     target = new_database()
-    thaw_database("0.1.0", target)
+    assert run(source, target).exit_code == 0
+    database = Database(target)
+    with database.write() as tx:
+        tx.execute(text("update projects set name = 'Another'"))
+    database.close()
     for options in ((), ("--start-over",), ("--check",)):
         done = run(source, target, *options)
         assert done.exit_code == 1
@@ -257,9 +258,7 @@ def assert_same_reports(data: Path, url: str, database: Database, project: str) 
 def test_views_migrate_to_clickhouse_with_identical_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, target, url = tmp_path / "data", new_database(), clickhouse.new_database()
     source = f"sqlite:///{data / 'copydesk.db'}"
-    thaw_database("0.1.0", source)
-    thaw_analytics("0.1.0", "sqlite", data)
-    project = read_frozen_answers("0.1.0", "sqlite")["project"]
+    project = copy_data(data)["project"]
     embedded = DuckStore(data / "analytics.duckdb")
     embedded.set_ai_classes(project, ["assistant", "training"])
     embedded.log_views([make_view(project, 5, 1 << 100)])
@@ -332,8 +331,7 @@ def test_migration_killed_repeatedly_completes(source: str, tmp_path: Path, star
         many = ((job, n, n, "thought", json.dumps({"text": str(n)})) for n in range(100, 30_000))
         file.executemany("insert into events (job_id, seq, at, kind, data) values (?, ?, ?, ?, ?)", many)
     file.close()
-    thaw_analytics("0.1.0", "sqlite", data)
-    project = read_frozen_answers("0.1.0", "sqlite")["project"]
+    project = copy_analytics(data)["project"]
     embedded = DuckStore(data / "analytics.duckdb")
     embedded.log_views([make_view(project, 1 + n % 40_000, n << 70 | n, f"/{n % 300}") for n in range(1, 60_000)])
     embedded.log_views([make_view(project, 5, 1 << 100)])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from copydesk.client import ApiError
+from copydesk_client import ApiError
 from tests.support.command_line import Run, parse_output, run_command, set_client_variables
 from tests.support.service import Service
 

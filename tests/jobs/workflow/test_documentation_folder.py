@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.client import Client, Job
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from copydesk.jobs.projects.repository_warnings import find_repository_warnings
 from copydesk.jobs.workflow.folder_requests import asks_for_folder
+from copydesk_client import Client, Job
 from tests.jobs.publish.forges.stage import create_project, fake_forge
 from tests.support.repositories import make_repository, read_file
 from tests.support.scripted_model import ScriptedModel, calls, finish

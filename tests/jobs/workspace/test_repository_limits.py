@@ -11,7 +11,6 @@ import psutil
 import pygit2
 import pytest
 
-from copydesk.client import Client, Job
 from copydesk.core.settings import Settings, env_variable
 from copydesk.jobs.agent.conversation import ToolCall
 from copydesk.jobs.agent.tools import Toolbox
@@ -33,6 +32,7 @@ from copydesk.jobs.workspace.repository_limits import (
     RepositoryTooLarge,
 )
 from copydesk.jobs.workspace.workspace import Workspace
+from copydesk_client import Client, Job
 from tests.jobs.execution.test_stopping import CLAIM
 from tests.support import bombs
 from tests.support.repositories import AUTHOR, commit, list_branches, make_repository, read_file

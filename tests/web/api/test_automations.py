@@ -6,7 +6,7 @@ from typing import Any
 import pygit2
 import pytest
 
-from copydesk.client import Client
+from copydesk_client import Client
 from tests.support.repositories import commit
 from tests.support.service import Service
 

@@ -15,10 +15,10 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from copydesk.client import ApiError, Event, Job
 from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Prompt, Reply, ToolResults
 from copydesk.jobs.job import Usage
 from copydesk.jobs.workspace.workspace import Workspace
+from copydesk_client import ApiError, Event, Job
 from tests.conftest import DATABASES
 from tests.support import migrated_databases
 from tests.support.repositories import list_branches, make_repository, read_file

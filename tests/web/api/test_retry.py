@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.client import ApiError
 from copydesk.core.clock import DAY
+from copydesk_client import ApiError
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 

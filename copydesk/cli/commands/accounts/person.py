@@ -95,7 +95,7 @@ def change_role(
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Changes a person's role in all projects, at once. Revokes the keys of a former administrator."""
+    """Changes a person's role in all projects, at once. Revokes the keys of a person who was an administrator."""
     with open_configured_desk() as desk:
         person = desk.people.get_by_email(email)
         loses_keys = person.role == "admin" and role != "admin" and not keep_keys
@@ -166,7 +166,6 @@ def reset(email: EmailArgument, json: JsonOption = False) -> None:
 
 
 @app.command("first-link")
-@app.command("link", hidden=True, deprecated=True)
 def create_first_link(json: JsonOption = False) -> None:
     """Creates a new link for the first administrator. The first start prints such a link, too."""
     with open_configured_desk(create=True) as desk:

@@ -1,4 +1,4 @@
-"""The commands `copydesk analytics rebuild|forget|backup|refresh-ranges`.
+"""The commands `copydesk analytics rebuild|delete|backup|refresh-ranges`.
 
 They work directly on the data folder, whether or not a server runs.
 """
@@ -29,7 +29,6 @@ FETCH_TIMEOUT_SECONDS = 30
 def register_commands(app: typer.Typer) -> None:
     for command in (rebuild, delete, backup):
         app.command()(command)
-    app.command("forget", hidden=True, deprecated=True)(delete)
     app.command("refresh-ranges")(refresh_ranges)
 
 

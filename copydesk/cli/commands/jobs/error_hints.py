@@ -6,13 +6,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from copydesk.client import ApiError, Client
+    from copydesk_client import ApiError, Client
 
 
 @contextmanager
 def explain_template_errors(client: "Client", name: str) -> Iterator[None]:
     """Names the option of each invalid field, and for an unknown template the nearest name."""
-    from copydesk.client import ApiError
+    from copydesk_client import ApiError
 
     try:
         yield
@@ -33,7 +33,7 @@ def explain_template_errors(client: "Client", name: str) -> Iterator[None]:
 @contextmanager
 def explain_archived_job(job_id: str) -> Iterator[None]:
     """Says how to unarchive the job, if that is what the error asks for."""
-    from copydesk.client import ApiError
+    from copydesk_client import ApiError
 
     try:
         yield

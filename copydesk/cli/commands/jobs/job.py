@@ -11,7 +11,7 @@ from copydesk.cli.output import JsonOption, ProjectOption, open_client, print_fa
 from copydesk.core.text.truncation import truncate
 
 if TYPE_CHECKING:
-    from copydesk.client import Client, Job
+    from copydesk_client import Client, Job
 
 app = typer.Typer(
     rich_markup_mode=None,

@@ -18,7 +18,7 @@ from copydesk.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from copydesk.client import Template, TemplateField
+    from copydesk_client import Template, TemplateField
 
 app = typer.Typer(
     rich_markup_mode=None,

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Select, String, Subquery, cast
 from copydesk.core.db.database import Database
 from copydesk.core.ids import is_id
 from copydesk.jobs.job import Creator, CreatorKind, Job, ReviewState
-from copydesk.jobs.storage.records import EventKind, build_creator, job_from_row
+from copydesk.jobs.storage.records import EventKind, job_from_row
 from copydesk.jobs.storage.tables import events, job_files, jobs
 
 MAX_SEARCHED_JOBS = 5_000
@@ -104,7 +104,7 @@ def count_jobs_by_state(
             query = query.where(words).group_by(jobs.c.review_state)
         rows = tx.execute(query).all()
         is_minimum = _find_end(tx, window, max_jobs) is not None
-    return {ReviewState(state): StateCount(count, is_minimum) for state, count in rows if state}
+    return {ReviewState(state): StateCount(count, is_minimum) for state, count in rows}
 
 
 def list_creators(database: Database, project_ids: Sequence[str]) -> list[Creator]:
@@ -113,9 +113,9 @@ def list_creators(database: Database, project_ids: Sequence[str]) -> list[Creato
     # The newest job of each has its current name. PostgreSQL does not compare JSON, so jobs are compared by their IDs.
     newest_ids = select(func.max(jobs.c.id)).join(newest, newest.c.id == jobs.c.id)
     newest_ids = newest_ids.where(jobs.c.creator_id.is_not(None)).group_by(jobs.c.creator_id)
-    query = select(jobs.c.created_by, jobs.c.creator_id).where(jobs.c.id.in_(newest_ids))
+    query = select(jobs.c.created_by).where(jobs.c.id.in_(newest_ids))
     with database.read() as tx:
-        creators = [build_creator(row.created_by, row.creator_id) for row in tx.execute(query)]
+        creators = [Creator.model_validate(row.created_by) for row in tx.execute(query)]
     return sorted(creators, key=lambda creator: (creator.name.casefold(), creator.id or ""))
 
 

@@ -96,9 +96,8 @@ class RunAnnouncement:
 
 def render_comment(automation: str, latest: Round, commit: str, job_url: str) -> str:
     """Returns what started the run, what it added, and where to read more. Quotes no prompt."""
-    day = f" on {format_day(latest.requested_at)}" if latest.requested_at is not None else ""
     name = neutralize_markup(to_one_line(automation, 100))
-    fact = f"The automation “{name}” ran again{day} and added commit {commit[:12]}."
+    fact = f"The automation “{name}” ran again on {format_day(latest.requested_at)} and added commit {commit[:12]}."
     summary = neutralize_markup(truncate(latest.summary.strip(), MAX_COMMENT_SUMMARY_CHARS))
     started = f"What started it: {render_origins(latest.origins)}" if latest.origins else ""
     parts = (fact, started, summary, f"[The job]({job_url}) shows the details.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from copydesk.core.projects.projects import Project
-from copydesk.jobs.execution.journal import EarlierRun, Journal, Step
+from copydesk.jobs.execution.journal import Journal, Step
 from copydesk.jobs.job import Job, JobSecondLook
 from copydesk.jobs.publish.forge_retry import Pause
 from copydesk.jobs.publish.forges import local
@@ -33,13 +33,13 @@ class OpenedPullRequest(BaseModel):
     title: str
     text: str
     """The description of the pull request that this run wrote."""
-    round: Round | None = None
-    """What the descriptions of later runs tell of this run; None in journals of earlier versions."""
-    unsure: list[str] = []
+    round: Round
+    """What the descriptions of later runs tell of this run."""
+    unsure: list[str]
     """The points that are open after this run."""
-    draft: bool = False
+    draft: bool
     """Whether it is a draft on the forge: a ready pull request stays ready, and some repositories have no drafts."""
-    notes: list[str] = []
+    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -170,19 +170,13 @@ def describe_outcome(
 
 def list_earlier_openings(journal: Journal) -> list[OpenedPullRequest]:
     """Returns how the earlier runs of the job opened or updated the pull request, oldest first."""
-    return [_read_opening(run) for run in journal.list_earlier_runs() if "open" in run.results]
-
-
-def _read_opening(run: EarlierRun) -> OpenedPullRequest:
-    """Returns the opening of an earlier run, with a dated round also if an earlier version stored it."""
-    opened = OpenedPullRequest.model_validate_json(run.results["open"])
-    told = opened.round or Round(summary=opened.text.partition("\n\n**")[0])
-    return opened.model_copy(update={"round": told.model_copy(update={"requested_at": run.created_at})})
+    results = (run.results for run in journal.list_earlier_runs())
+    return [OpenedPullRequest.model_validate_json(each["open"]) for each in results if "open" in each]
 
 
 def list_rounds(openings: Sequence[OpenedPullRequest], latest: Round) -> list[Round]:
     """Returns the rounds that the description tells of, newest last."""
-    return [*(opened.round for opened in openings if opened.round is not None), latest]
+    return [*(opened.round for opened in openings), latest]
 
 
 def merge_unsure_points(openings: Sequence[OpenedPullRequest], latest: Round, points: Sequence[str]) -> list[str]:

@@ -16,8 +16,6 @@ ALL_STATES = "all"
 MAX_OFFERED_CREATORS = 100
 """Of each kind."""
 CREATOR_ID_PREFIXES = {"pers": CreatorKind.PERSON, "auto": CreatorKind.AUTOMATION, "key": CreatorKind.KEY}
-OLD_STATUSES = {"active": "running", "failed": "failed", "archived": "archived"}
-"""Bookmarks of earlier versions have `status`."""
 QueryText = Annotated[str, Query(max_length=200)]
 
 
@@ -30,7 +28,6 @@ class JobListQuery:
     project: QueryText = ""
     text: QueryText = ""
     cursor: QueryText = ""
-    status: QueryText = ""
 
     def to_filter(self, project_ids: Sequence[str], default_state: ReviewState | None = None) -> JobFilter:
         """Returns the filter on these projects, or on the chosen one of them."""
@@ -46,8 +43,7 @@ class JobListQuery:
     def parse_state(self, default_state: ReviewState | None = None) -> ReviewState | None:
         if self.state == ALL_STATES:
             return None
-        value = self.state or OLD_STATUSES.get(self.status, "")
-        return ReviewState(value) if value in set(ReviewState) else default_state
+        return ReviewState(self.state) if self.state in set(ReviewState) else default_state
 
     @property
     def valid_cursor(self) -> str | None:
@@ -98,7 +94,7 @@ def build_state_links(
     links = [
         StateLink(
             label,
-            query.build_url(path, state=state, status=""),
+            query.build_url(path, state=state),
             format_count(counts.get(state, StateCount(0, is_minimum=False))),
             state is chosen,
         )
@@ -107,7 +103,7 @@ def build_state_links(
     total = StateCount(
         sum(each.total for each in counts.values()), is_minimum=any(each.is_minimum for each in counts.values())
     )
-    all_states = query.build_url(path, state=ALL_STATES, status="")
+    all_states = query.build_url(path, state=ALL_STATES)
     return [*links, StateLink("All", all_states, format_count(total), chosen is None)]
 
 

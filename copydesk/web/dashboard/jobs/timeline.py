@@ -138,8 +138,8 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
         case "checked" if data["passed"]:
             return TimelineStep("All checks passed", "good")
         case "checked":
-            count = len(data["faults"])
-            return TimelineStep(f"Checks found {pluralize(count, 'problem')}", "bad", list(data["faults"]))
+            count = len(data["findings"])
+            return TimelineStep(f"Checks found {pluralize(count, 'problem')}", "bad", list(data["findings"]))
         case "waiting":
             return TimelineStep(f"Waiting {data['seconds']} s: {data['why']}", "quiet")
         case "pushed":

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from copydesk.client import Job
 from copydesk.jobs.workspace.workspace import short_hash
+from copydesk_client import Job
 from tests.support.model_server import ModelServer, Turn, call, cut, drop, fail, hang, say
 from tests.support.models.connected_models import COMPATIBLE_MODEL, PROVIDER_KEY, PROVIDER_MODELS, model_factory
 from tests.support.repositories import make_repository, read_file

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from copydesk.client import Client, Job
 from copydesk.jobs.publish.forges.polling import archive_closed_pulls
 from copydesk.jobs.publish.forges.reopened_pulls import reopen_pull_request
 from copydesk.jobs.workspace.workspace import short_hash
+from copydesk_client import Client, Job
 from tests.jobs.publish.forges.stage import (
     FILES,
     FORGE_SETUPS,

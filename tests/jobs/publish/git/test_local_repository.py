@@ -9,13 +9,13 @@ from pathlib import Path
 import pygit2
 import pytest
 
-from copydesk.client import Client, Job
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.local_repository import find_work_tree
 from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.workflow.maintenance import detect_merges
+from copydesk_client import Client, Job
 from tests.support.repositories import AUTHOR, commit, list_branches, make_repository, read_file
 from tests.support.service import Service, serve
 

@@ -9,7 +9,6 @@ import psutil
 import pygit2
 import pytest
 
-from copydesk.client import Client
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply
@@ -19,6 +18,7 @@ from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.publish.git.mirror import MAX_LOOSE_IN_SAMPLE, Mirror, pack_mirror
 from copydesk.jobs.workflow.maintenance import detect_merges
 from copydesk.jobs.workspace.workspace import Workspace
+from copydesk_client import Client
 from tests.support.repositories import commit, list_branches, make_repository, read_file
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 from tests.support.service import Service, serve

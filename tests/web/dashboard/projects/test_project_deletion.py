@@ -26,7 +26,6 @@ from copydesk.automations.automation import TriggerEvent
 from copydesk.automations.records import insert_run
 from copydesk.automations.tables import automation_files, automation_sources, look_requests, page_comparisons
 from copydesk.cli import app
-from copydesk.client import ApiError
 from copydesk.core import audit_log, clock
 from copydesk.core.db.tables import audit
 from copydesk.core.errors import ProjectNotFound
@@ -44,6 +43,7 @@ from copydesk.mail.outbox import NewMail
 from copydesk.prompts.template import build_template
 from copydesk.webhooks import dispatcher
 from copydesk.webhooks.endpoints import Endpoints
+from copydesk_client import ApiError
 from tests.conftest import DATABASES
 from tests.support import migrated_databases
 from tests.support.people import csrf_token_from_html, get_or_add_person, signed_in_client
