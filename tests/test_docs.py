@@ -138,7 +138,7 @@ def test_every_command_is_documented_with_its_options() -> None:
 
 def list_commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     below = getattr(command, "commands", None)
-    if below is None and not command.hidden:
+    if below is None:
         yield name, command
     for word, found in (below or {}).items():
         yield from list_commands(found, f"{name} {word}")
@@ -336,7 +336,9 @@ def delete_projects(served: dict[str, str]) -> None:
     """Deletes the projects of other pages, which may have the same name."""
     listed = subprocess.run(["copydesk", "project", "list", "--json"], env=served, capture_output=True, check=True)
     for project in json.loads(listed.stdout):
-        subprocess.run(["copydesk", "project", "delete", project["projectId"], "--yes"], env=served, check=True)
+        subprocess.run(
+            ["copydesk", "project", "delete", "--project", project["projectId"], "--yes"], env=served, check=True
+        )
 
 
 def test_shortened_examples_must_say_so() -> None:

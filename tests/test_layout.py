@@ -30,7 +30,6 @@ MAX_FOLDER_ENTRIES = 12
 
 MAY_IMPORT = {
     "core": set[str](),
-    "client": set[str](),  # except copydesk_client, a separate package
     "middleware": set[str](),
     "jobs": {"core"},
     "analytics": {"core"},
@@ -57,7 +56,6 @@ MAY_IMPORT = {
             "desk",
             "transfer",
             "web",
-            "client",
             "mcp",
         )
     },

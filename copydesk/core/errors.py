@@ -110,7 +110,7 @@ class StoreUnavailable(RequestError):
 
 
 class DiskFull(StoreUnavailable):
-    code = "no_room"
+    code = "disk_full"
     message = "The disk is full; nothing from this request was stored."
 
 

@@ -38,7 +38,7 @@ class ShareNotFound(NotFound):
 
 
 class ShareAlreadyCreated(Conflict):
-    code = "share_made_before"
+    code = "share_already_created"
     message = "This form was already submitted. Its link was shown then and cannot be shown again."
 
 

@@ -41,7 +41,7 @@ class TooManyWebhooks(Conflict):
 
 
 class WebhookAlreadyCreated(Conflict):
-    code = "webhook_made_before"
+    code = "webhook_already_created"
     message = "This form was already submitted. The secret was shown then; rotate it to get a new one."
 
 

@@ -187,7 +187,9 @@ def test_squashed_pull_request_of_its_own_does_not_trigger_it_again(repositories
     job = bench.run(own)
     bench.finish(job.id, "merged")
     with bench.desk.database.write() as tx:
-        tx.execute(update(jobs).where(jobs.c.id == job.id).values(pr_link="https://example.org/a/b/pull/41"))
+        tx.execute(
+            update(jobs).where(jobs.c.id == job.id).values(pr_link="https://example.org/a/b/pull/41", pull_state="open")
+        )
     repositories.push({"docs/index.md": b"# Hello\n"}, "Say hello (#41)", docs=True)
     repositories.settle()
     assert len(repositories.outcomes(own)) == 1

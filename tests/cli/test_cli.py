@@ -62,8 +62,8 @@ def test_second_project_of_the_same_name_is_refused_unless_allowed(run: Run, tmp
     assert len(parse_output(run("project", "list", "--json"))) == 1
     second = run("project", "create", "Docs", "--repo", repository, "--allow-same-name", "--quiet").stdout.strip()
     assert second.startswith("proj_")
-    assert first in str(run("project", "show", "Docs").exception)
-    assert second in str(run("project", "show", "Docs").exception)
+    assert first in str(run("project", "show", "--project", "Docs").exception)
+    assert second in str(run("project", "show", "--project", "Docs").exception)
     renamed = run("project", "set", "--project", second, "name=Guide")
     assert "Another project" not in renamed.stderr
     renamed = run("project", "set", "--project", second, "name=DOCS")
@@ -84,7 +84,7 @@ def test_project_and_key_are_created_without_a_server(run: Run, tmp_path: Path) 
     assert key["key"] not in listed.stdout
     assert parse_output(run("key", "revoke", key["id"], "--json"))["revokedAt"] is not None
     assert parse_output(run("project", "list", "--json")) == [
-        parse_output(run("project", "show", project["projectId"], "--json"))
+        parse_output(run("project", "show", "--project", project["projectId"], "--json"))
     ]
 
 
@@ -171,7 +171,7 @@ def test_every_command_has_help(run: Run) -> None:
 
 def test_a_refusal_is_one_line_on_standard_error_and_exit_code_1(tmp_path: Path) -> None:
     environment = {"COPYDESK_DATA": str(tmp_path / "data"), "PATH": os.environ["PATH"]}
-    command = [sys.executable, "-m", "copydesk", "project", "show", "proj_unknown"]
+    command = [sys.executable, "-m", "copydesk", "project", "show", "--project", "proj_unknown"]
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith(f"copydesk: There is no Copydesk data in {tmp_path / 'data'}. ")
@@ -355,5 +355,8 @@ def test_text_of_models_and_people_cannot_send_terminal_escapes(against: Run, mo
 
 
 def test_the_audit_log_is_shown(against: Run, service: Service) -> None:
-    (made, _) = (entry["action"] for entry in parse_output(against("project", "audit", service.project.id, "--json")))
+    (made, _) = (
+        entry["action"]
+        for entry in parse_output(against("project", "audit", "--project", service.project.id, "--json"))
+    )
     assert made == "key.created"

@@ -18,9 +18,9 @@ Run = Callable[..., Result]
 PROJECT = "proj_01m7ejdwk9m7fcjvqdk3jx1ct8"
 ONLY_USE_A_FOLDER = (
     "project list",
-    f"project show {PROJECT}",
-    f"project set {PROJECT} draft=true",
-    f"project audit {PROJECT}",
+    f"project show --project {PROJECT}",
+    f"project set --project {PROJECT} draft=true",
+    f"project audit --project {PROJECT}",
     f"key create --project {PROJECT}",
     f"key list --project {PROJECT}",
     "key revoke key_01m7ejdwk9m7fcjvqdk3jx1ct8",
@@ -97,7 +97,7 @@ def test_postgres_needs_no_data_folder_and_its_password_is_not_shown(
     url = new_database()
     monkeypatch.setenv("COPYDESK_DATABASE_URL", url)
     assert run("project", "list", "--json").stdout == "[]\n"
-    missing = str(run("project", "show", PROJECT).exception)
+    missing = str(run("project", "show", "--project", PROJECT).exception)
     assert f"{urlsplit(url).path}. " in missing
     assert "@" not in missing
     assert list(tmp_path.iterdir()) == []

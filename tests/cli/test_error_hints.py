@@ -49,9 +49,9 @@ def test_refused_connection_asks_whether_the_service_runs() -> None:
 
 def test_unknown_project_is_answered_with_the_nearest_name(run: Run, service: Service) -> None:
     name = service.project.name
-    nearest = run("project", "show", f"{name.lower()}s")
+    nearest = run("project", "show", "--project", f"{name.lower()}s")
     assert f"Did you mean '{name}'?" in str(nearest.exception)
-    assert "Did you mean" not in str(run("project", "show", "xyzzy").exception)
+    assert "Did you mean" not in str(run("project", "show", "--project", "xyzzy").exception)
 
 
 @pytest.mark.parametrize("command", ["serve", "demo"])

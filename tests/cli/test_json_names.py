@@ -45,7 +45,7 @@ class CommandLog:
 
 def list_commands_with_json(command: Any, name: str = "") -> Iterator[str]:
     below = getattr(command, "commands", None)
-    if below is None and not command.hidden and any("--json" in each.opts for each in command.params):
+    if below is None and any("--json" in each.opts for each in command.params):
         yield name
     for word, each in (below or {}).items():
         yield from list_commands_with_json(each, f"{name} {word}".strip())
@@ -98,7 +98,7 @@ def run_project_commands(log: CommandLog, folder: Path) -> None:
         log.run(command)
     log.run("project set", "labels=docs", "branch_prefix=desk/")
     log.run("project audit")
-    log.run("project delete", created, "--yes")
+    log.run("project delete", "--project", created, "--yes")
     assert run_command("secret", "set", "webhook_secret", input="a long random text").exit_code == 0
     log.run("secret list")
     log.run("context add", "code", "--repo", other)

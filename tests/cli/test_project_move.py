@@ -37,7 +37,7 @@ def run(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
     if service.desk.settings.database_url:
         monkeypatch.setenv("COPYDESK_DATABASE_URL", service.desk.settings.database_url)
     return lambda *values, **options: CliRunner().invoke(  # type: ignore[return-value]
-        app, ("project", "set", service.project.id, *values), **options
+        app, ("project", "set", "--project", service.project.id, *values), **options
     )
 
 
@@ -90,7 +90,7 @@ def test_project_with_a_running_job_is_not_moved(tmp_path: Path, monkeypatch: py
         monkeypatch.setenv("COPYDESK_DATA", str(service.desk.settings.data))
         if service.desk.settings.database_url:
             monkeypatch.setenv("COPYDESK_DATABASE_URL", service.desk.settings.database_url)
-        refused = CliRunner().invoke(app, ("project", "set", service.project.id, f"repository={copy}"))
+        refused = CliRunner().invoke(app, ("project", "set", "--project", service.project.id, f"repository={copy}"))
         assert isinstance(refused.exception, Conflict)
         assert str(refused.exception).startswith("1 job is running.")
         assert service.desk.projects.get(service.project.id) == service.project

@@ -25,7 +25,7 @@ ONLY_IF_GIVEN = {"key revoke", "person invite", "person list"}
 
 def list_commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     below = getattr(command, "commands", None)
-    if below is None and not command.hidden:
+    if below is None:
         yield name, command
     for word, each in (below or {}).items():
         yield from list_commands(each, f"{name} {word}".strip())
@@ -73,39 +73,6 @@ def test_option_overrides_the_variable(
     monkeypatch.setenv("COPYDESK_PROJECT", "Elsewhere")
     assert "There is no project 'Elsewhere'" in str(run(*command).exception)
     assert run(*command, "--project", service.project.id).exit_code == 0
-
-
-@pytest.mark.parametrize("command", ["show", "check", "audit"])
-def test_project_commands_still_accept_the_project_as_an_argument(
-    run: Run, service: Service, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    as_option = run("project", command, "--project", service.project.name, "--json")
-    assert parse_output(run("project", command, service.project.name, "--json")) == parse_output(as_option)
-    monkeypatch.setenv("COPYDESK_PROJECT", "Elsewhere")
-    assert run("project", command, service.project.name).exit_code == 0
-
-
-def test_settings_are_changed_with_either_spelling(run: Run, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = service.project.id
-    assert run("project", "set", project, "labels=argument").exit_code == 0
-    assert service.desk.projects.get(project).policy.labels == ("argument",)
-    assert run("project", "set", "labels=option", "--project", project).exit_code == 0
-    assert service.desk.projects.get(project).policy.labels == ("option",)
-    monkeypatch.setenv("COPYDESK_PROJECT", project)
-    assert run("project", "set", "labels=variable").exit_code == 0
-    assert service.desk.projects.get(project).policy.labels == ("variable",)
-    assert run("project", "set").exit_code == 2
-
-
-@pytest.mark.parametrize("variable", ["", "Elsewhere"])
-def test_two_different_projects_are_refused(
-    run: Run, service: Service, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
-    monkeypatch.setenv("COPYDESK_PROJECT", variable)
-    refused = run("project", "delete", service.project.id, "--project", "Elsewhere", "--yes")
-    assert refused.exit_code == 2
-    assert "Give only one" in refused.stderr
-    assert service.desk.projects.get(service.project.id)
 
 
 def test_key_of_another_project_is_not_revoked(run: Run, service: Service, tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ def test_stopped_server_prints_no_duckdb_binding_warnings(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status"), [("--version", 0), ("project list", 0), ("project show none", 1), ("project --wrong", 2)]
+    ("arguments", "status"),
+    [("--version", 0), ("project list", 0), ("project show --project none", 1), ("project --wrong", 2)],
 )
 def test_exit_status_says_how_a_command_ended(environment: dict[str, str], arguments: str, status: int) -> None:
     done = run_command(environment, *arguments.split())

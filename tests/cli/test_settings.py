@@ -33,10 +33,10 @@ def project(run: Run, tmp_path: Path) -> str:
 
 
 def test_a_projects_settings_are_changed_and_shown(run: Run, project: str) -> None:
-    done = run("project", "set", project, "labels=docs, agent", "sign-off=true", "root=docs", "--json")
+    done = run("project", "set", "labels=docs, agent", "sign-off=true", "root=docs", "--project", project, "--json")
     facts = json.loads(done.stdout)
     assert (facts["root"], facts["policy"]["labels"], facts["policy"]["draft"]) == ("docs", ["docs", "agent"], True)
-    shown = run("project", "show", project).stdout
+    shown = run("project", "show", "--project", project).stdout
     assert re.search(r"^labels +docs, agent$", shown, re.M)
     assert shown.count("sign_off") == 1
 
@@ -45,12 +45,12 @@ def test_project_is_found_by_id_by_name_and_by_the_variable(
     run: Run, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (project, "Docs", "docs"):
-        assert run("project", "show", name, "--quiet").stdout == f"{project}\n"
+        assert run("project", "show", "--project", name, "--quiet").stdout == f"{project}\n"
     assert run("key", "create", "--project", "Docs", "--quiet").stdout.startswith("desk_")
     assert len(json.loads(run("key", "list", "--project", "docs", "--json").stdout)) == 1
     assert run("project", "show").exit_code == 2
     assert run("project", "set", "draft=true").exit_code == 2
-    assert run("project", "set", project).exit_code == 2
+    assert run("project", "set", "--project", project).exit_code == 2
     for value in (project, "Docs"):
         monkeypatch.setenv("COPYDESK_PROJECT", value)
         assert json.loads(run("project", "show", "--json").stdout)["projectId"] == project
@@ -61,11 +61,11 @@ def test_project_is_found_by_id_by_name_and_by_the_variable(
         assert run("pull", "list").exit_code == 0
     create = ("project", "create", "Docs", "--repo", str(tmp_path / "docs.git"), "--quiet")
     again = run(*create, "--allow-same-name").stdout.strip()
-    refused = run("project", "show", "Docs")
+    refused = run("project", "show", "--project", "Docs")
     assert str(refused.exception) == f"2 projects are named 'Docs': {project}, {again}. Use the ID."
     named = run("project", "create", "proj_docs", "--repo", str(tmp_path / "docs.git"), "--quiet").stdout
-    assert run("project", "show", "proj_docs", "--quiet").stdout == named
-    assert "There is no project 'Dogs' in" in str(run("project", "show", "Dogs").exception)
+    assert run("project", "show", "--project", "proj_docs", "--quiet").stdout == named
+    assert "There is no project 'Dogs' in" in str(run("project", "show", "--project", "Dogs").exception)
 
 
 def test_missing_branch_or_folder_is_stored_with_a_note(run: Run, project: str, tmp_path: Path) -> None:
@@ -73,30 +73,34 @@ def test_missing_branch_or_folder_is_stored_with_a_note(run: Run, project: str, 
         ("root=handbook", "There is no folder handbook on the branch main"),
         ("ref=nowhere", "The repository has no branch nowhere; it has main."),
     ):
-        assert "Note:" not in run("project", "set", project, value, "--no-check").stderr
-        done = run("project", "set", project, value, "--json")
+        assert "Note:" not in run("project", "set", value, "--no-check", "--project", project).stderr
+        done = run("project", "set", value, "--json", "--project", project)
         assert done.exit_code == 0, done.output
         assert note in done.stderr
-    assert "Note:" not in run("project", "set", project, "ref=main", "root=docs").stderr
-    assert "Note:" not in run("project", "set", project, "draft=false").stderr
+    assert "Note:" not in run("project", "set", "ref=main", "root=docs", "--project", project).stderr
+    assert "Note:" not in run("project", "set", "draft=false", "--project", project).stderr
     made = run("project", "create", "Handbook", "--repo", str(tmp_path / "docs.git"), "--root", "handbook", "--json")
     assert json.loads(made.stdout)["root"] == "handbook"
     assert "There is no folder handbook on the branch main" in made.stderr
 
 
 def test_repository_of_a_project_is_checked(run: Run, project: str) -> None:
-    assert run("project", "check", project).stdout == "Access works. Jobs start from main.\n"
-    assert json.loads(run("project", "check", "Docs", "--json").stdout) == {"ok": True, "problems": [], "note": None}
-    run("project", "set", project, "root=handbook", "--no-check")
-    wrong = run("project", "check", project)
+    assert run("project", "check", "--project", project).stdout == "Access works. Jobs start from main.\n"
+    assert json.loads(run("project", "check", "--project", "Docs", "--json").stdout) == {
+        "ok": True,
+        "problems": [],
+        "note": None,
+    }
+    run("project", "set", "root=handbook", "--no-check", "--project", project)
+    wrong = run("project", "check", "--project", project)
     assert (wrong.exit_code, wrong.stdout) == (1, "")
     assert "There is no folder handbook on the branch main" in wrong.stderr
-    assert json.loads(run("project", "check", project, "--json").stdout)["ok"] is False
+    assert json.loads(run("project", "check", "--project", project, "--json").stdout)["ok"] is False
 
 
 @pytest.mark.parametrize("value", ["labels", "colour=red", "ignored_checks=lnk", "model=gpt", "on_check_failure=maybe"])
 def test_a_wrong_setting_is_refused_with_a_sentence(run: Run, project: str, value: str) -> None:
-    refused = run("project", "set", project, value)
+    refused = run("project", "set", value, "--project", project)
     assert refused.exit_code == 1
     assert str(refused.exception)
 
@@ -105,7 +109,7 @@ def test_a_secret_is_set_listed_and_removed_and_never_shown(run: Run, project: s
     said = run("secret", "set", "forge_token", "--project", project, input=f"{TOKEN}\n").stdout
     said += run("secret", "list", "--project", project).stdout
     said += run("secret", "list", "--project", project, "--json").stdout
-    said += run("project", "show", project).stdout + run("project", "audit", project).stdout
+    said += run("project", "show", "--project", project).stdout + run("project", "audit", "--project", project).stdout
     said += run("secret", "remove", "forge_token", "--project", project).stdout
     assert "forge_token" in said
     assert TOKEN not in said

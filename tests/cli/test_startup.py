@@ -57,8 +57,8 @@ def list_imported_packages(arguments: str, environment: dict[str, str]) -> set[s
 HELP = ("--version", "--help", "project --help", "job --help", "analytics visitors -h")
 ON_DATABASE = (
     "project list",
-    "project audit {project}",
-    "project set {project} draft=true model=mechanic",
+    "project audit --project {project}",
+    "project set --project {project} draft=true model=mechanic",
     "key list",
     "key create",
     "person list",

@@ -35,13 +35,3 @@ def test_error_does_not_repeat_a_password(monkeypatch: pytest.MonkeyPatch) -> No
 def test_trusted_proxies_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COPYDESK_TRUSTED_PROXIES", "10.0.0.1, 192.168.0.0/16")
     assert read_settings().trusted_proxies == ("10.0.0.1", "192.168.0.0/16")
-
-
-def test_former_variable_is_read_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("COPYDESK_MOST_ATTEMPTS", "7")
-    assert read_settings().max_attempts == 7
-    assert "COPYDESK_MOST_ATTEMPTS is now called COPYDESK_MAX_ATTEMPTS" in caplog.text
-    monkeypatch.setenv("COPYDESK_MAX_ATTEMPTS", "8")
-    assert read_settings().max_attempts == 8

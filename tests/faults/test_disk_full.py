@@ -67,7 +67,7 @@ def test_job_waits_for_disk_space_for_its_mirror(tmp_path: Path) -> None:
         check_final_state(fleet, account)
 
 
-def test_commit_on_a_full_disk_raises_no_room(tmp_path: Path) -> None:
+def test_commit_on_a_full_disk_raises_disk_full(tmp_path: Path) -> None:
     far = make_repository(tmp_path / "far.git", {"index.md": b"# Hello\n"})
     with small_disk(tmp_path / "disk", 2 * MEGABYTE) as disk:
         mirror = Mirror(disk.folder / "mirror.git", Git(str(far)))
@@ -94,4 +94,4 @@ def test_a_full_disk_is_named_in_the_answer(tmp_path: Path) -> None:
             disk.fill()
             answers = client.post(site.at(), json={"prompt": PROMPT}), client.post(site.events, json={"path": "/guide"})
             assert [answer.status_code for answer in answers] == [503, 503]
-            assert [answer.json()["code"] for answer in answers] == ["no_room", "store_full"]
+            assert [answer.json()["code"] for answer in answers] == ["disk_full", "store_full"]

@@ -49,7 +49,7 @@ class KeyNotFound(NotFound):
 
 
 class KeyAlreadyCreated(Conflict):
-    code = "key_made_before"
+    code = "key_already_created"
     message = "This form was already submitted. Its key was shown then and cannot be shown again."
 
 

@@ -6,7 +6,7 @@ from ipaddress import ip_address, ip_network
 TRANSLATION_NETWORKS = tuple(
     ip_network(network) for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")
 )
-# The ranges of private networks that were replaced, but that routers may still know.
+# Unique local addresses replaced this range of private networks, but routers may still know it.
 SITE_LOCAL_NETWORKS = (ip_network("fec0::/10"),)
 
 

@@ -116,7 +116,7 @@ def test_roles_set_at_the_same_time_leave_one_of_them(desk: Desk, project: Proje
     assert desk.people.project_roles.load(eve)[project.id] in ROLES
 
 
-def test_former_administrator_of_a_project_loses_the_keys_created_in_it(
+def test_who_was_administrator_of_a_project_loses_the_keys_created_in_it(
     desk: Desk, project: Project, other: Project, eve: Person
 ) -> None:
     roles = desk.people.project_roles

@@ -97,11 +97,10 @@ def take_in_another_session(desk: Desk, lock: AdvisoryLock, taken: list[Advisory
             taken.append(lock)
 
 
-def test_a_claim_waits_for_a_claim_of_an_earlier_version(desk: Desk) -> None:
-    """In a rolling upgrade, old and new workers must exclude each other: the lock number of claims never changes."""
+def test_a_claim_waits_for_another_claim(desk: Desk) -> None:
     claims: list[Claim | None] = []
     with desk.database.write() as tx:
-        tx.exec_driver_sql("select pg_advisory_xact_lock(72641002)")
+        acquire_lock(desk.database, tx, AdvisoryLock.CLAIM_RUN)
         thread = claim_in_thread(desk, claims)
         thread.join(1)
         assert claims == []

@@ -75,11 +75,3 @@ def test_service_secret_is_created_once_and_hidden_from_people(desk: Desk) -> No
     with pytest.raises((InvalidRequest, NotFound)):
         desk.secrets.remove(project.id, "visitor_key", actor="test")
     assert desk.secrets.get_or_create(project.id, "visitor_key") == made
-
-
-def test_former_names_are_accepted_and_stored() -> None:
-    options = CollectionOptions().with_values({"raw_days": "30", "kept_parameters": "version"})
-    assert (options.raw_retention_days, options.page_parameters) == (30, ("version",))
-    stored = options.to_stored()
-    assert (stored["raw_days"], stored["kept_parameters"]) == (30, ["version"])
-    assert CollectionOptions.model_validate(stored) == options

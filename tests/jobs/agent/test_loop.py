@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.agent.brief import Brief
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Prompt, Reply, ToolResults
-from copydesk.jobs.agent.loop import AgentLoop, ReviewFindings
+from copydesk.jobs.agent.loop import AgentLoop
 from copydesk.jobs.agent.mechanic import Mechanic
 from copydesk.jobs.agent.tools import CheckTools, Finished
 from copydesk.jobs.execution.attempt import Attempt
@@ -222,10 +221,3 @@ def test_model_gets_a_brief_of_repository_tools_and_deadline(bench: LoopBench) -
     assert "| Be brief." in model.brief.overview
     assert "check" in [tool.name for tool in model.brief.tools]
     assert model.brief.deadline < float("inf")
-
-
-def test_journal_stores_findings_under_their_earlier_name() -> None:
-    stored = b'{"found":"a broken link"}'
-    adapter = TypeAdapter(ReviewFindings)
-    assert adapter.validate_json(stored).findings == "a broken link"
-    assert adapter.dump_json(ReviewFindings(findings="a broken link")) == stored

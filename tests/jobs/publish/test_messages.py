@@ -79,7 +79,7 @@ def test_commit_ends_with_the_policys_trailers_and_no_others() -> None:
 
 def test_pull_request_text_has_everything_for_a_reviewer() -> None:
     told = PullRequestReport(
-        rounds=[Round(summary="Renamed the page.", prompts=["Rename a\nto b"], base_note="main moved.")],
+        rounds=[Round(summary="Renamed the page.", requested_at=0, prompts=["Rename a\nto b"], base_note="main moved")],
         unsure=["Whether the old address is still used.", "Whether @ada agrees."],
         files=[FilePatch("docs/b`.md", "renamed", "docs/a.md", 3, 1, b"")],
         checks=["links: passed"],
@@ -108,7 +108,9 @@ def test_pull_request_text_has_everything_for_a_reviewer() -> None:
 
 
 def render_many_addresses(count: int, address: str = "https://example.org/{} (link, docs/a.md:1)") -> str:
-    told = PullRequestReport([Round(summary="Words.")], external_urls=[address.format(n) for n in range(count)])
+    told = PullRequestReport(
+        [Round(summary="Words.", requested_at=0)], external_urls=[address.format(n) for n in range(count)]
+    )
     return render_pull_body(make_job(id="job_1"), told, "https://desk.example/job_1")
 
 
@@ -145,7 +147,10 @@ def test_truncated_text_closes_its_details_element() -> None:
 
 
 def test_all_rounds_are_told_short_and_newest_last() -> None:
-    rounds = [Round(summary=f"Did thing {n}. {'x' * 9000}", prompts=[f"Do {n}. " + "y" * 9000]) for n in range(1, 4)]
+    rounds = [
+        Round(summary=f"Did thing {n}. {'x' * 9000}", requested_at=0, prompts=[f"Do {n}. " + "y" * 9000])
+        for n in range(1, 4)
+    ]
     text = render_pull_body(make_job(id="job_1"), PullRequestReport(rounds), "https://desk.example/j")
     places = [text.index(part) for n in (1, 2, 3) for part in (f"**Round {n}**", f"Did thing {n}.", f"> Do {n}.")]
     assert places == sorted(places)
@@ -155,7 +160,9 @@ def test_all_rounds_are_told_short_and_newest_last() -> None:
 
 
 def test_many_rounds_stay_within_the_limit_of_forges() -> None:
-    rounds = [Round(summary=f"Did thing {n}. " + "z" * 9000, prompts=["Do it. " * 500]) for n in range(1, 201)]
+    rounds = [
+        Round(summary=f"Did thing {n}. " + "z" * 9000, requested_at=0, prompts=["Do it. " * 500]) for n in range(1, 201)
+    ]
     text = render_pull_body(make_job(id="job_1"), PullRequestReport(rounds), "https://desk.example/j")
     assert len(text) < MAX_FORGE_BODY_CHARS - 20_000
     assert "Did thing 1." in text
@@ -166,7 +173,7 @@ def test_many_rounds_stay_within_the_limit_of_forges() -> None:
 
 
 def test_markup_in_every_round_is_neutralized() -> None:
-    rounds = [Round(summary="Thanks @ada, fixes #1. <img src=x>", prompts=["Ask @bob </details>"])] * 2
+    rounds = [Round(summary="Thanks @ada, fixes #1. <img src=x>", requested_at=0, prompts=["Ask @bob </details>"])] * 2
     text = render_pull_body(make_job(id="job_1"), PullRequestReport(rounds), "https://desk.example/j")
     assert not [part for part in ("@ada", "@bob", "#1", "<img", "</details") if part in text]
 

@@ -1,12 +1,9 @@
 """Findings of the checks: the model receives them, and the report about them is correct."""
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from pydantic import TypeAdapter
 
 from copydesk.core.projects.policy import Policy
 from copydesk.core.settings import Settings
@@ -17,7 +14,6 @@ from copydesk.jobs.sandbox.sandbox import SandboxUnavailable
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import job_topic
 from copydesk.jobs.workflow.executor import RunExecutor
-from copydesk.jobs.workflow.review import ReviewResult
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 from tests.support import migrated_databases
 from tests.support.repositories import make_repository
@@ -310,11 +306,3 @@ def test_removed_address_without_a_redirect_is_noted_in_the_pull_request(tmp_pat
     with open_stage(tmp_path, move, finish(), files=files) as stage:
         stage.job()
         assert "**Addresses that no longer exist**, without a redirect:\n\n- `/one`" in stage.pull_text
-
-
-def test_journal_stores_findings_under_their_earlier_name() -> None:
-    stored = b'{"checks":[],"faults":["a.md:1 broken link"],"can_mend":true}'
-    adapter = TypeAdapter(ReviewResult)
-    assert adapter.validate_json(stored).findings == ["a.md:1 broken link"]
-    dumped = json.loads(adapter.dump_json(ReviewResult(checks=[], findings=["a.md:1 broken link"])))
-    assert dumped.items() >= json.loads(stored).items()

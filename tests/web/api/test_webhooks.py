@@ -119,7 +119,9 @@ def _open_project(kind: str, fake: Any, service: Service) -> WebhookProject:
     author = fake.users["copydesk"]
     fake.open(fake.repository, author=author, head=job.branch, base="main", title="Fix the links", body="")
     place = WebhookProject(kind, fake, service, project, job.id)
-    place.set_job(status="completed", phase="done", pr_link=f"{address.removesuffix('.git')}/pulls/1")
+    place.set_job(
+        status="completed", phase="done", pull_state="open", pr_link=f"{address.removesuffix('.git')}/pulls/1"
+    )
     fake.webhooks.add(place.url, SECRET)
     return place
 
@@ -368,7 +370,8 @@ def test_comments_that_cannot_be_read_do_not_stop_the_poll_of_closed_pull_reques
     place.fake.open(place.fake.repository, author=author, head=other.branch, base="main", title="Other", body="")
     link = f"{place.project.repository.removesuffix('.git')}/pulls/2"
     with place.service.desk.database.write() as tx:
-        tx.execute(update(jobs).where(jobs.c.id == other.id).values(status="completed", phase="done", pr_link=link))
+        values = {"status": "completed", "phase": "done", "pull_state": "open", "pr_link": link}
+        tx.execute(update(jobs).where(jobs.c.id == other.id).values(values))
     place.fake.close(2)
     place.fake.faults.answer(403, times=20, where="/comments")
     place.poll()

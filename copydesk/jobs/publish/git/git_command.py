@@ -248,7 +248,7 @@ def _error_from_stderr(command: str, stderr: str, token: str | None) -> Reposito
     if REDIRECT_PATTERN.search(stderr):
         return RepositoryRedirected(
             "The repository's host redirects git to another address. If the repository was moved or renamed, change "
-            "the project's repository URL, for example with: copydesk project set PROJECT repository=ADDRESS"
+            "the project's repository URL, for example with: copydesk project set repository=ADDRESS"
         )
     error_type: type[RepositoryFailed] = (
         RepositoryUnavailable if UNAVAILABLE_PATTERN.search(stderr) else RepositoryFailed

@@ -13,7 +13,7 @@ from copydesk.jobs.publish.guard.added_lines import ProposedFile
 from copydesk.jobs.workspace.text_edits import CONTROL_CHARACTER_PATTERN, find_new_control_character
 
 BIDI_CONTROL_PATTERN = re.compile("[\u202a-\u202e\u2066-\u206f]")
-"""Characters that reorder the displayed text (the Trojan Source attack), some of them deprecated."""
+"""Characters that reorder the displayed text (the Trojan Source attack)."""
 HIDDEN_PATTERN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028\u2029\u2060-\u2065\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e01ef]"

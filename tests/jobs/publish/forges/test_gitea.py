@@ -199,7 +199,7 @@ def test_renamed_repository_is_named_with_the_command_that_follows_it(desk: Forg
     desk.fake.rename("acme/docs", "acme/handbook")
     with pytest.raises(ForgeRefused) as refused:
         desk.publish()
-    command = f"copydesk project set PROJECT repository={desk.fake.url}/acme/handbook"
+    command = f"copydesk project set repository={desk.fake.url}/acme/handbook"
     assert "has moved to acme/handbook" in str(refused.value)
     assert command in str(refused.value)
     assert desk.forge.find_access_problems(BRANCH) == [str(refused.value)]
@@ -209,7 +209,7 @@ def test_renamed_repository_is_named_with_the_command_that_follows_it(desk: Forg
 def test_git_says_that_a_repository_has_moved(desk: ForgeBench) -> None:
     git = Git(desk.fake.repository_url("acme/docs"), get_token=desk.forge.git_token)
     desk.fake.rename("acme/docs", "acme/handbook")
-    with pytest.raises(RepositoryFailed, match=r"moved.*copydesk project set PROJECT repository=ADDRESS"):
+    with pytest.raises(RepositoryFailed, match=r"moved.*copydesk project set repository=ADDRESS"):
         git.list_heads("HEAD")
 
 

@@ -142,7 +142,7 @@ def test_projects_of_a_person_are_changed_on_the_people_page(
     assert read_roles(service, person) == {service.project.id: "viewer"}
 
 
-def test_keys_of_a_former_administrator_of_a_project_are_asked_about(service: Service, admin: httpx.Client) -> None:
+def test_keys_of_who_was_administrator_of_a_project_are_asked_about(service: Service, admin: httpx.Client) -> None:
     person = add_member(service, "keyholder@example.org", "admin")
     key, _ = service.desk.keys.create(service.project.id, name="Theirs", actor=person.email)
     path = f"/projects/{service.project.id}/people/{person.id}"

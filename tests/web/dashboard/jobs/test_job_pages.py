@@ -318,14 +318,14 @@ def test_the_list_is_newest_first_in_pages_and_can_be_filtered(quiet: Service) -
     assert listed_job_ids(first) == [job.id for job in reversed(made[5:])]
     older = html.unescape(re.findall(r'<a href="([^"]+)" rel="next">', first)[0])
     assert listed_job_ids(viewer.get(older).text) == [job.id for job in reversed(made[:5])]
-    assert listed_job_ids(viewer.get(project_path(quiet, "/jobs?status=failed")).text) == [made[3].id]
+    assert listed_job_ids(viewer.get(project_path(quiet, "/jobs?state=failed")).text) == [made[3].id]
     assert listed_job_ids(viewer.get(project_path(quiet, "/jobs"), params={"text": "NUMBER 7 "}).text) == [made[7].id]
     assert len(listed_job_ids(viewer.get(project_path(quiet, "/jobs"), params={"text": "0% d"}).text)) == 15
     assert listed_job_ids(viewer.get(project_path(quiet, "/jobs"), params={"text": "%"}).text) == [
         job.id for job in reversed(made) if "%" in job.prompt
     ]
     assert listed_job_ids(
-        viewer.get(project_path(quiet, "/jobs?cursor=nonsense&status=nonsense")).text
+        viewer.get(project_path(quiet, "/jobs?cursor=nonsense&state=nonsense")).text
     ) == listed_job_ids(first)
 
 

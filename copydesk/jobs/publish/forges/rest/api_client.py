@@ -220,7 +220,7 @@ class ApiClient:
         address = f"{self.base_url.removesuffix('/api/v1')}/{name}" if name else "ADDRESS"
         return (
             f"{f' to {name}' if name else ''}. Change the project's repository URL, for example with: "
-            f"copydesk project set PROJECT repository={address}"
+            f"copydesk project set repository={address}"
         )
 
 
