@@ -12,7 +12,7 @@ from copydesk.analytics.stores.open_store import open_store
 from copydesk.core import clock
 from copydesk.core.ids import new_id
 from copydesk.desk import Desk
-from copydesk.jobs.job import COMPLETED, Phase, branch_name
+from copydesk.jobs.job import COMPLETED, Phase, ReviewState, branch_name
 from copydesk.jobs.storage.tables import events, jobs, messages, runs
 
 BATCH_ROWS = 5_000
@@ -76,7 +76,8 @@ def _job_row(job_id: str, project_id: str, now: int) -> dict[str, object]:
         "prompt": "Replace colour with color on every page.", "title": "Replace colour", "summary": "Three pages.",
         "repository": "docs.git", "ref": "main", "model": "mechanic", "draft": False, "branch": branch_name(job_id),
         "pr_link": "https://desk.example.org/review/1", "usage": {}, "checks": [], "last_event": len(EVENT_KINDS),
-        "created_at": now, "updated_at": now, "finished_at": now,
+        "created_at": now, "updated_at": now, "finished_at": now, "pull_state": "open", "review_state": ReviewState.OPEN,
+        "unsure": [], "evidence": [], "reviewers": [],
     }  # fmt: skip
 
 

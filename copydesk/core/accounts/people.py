@@ -387,8 +387,7 @@ def _get_invitation(tx: Connection, secret: str) -> Invitation:
 
 
 def _invitation_from_row(row: Row[*tuple[Any, ...]]) -> Invitation:
-    values = dict(row._mapping)
-    return Invitation(**{**values, "project_roles": values["project_roles"] or {}})
+    return Invitation(**row._mapping)
 
 
 def _has_admin(tx: Connection) -> bool:

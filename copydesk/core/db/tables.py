@@ -90,7 +90,7 @@ invitations = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("created_by", String(200), nullable=False),
     Column("expires_at", BigInteger, nullable=False),
-    Column("project_roles", JSON),
+    Column("project_roles", JSON, nullable=False),
 )
 
 project_roles = Table(

@@ -209,7 +209,7 @@ class CreatorResponse(ApiModel):
     name: str
     """The name of the API key, person or automation, or of the comment's author on the forge."""
     id: str | None
-    """The ID of the key, person or automation; null for an author on a forge and where it was not recorded."""
+    """The ID of the key, person or automation; null for an author on a forge."""
 
 
 class PullRequestResponse(ApiModel):
@@ -268,7 +268,7 @@ class JobResponse(ApiModel):
     evidence: list[EvidenceResponse]
     """Where the code says what the agent wrote, for statements that rest on a context repository."""
     created_by: CreatorResponse | None
-    """Who created the job; null for jobs from before this was recorded."""
+    """Who created the job; null for a job that a program created without the API or the dashboard."""
     automation: str | None
     """The ID of the automation that the job is a run of; null for other jobs."""
     pull_request: PullRequestResponse | None

@@ -185,7 +185,7 @@ def _print_job(job: "Job", json: bool, *, summary: str | None = None) -> None:
     if json:
         print_json(job)
         return
-    question = job.get("question")
+    question = job["question"]
     is_watched = summary is not None
     has_own_message = job["message"] != job["summary"] and not question and not is_watched
     facts = {
@@ -205,8 +205,8 @@ def _print_job(job: "Job", json: bool, *, summary: str | None = None) -> None:
 
 
 def _describe_creator(job: "Job") -> str:
-    """Returns the kind and name of who asked for the job; empty if that was not recorded."""
-    creator = job.get("createdBy")
+    """Returns the kind and name of who asked for the job; empty if nobody was named."""
+    creator = job["createdBy"]
     return f"{creator['kind'].replace('_', ' ')} {creator['name']}" if creator else ""
 
 

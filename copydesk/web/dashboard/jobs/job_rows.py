@@ -66,7 +66,7 @@ class JobRow:
 
     @property
     def asker(self) -> str:
-        """Who asked for the job, to follow the word "by"; empty if that was not recorded."""
+        """Who asked for the job, to follow the word "by"; empty if nobody was named."""
         return describe_creator(self.job.created_by)
 
     @property

@@ -84,7 +84,7 @@ class PromptTurn:
 
 
 def describe_creator(creator: Creator | None) -> str:
-    """Returns who asked, to follow the word "by"; empty if that was not recorded."""
+    """Returns who asked, to follow the word "by"; empty if nobody was named."""
     if creator is None:
         return ""
     return CREATOR_FORMATS[creator.kind].replace("{name}", creator.name)

@@ -62,7 +62,7 @@ def create_tables() -> None:
         Column("created_at", BigInteger, nullable=False),
         Column("created_by", String(200), nullable=False),
         Column("expires_at", BigInteger, nullable=False),
-        Column("project_roles", JSON),
+        Column("project_roles", JSON, nullable=False),
     )
     op.create_table(
         "project_roles",
