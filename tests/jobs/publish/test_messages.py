@@ -79,7 +79,9 @@ def test_commit_ends_with_the_policys_trailers_and_no_others() -> None:
 
 def test_pull_request_text_has_everything_for_a_reviewer() -> None:
     told = PullRequestReport(
-        rounds=[Round(summary="Renamed the page.", requested_at=0, prompts=["Rename a\nto b"], base_note="main moved")],
+        rounds=[
+            Round(summary="Renamed the page.", requested_at=0, prompts=["Rename a\nto b"], base_note="main moved.")
+        ],
         unsure=["Whether the old address is still used.", "Whether @ada agrees."],
         files=[FilePatch("docs/b`.md", "renamed", "docs/a.md", 3, 1, b"")],
         checks=["links: passed"],
