@@ -143,8 +143,6 @@ def main() -> None:
     loops, measurements = [measure_loop_seconds()], []
     for millions in options.millions:
         data = load_scale_data(options.folder, millions) or make_folded(options.folder, millions)
-        if data.is_large and not data.indexing_cpu_seconds:  # made by an earlier version
-            data = index_large(data)
         measurements.append(measure_scale(data))
         loops.append(measure_loop_seconds())
     print(f"Ten million additions in a Python loop took {min(loops):.2f} to {max(loops):.2f} s of CPU.\n")

@@ -84,7 +84,7 @@ def _prepare_source(data_folder: Path, progress: Progress) -> None:
     store = DuckStore(data_folder / DUCKDB_FILE)
     try:
         store.fold()
-        while store.backlog():  # an upgrade of the store takes several folds
+        while store.backlog():  # summing up many views takes several folds
             store.fold()
         store.move_visits_into_table()
     finally:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from copydesk.analytics.stores.clickhouse.connection.cluster import Cluster
-from copydesk.analytics.stores.clickhouse.schema import upgrade_schema
+from copydesk.analytics.stores.clickhouse.schema import prepare_schema
 from copydesk.core.db import advisory_locks as locks
 from copydesk.core.db.advisory_locks import AdvisoryLock, acquire_lock
 from copydesk.core.settings import Settings
@@ -58,14 +58,14 @@ def claim_in_thread(desk: Desk, claims: list[Claim | None]) -> threading.Thread:
 @contextmanager
 def prepare_in_background(desk: Desk, cluster: SlowCluster) -> Iterator[None]:
     """Creates ClickHouse's tables in another thread while the block runs."""
-    upgrade = threading.Thread(target=lambda: upgrade_schema(cast(Cluster, cluster), desk.database, lambda _: None))
-    upgrade.start()
+    creation = threading.Thread(target=lambda: prepare_schema(cast(Cluster, cluster), desk.database))
+    creation.start()
     try:
         assert cluster.began.wait(PATIENCE_SECONDS)
         yield
     finally:
         cluster.finish.set()
-        upgrade.join(PATIENCE_SECONDS)
+        creation.join(PATIENCE_SECONDS)
 
 
 def test_a_claim_does_not_wait_for_an_upgrade_of_clickhouse(desk: Desk) -> None:

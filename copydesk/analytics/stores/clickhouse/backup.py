@@ -61,8 +61,8 @@ def back_up(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, t
         unfinished.replace(target)
 
 
-def restore(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, source: Path) -> int:
-    """Restores a backup into an empty store. Returns the schema version of the backup."""
+def restore(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, source: Path) -> None:
+    """Restores a backup into an empty store."""
     client = cluster.reader.get_client()
     with shard_leases.acquire(range(len(cluster.shards))) as leases, _open_archive(source) as archive:
         metadata = _read_metadata(archive)
@@ -71,7 +71,7 @@ def restore(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, s
             if cluster.reader.query(f"select 1 from {table} limit 1"):  # noqa: S608 - ours
                 raise StoreNotEmpty
         for table in (*BACKUP_TABLES, "inbox"):
-            if table not in archive.namelist() or not archive.getinfo(table).file_size:  # older backups lack some
+            if not archive.getinfo(table).file_size:
                 continue
             with archive.open(table) as entry:
                 client.raw_insert(
@@ -89,7 +89,6 @@ def restore(cluster: Cluster, batches: ViewBatches, shard_leases: ShardLeases, s
                 batches.add_batch(tx, batches.allocate_number(tx), batch, rows)
             for project, ai_mask in metadata["classes"].items():
                 set_ai_mask(tx, project, ai_mask)
-    return int(metadata["schema"])
 
 
 def _resume_shards(cluster: Cluster, batches: ViewBatches, leases: Sequence[ShardLease]) -> list[Node]:
@@ -108,7 +107,7 @@ def _open_archive(source: Path) -> zipfile.ZipFile:
 
 
 def _read_metadata(archive: zipfile.ZipFile) -> dict[str, Any]:
-    if METADATA_FILE not in archive.namelist():
+    if not {METADATA_FILE, "inbox", *BACKUP_TABLES} <= {*archive.namelist()}:
         raise InvalidStoreBackup
     metadata: dict[str, Any] = json.loads(archive.read(METADATA_FILE))
     if metadata["schema"] > CLICKHOUSE_SCHEMA_VERSION:

@@ -30,8 +30,7 @@ from copydesk.analytics.stores.clickhouse.folding.shard_lease import ShardLeases
 from copydesk.analytics.stores.clickhouse.folding.visitor_index import fold_shards
 from copydesk.analytics.stores.clickhouse.maintenance import Maintenance
 from copydesk.analytics.stores.clickhouse.reports import Reports
-from copydesk.analytics.stores.clickhouse.schema import FIRST_VERSION_WITH_SOURCES, upgrade_schema
-from copydesk.analytics.stores.clickhouse.source_backfill import SourceBackfill
+from copydesk.analytics.stores.clickhouse.schema import prepare_schema
 from copydesk.analytics.stores.clickhouse.view_log import ViewLog
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 from copydesk.analytics.stores.report_rows import (
@@ -66,7 +65,6 @@ class ClickHouseStore:
         self._reports = Reports(self._cluster, self._batches)
         self._maintenance = Maintenance(self._cluster, self._batches, self._shard_leases)
         self._corrections = Corrections(self._batches, self._maintenance)
-        self._backfill = SourceBackfill(self._batches, self._maintenance)
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
         self._ensure_schema()
@@ -215,9 +213,7 @@ class ClickHouseStore:
     def restore(self, source: Path) -> None:
         """Restores a backup into an empty store. Replaces the batches and AI classes in the main database."""
         self._ensure_schema()
-        version = backup.restore(self._cluster, self._batches, self._shard_leases, source)
-        if version < FIRST_VERSION_WITH_SOURCES:
-            self._backfill.count_sources()
+        backup.restore(self._cluster, self._batches, self._shard_leases, source)
 
     def close(self) -> None:
         self._cluster.close()
@@ -226,5 +222,5 @@ class ClickHouseStore:
         if not self._is_schema_ready:
             with self._schema_breaker.guard():
                 if not self._is_schema_ready:
-                    upgrade_schema(self._cluster, self._database, self._backfill.count_sources)
+                    prepare_schema(self._cluster, self._database)
                     self._is_schema_ready = True

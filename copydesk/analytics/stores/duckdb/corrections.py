@@ -21,9 +21,6 @@ SELECT_WITHDRAWN = """
     select views.seq, visitor, (time // 86400000)::usmallint as day, withdrawn.id as event
     from views join withdrawn on withdrawn.seq = views.seq
     where project = $project
-    union all
-    select seq, visitor, (time // 86400000)::usmallint as day, event from views
-    where project = $project and event in (select unnest($events::bigint[]))
 """
 SELECT_RECLASSIFIED = """
     create or replace temp table affected_views as

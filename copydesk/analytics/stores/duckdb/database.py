@@ -1,4 +1,4 @@
-"""A DuckDB file: its connections, transactions, checkpoints, recovery and schema upgrades."""
+"""A DuckDB file: its connections, transactions, checkpoints, recovery and schema."""
 
 import errno
 import logging
@@ -25,9 +25,8 @@ MAX_RELEASED_CACHE = 32_000_000
 MIN_CHECKPOINT_BYTES = 32_000_000
 """The size of the write-ahead log from which a checkpoint is worthwhile."""
 
-DUCKDB_SCHEMA_VERSION = 14
-"""The version of the tables. Each version after the first has a file sql/upgrade_….sql that upgrades from the previous
-one."""
+DUCKDB_SCHEMA_VERSION = 1
+"""The version of the tables and of the files beside the database. A newer one is refused."""
 
 SELECT_METADATA_BLOCKS = "select block_id from pragma_metadata_info()"
 CHECKPOINT_ATTEMPTS = 100
@@ -65,7 +64,7 @@ class DuckDatabase:
         """The connection of folds, when it is idle. Folds have their own, because they prepare statements."""
         self._metadata_blocks: MetadataBlocks | None = None
         with self.write() as connection:
-            _upgrade_schema(connection)
+            _prepare_schema(connection)
 
     @contextmanager
     def read(self) -> Iterator[DuckConnection]:
@@ -235,19 +234,17 @@ def read_schema_version(connection: DuckConnection) -> int | None:
     if not connection.execute("select 1 from duckdb_tables() where table_name = 'marks'").fetchall():
         return None
     rows = connection.execute("select value from marks where name = 'schema'").fetchall()
-    return int(rows[0][0]) if rows else 1  # the first release stored no version
+    return int(rows[0][0]) if rows else None
 
 
-def _upgrade_schema(connection: DuckConnection) -> None:
+def _prepare_schema(connection: DuckConnection) -> None:
+    """Creates the tables in a new file. Raises StoreSchemaNewer if a newer version of Copydesk has created them."""
     version = read_schema_version(connection)
-    if version is not None and version > DUCKDB_SCHEMA_VERSION:
-        raise StoreSchemaNewer
-    for old_version in range(DUCKDB_SCHEMA_VERSION if version is None else version, DUCKDB_SCHEMA_VERSION):
-        connection.execute(load_sql(f"upgrade_{old_version + 1}"))
-    connection.execute(load_sql("schema"))
-    if version != DUCKDB_SCHEMA_VERSION:
-        connection.execute("delete from marks where name = 'schema'")
+    if version is None:
+        connection.execute(load_sql("schema"))
         connection.execute("insert into marks values ('schema', $schema)", {"schema": DUCKDB_SCHEMA_VERSION})
+    elif version > DUCKDB_SCHEMA_VERSION:
+        raise StoreSchemaNewer
 
 
 def _translate_error(error: duckdb.Error) -> StoreUnavailable | duckdb.Error:

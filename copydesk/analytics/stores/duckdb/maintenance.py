@@ -6,7 +6,7 @@ from typing import Any
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.compaction import DAY_TABLES, delete_rows
 from copydesk.analytics.stores.duckdb.folding.last_folded import read_last_folded
-from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
 from copydesk.analytics.stores.duckdb.folding.runs.run_merge import merge_runs
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import name_columns
 from copydesk.analytics.stores.duckdb.folding.view_summaries import RAW_VIEW_TABLES
@@ -94,7 +94,7 @@ def forget_visitor(index: VisitorIndex, database: DuckDatabase, project: int, vi
         connection.execute(DELETE_PAGE_VISITOR, {"pages": pages, "visitor": visitor})
 
 
-def complete_copy(runs: Mapping[int, Run], connection: DuckConnection, database: str) -> None:
+def complete_copy(runs: Mapping[int, RunFile], connection: DuckConnection, database: str) -> None:
     """Makes a copy of the database independent of files: moves the runs that it lists into its table of visits."""
     listed = connection.execute(f"select id from {database}.visit_runs order by id").fetchall()  # noqa: S608 - ours
     for (run_id,) in listed:

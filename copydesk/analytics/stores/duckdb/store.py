@@ -26,7 +26,7 @@ from copydesk.analytics.stores.base import (
     shorten_event_hash,
 )
 from copydesk.analytics.stores.duckdb import corrections, maintenance
-from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckConnection, DuckDatabase
+from copydesk.analytics.stores.duckdb.database import MEMORY_LIMIT, MIN_CHECKPOINT_BYTES, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.compaction import MAX_NEW_ROWS_OF_SECTIONS, compact_tables
 from copydesk.analytics.stores.duckdb.folding.last_folded import count_unfolded_views, read_last_folded
 from copydesk.analytics.stores.duckdb.folding.page_visitors import DEFAULT_COPY_SIZES, CopySizes, PageVisitors
@@ -45,8 +45,6 @@ from copydesk.analytics.stores.duckdb.reports.hour_report import HourReports
 from copydesk.analytics.stores.duckdb.reports.visitor_report import VisitorReports
 from copydesk.analytics.stores.duckdb.sections.section_indexer import MIN_INDEXED_VIEWS, SectionIndexer
 from copydesk.analytics.stores.duckdb.sections.section_search import MIN_LARGE_VIEWS, SectionSearch
-from copydesk.analytics.stores.duckdb.upgrades.section_backfill import backfill_sections, is_section_backfill_needed
-from copydesk.analytics.stores.duckdb.upgrades.source_backfill import backfill_sources, is_source_backfill_needed
 from copydesk.analytics.stores.export_format import ExportDay, ExportFormat
 from copydesk.analytics.stores.report_rows import (
     AgentRow,
@@ -66,8 +64,8 @@ log = logging.getLogger(__name__)
 
 MAX_VIEWS_OF_SMALL_FOLD = 20_000
 """After a fold of so few views, short files of visits are merged early, because the next folds will be small too."""
-MAX_UPGRADE_SECONDS_PER_FOLD = 2.0
-"""Reports wait for folds, so an upgrade of many views takes several."""
+MAX_CATCH_UP_SECONDS_PER_FOLD = 2.0
+"""Reports wait for folds, so summing up and copying many views takes several."""
 
 
 class DuckStore:
@@ -116,7 +114,8 @@ class DuckStore:
             self._tidy_up_after_sections,
         )
         self._min_indexed_views = min_indexed_views
-        self._may_be_upgrading = True
+        self._may_be_behind = True
+        """Whether folded views may wait to be summed up, or to be copied."""
         self._preparation: threading.Thread | None = None
 
     def log_views(self, views: Sequence[PageView]) -> LogResult:
@@ -134,22 +133,20 @@ class DuckStore:
             connection.execute("select 1")
 
     def backlog(self) -> int:
-        """Returns the number of views that are not folded; at least 1 while an upgrade is not complete, so that folds
-        continue it."""
-        return max(count_unfolded_views(self._database), int(self._is_upgrading()))
+        """Returns the number of views that are not folded; at least 1 while folded views wait to be summed up or
+        copied, so that folds continue this."""
+        return max(count_unfolded_views(self._database), int(self._is_behind()))
 
     def fold(self) -> int:
         with self._fold_lock:
             folded_views = 0
-            is_upgrading = self._is_upgrading()  # if so, the sources of views may not be known yet
             for number, view_count in enumerate(self._index.fold_views(self._view_log.last_number)):
                 folded_views += view_count
-                if not is_upgrading:
-                    self._sum_up_views(self._index.last_folded)
+                self._sum_up_views(self._index.last_folded)
                 self._tidy_up()
                 if number > 0:  # a long fold, whose own arrays need memory
                     self._database.release_memory()
-            self._continue_upgrade()
+            self._catch_up()
             self._run_merges.start(is_early=folded_views <= MAX_VIEWS_OF_SMALL_FOLD)
             self._start_hour_counter()
             self._section_indexer.note_views(self._view_log.last_number)
@@ -317,36 +314,27 @@ class DuckStore:
         except StoreUnavailable:
             log.warning("could not prepare folds; the next fold will retry", exc_info=True)
 
-    def _is_upgrading(self) -> bool:
-        if not self._may_be_upgrading:
-            return False
-        with self._database.read() as connection:
-            is_backfill_needed, last_folded = _is_backfill_needed(connection), read_last_folded(connection)
-        is_behind = self._summaries.are_behind(last_folded) or self._page_visitors.are_behind(last_folded)
-        self._may_be_upgrading = is_backfill_needed or is_behind
-        return self._may_be_upgrading
+    def _is_behind(self) -> bool:
+        """Returns whether folded views wait to be summed up or copied: the first copy has several parts, and a failed
+        one is made later."""
+        if self._may_be_behind:
+            last_folded = self._read_last_folded()
+            self._may_be_behind = self._summaries.are_behind(last_folded) or self._page_visitors.are_behind(last_folded)
+        return self._may_be_behind
 
-    def _continue_upgrade(self) -> None:
-        """Counts where stored views came from, then the sections of stored visits, and then sums up stored views and
-        copies their visitors: at least one part and for a limited time; the next folds do the rest."""
-        deadline = time.monotonic() + MAX_UPGRADE_SECONDS_PER_FOLD
-        while self._is_upgrading():
-            with self._database.read() as connection:
-                is_backfill_needed, last_folded = _is_backfill_needed(connection), read_last_folded(connection)
-            if is_backfill_needed:
-                self._backfill_part()
-            else:
-                self._sum_up_views(last_folded)
+    def _catch_up(self) -> None:
+        """Sums up folded views and copies their visitors: at least one part and for a limited time; the next folds do
+        the rest."""
+        deadline = time.monotonic() + MAX_CATCH_UP_SECONDS_PER_FOLD
+        while self._is_behind():
+            self._sum_up_views(self._read_last_folded())
             self._database.checkpoint()
             if time.monotonic() >= deadline:
                 return
 
-    def _backfill_part(self) -> None:
-        with self._index.change(), self._view_log.correction() as (connection, id_tables):
-            if is_source_backfill_needed(connection):
-                backfill_sources(self._index, connection, id_tables)
-            else:
-                backfill_sections(self._index, connection)
+    def _read_last_folded(self) -> int:
+        with self._database.read() as connection:
+            return read_last_folded(connection)
 
     def _sum_up_views(self, folded: int) -> None:
         """Sums up folded views, and copies their visitors, if there are enough of them."""
@@ -356,10 +344,10 @@ class DuckStore:
         if self._page_visitors.are_behind(folded):
             self._index.visits.release_index()  # sorting a part needs memory
             self._page_visitors.copy_part(folded)
-            self._may_be_upgrading = True  # more parts may be left, as in a store of an earlier version
+            self._may_be_behind = True  # more parts may be left
 
     def _start_hour_counter(self) -> None:
-        if not self._is_upgrading():  # the sums tell which days have many views
+        if not self._is_behind():  # the sums tell which days have many views
             self._hour_counter.start(self._summaries.get_last_number())
 
     def _tidy_up(self, max_new_rows: int | None = None) -> None:
@@ -385,7 +373,3 @@ class DuckStore:
             self._fold_lock.release()
         self._view_log.close()
         self._database.close()
-
-
-def _is_backfill_needed(connection: DuckConnection) -> bool:
-    return is_source_backfill_needed(connection) or is_section_backfill_needed(connection)

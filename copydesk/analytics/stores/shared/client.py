@@ -82,7 +82,7 @@ class StoreClient:
                 connection.close()
                 raise StoreServerSilent from None
             except OSError:
-                connection.close()  # a connection to a former server; another process may have replaced it
+                connection.close()  # its server has ended; another process may have replaced it
             else:
                 return connection
 

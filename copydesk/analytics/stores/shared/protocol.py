@@ -52,7 +52,7 @@ from copydesk.analytics.stores.report_rows import (
 )
 from copydesk.core.errors import RequestError, StoreUnavailable
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 1
 """Increase it when messages change. They contain the names of classes and methods."""
 GREETING = f"copydesk {__version__} {PROTOCOL_VERSION}".encode()
 """The server sends this first. A client that receives it is connected to a server of the same version."""

@@ -1,6 +1,6 @@
 select
     projects.name as project, moved.time as "at", pages.path, moved.kind, agents.agent, agents.operator, rules.rule,
-    version, coalesce(visitor, 0) as visitor, host, referrer, coalesce(event, events.id) as event,
+    version, coalesce(visitor, 0) as visitor, host, referrer, events.id as event,
     (pages.sort = 3)::utinyint as missing,
     coalesce(sources.path, '') as source, coalesce(sources.kind, 0)::utinyint as source_kind
 from views as moved

@@ -143,8 +143,5 @@ def test_clickhouse_parses_every_cluster_definition() -> None:
         read = run_query(f"select formatQuery('{quoted}')")
         assert "ON CLUSTER main" in read
         assert ("Replicated" in read) == ("desk_shard." in read and "Distributed" not in read)
-    for statement in cluster.column_statements("views", "event Nullable(UInt64)"):
-        quoted = statement.replace("'", "\\'")
-        assert "ON CLUSTER main" in run_query(f"select formatQuery('{quoted}')")
     for table in list_shard_tables():
         assert run_query(f"select formatQuery('system sync replica {table}')")

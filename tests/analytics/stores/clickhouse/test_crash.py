@@ -1,12 +1,11 @@
 """A process may die at any statement of a change: a decided change is completed, an undecided one has no effect."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS, Reclassification, Store
 from copydesk.analytics.stores.clickhouse.folding.apply_correction import CORRECTION_TABLES
 from copydesk.analytics.stores.report_rows import ReportPage
@@ -53,14 +52,10 @@ def with_row_list(page: ReportPage) -> ReportPage:
 
 def fill_store(store: Store) -> ReferenceStore:
     """Fills a store with folded and with logged views."""
-    return fill_store_with(store, FIRST, SECOND)
-
-
-def fill_store_with(store: Store, first: Sequence[PageView], second: Sequence[PageView]) -> ReferenceStore:
     model = ReferenceStore()
-    assert store.log_views(first) == model.log_views(first)
+    assert store.log_views(FIRST) == model.log_views(FIRST)
     assert store.fold() == model.fold()
-    assert store.log_views(second) == model.log_views(second)
+    assert store.log_views(SECOND) == model.log_views(SECOND)
     return model
 
 

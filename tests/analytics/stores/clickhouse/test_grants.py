@@ -47,7 +47,6 @@ def test_documented_grants_are_enough_for_a_store(tmp_path: Path) -> None:
         store.rebuild_index()
         assert store.withdraw_views("docs", [3]) == 1
         store.reclassify_views("docs", [FINDER], "2")
-        store._cluster.add_column("views", "event Nullable(UInt64)")
         store.forget_visitor("docs", 1)
         store.forget_project("other")
         store.delete_raw_views(before_day=99_999)

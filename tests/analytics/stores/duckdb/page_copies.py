@@ -13,7 +13,7 @@ ROW_GROUP = 122_880
 LARGE_PARTS = CopySizes(min_views=2 * ROW_GROUP, views_per_part=2 * ROW_GROUP)
 PAGES = 100
 COPIED_VIEWS = """
-    select project, page, agent, coalesce(source, 0), (time // 86400000)::usmallint, visitor from views
+    select project, page, agent, source, (time // 86400000)::usmallint, visitor from views
     where seq <= (select value from marks where name = 'visitors_copied') and visitor is not null
         and agent in (select id from scopes where sort = 2)
 """
@@ -21,7 +21,7 @@ ADD_VIEWS = """
     insert into views
     select
         $last + number, project, pages[1 + number % len(pages)], agent, kind, rule, time + number // 1000 * 3600000,
-        number * 7919 % 50021, host, referrer, null, source
+        number * 7919 % 50021, host, referrer, source
     from views, range(1, $count + 1) as numbers (number),
         (select list(id order by id) as pages from scopes where sort = 0)
     where seq = 1

@@ -4,16 +4,18 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from copydesk.analytics.page_view import VisitorClass
 from copydesk.analytics.stores.base import ALL_DAYS, CLASS_BITS, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
-from copydesk.analytics.stores.duckdb.folding import compaction
+from copydesk.analytics.stores.duckdb.folding import compaction, visitor_index
 from copydesk.analytics.stores.duckdb.folding.compaction import compact_tables
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
 from copydesk.core.clock import DAY
 from tests.analytics.stores.conformance.model import ReferenceStore
+from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
 from tests.analytics.stores.duckdb.writer import SHORT_RUNS, make_batch
 
 FIRST_DAY = 20_458
@@ -145,3 +147,20 @@ def test_visitors_who_come_again_are_counted_once_after_a_compaction(store: Duck
         store.fold()
         compact_all(store)
     assert store.count_visitors_by_page("docs", ALL_DAYS).totals.total == 1
+
+
+def test_rows_of_earlier_folds_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visitor_index, "MAX_FOLD_ROWS", 3)
+    path = tmp_path / "a.duckdb"
+    for start in range(2):
+        store = DuckStore(path)
+        for number in range(5):
+            log_and_fold(store, make_view(visitor=10 * start + number + 1))
+            assert store.backlog() == 0
+        store.close()
+        with duckdb.connect(str(path)) as connection:
+            rows = connection.execute("select upto from folds order by upto").fetchall()
+            assert rows == [(5 * start + 4,), (5 * start + 5,)]
+    store = DuckStore(path)
+    assert store.count_views_by_page("docs").totals.total == 10
+    store.close()

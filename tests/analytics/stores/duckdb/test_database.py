@@ -1,4 +1,4 @@
-"""The database is opened again after a fatal error, also if another thread is using a connection at that moment."""
+"""The database is opened again after a fatal error, and one of a newer version is refused."""
 
 import threading
 import time
@@ -7,7 +7,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from copydesk.analytics.stores.duckdb.database import DuckDatabase
+from copydesk.analytics.stores.duckdb.database import DUCKDB_SCHEMA_VERSION, DuckDatabase
+from copydesk.analytics.stores.errors import StoreSchemaNewer
 from copydesk.core.errors import StoreUnavailable
 
 LONG_QUERY = "select count(*) from range(10_000) as a, range(8_000) as b where hash(a.range, b.range) % 7 = 3"
@@ -47,3 +48,20 @@ def test_fatal_error_during_a_report_of_another_thread_leaves_a_usable_database(
     database.close()
     with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
         assert connection.execute("select value from marks where name = 'schema'").fetchall()
+
+
+def set_schema_version(path: Path, version: int) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("update marks set value = $version where name = 'schema'", {"version": version})
+
+
+def test_database_of_a_newer_version_is_refused_and_not_changed(tmp_path: Path) -> None:
+    path = tmp_path / "a.duckdb"
+    DuckDatabase(path).close()
+    set_schema_version(path, DUCKDB_SCHEMA_VERSION + 1)
+    before = path.read_bytes()
+    with pytest.raises(StoreSchemaNewer, match="newer version"):
+        DuckDatabase(path)
+    assert path.read_bytes() == before
+    set_schema_version(path, DUCKDB_SCHEMA_VERSION)
+    DuckDatabase(path).close()

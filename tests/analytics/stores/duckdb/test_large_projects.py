@@ -97,7 +97,7 @@ def test_project_becomes_large_while_views_arrive(tmp_path: Path, monkeypatch: p
     store.close()
 
 
-def test_store_of_an_earlier_version_is_indexed_when_it_is_prepared(
+def test_store_without_deeper_sections_is_indexed_when_it_is_prepared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     views = make_views()

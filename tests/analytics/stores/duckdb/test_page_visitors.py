@@ -247,16 +247,10 @@ def test_limit_of_searched_views_of_the_site_leaves_out_copied_views(path: Path)
     store.close()
 
 
-def test_stored_views_of_an_earlier_version_are_copied_part_by_part(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_views_that_wait_to_be_copied_are_copied_part_by_part(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, model = open_stores(path, CopySizes(min_views=1_000, views_per_part=1_000))
     store.close()
-    with duckdb.connect(str(path)) as connection:
-        connection.execute("drop table page_visitors")
-        connection.execute("delete from marks where name = 'visitors_copied'")
-        connection.execute("update marks set value = 11 where name = 'schema'")
-    monkeypatch.setattr(store_module, "MAX_UPGRADE_SECONDS_PER_FOLD", 0.0)
+    monkeypatch.setattr(store_module, "MAX_CATCH_UP_SECONDS_PER_FOLD", 0.0)
     store, folds = DuckStore(path, copy_sizes=SMALL_PARTS), 0
     while store.backlog():
         store.fold()

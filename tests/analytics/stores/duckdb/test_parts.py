@@ -8,8 +8,9 @@ import pytest
 from copydesk.analytics.page_view import PageView
 from copydesk.analytics.stores.base import ALL_DAYS, DayRange, LogResult
 from copydesk.analytics.stores.duckdb import DuckStore
+from copydesk.analytics.stores.duckdb import store as store_module
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
-from copydesk.analytics.stores.duckdb.folding import visitor_index
+from copydesk.analytics.stores.duckdb.folding import view_summaries, visitor_index
 from copydesk.analytics.stores.duckdb.folding.recent_folds import RecentFolds
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN_SIZES, RunSizes
 from copydesk.analytics.stores.duckdb.folding.visitor_index import VisitorIndex
@@ -121,4 +122,34 @@ def test_fold_after_the_store_was_prepared_counts_as_always(tmp_path: Path) -> N
     store.fold()
     assert store.count_visitors_by_page("docs").totals.total == 59
     store.prepare_logging()
+    store.close()
+
+
+def read_sums(store: DuckStore) -> list[object]:
+    ranges = [ALL_DAYS, DayRange(20_460, 20_470), DayRange(20_480, 20_481)]
+    pages = [store.load_page("docs", path, days) for path in ("/1", "/2") for days in ranges]
+    return [*pages, *(store.list_rules("docs", days, with_missing=True) for days in ranges)]
+
+
+def test_views_that_wait_to_be_summed_up_are_summed_up_part_by_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, folds = tmp_path / "a.duckdb", 0
+    store = DuckStore(path)
+    for number in range(4):
+        store.log_views(make_batch(number))
+    store.fold()
+    expected = read_sums(store)
+    store.close()
+    monkeypatch.setattr(view_summaries, "MAX_SUMMED_VIEWS", 20)
+    monkeypatch.setattr(store_module, "MAX_CATCH_UP_SECONDS_PER_FOLD", 0.0)
+    store = DuckStore(path, min_summed_views=20)
+    while store.backlog():
+        assert read_sums(store) == expected
+        store.close()  # the next process continues where this one ended
+        store = DuckStore(path, min_summed_views=20)
+        store.fold()
+        folds += 1
+    assert folds > 3
+    assert read_sums(store) == expected
     store.close()

@@ -1,4 +1,4 @@
-"""Runs of visits: their files, merges, damage, and stores whose visits are still in the table."""
+"""Runs of visits: their files, merges, damage, and restored backups, whose visits are in the table."""
 
 import os
 import shutil
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import duckdb
 import pytest
@@ -14,7 +13,6 @@ import pytest
 from copydesk.analytics.stores.base import ALL_DAYS, SectionQuery
 from copydesk.analytics.stores.duckdb import DuckStore
 from copydesk.analytics.stores.duckdb.database import DuckDatabase
-from copydesk.analytics.stores.duckdb.folding.runs.open_run import get_run_path, open_run
 from copydesk.analytics.stores.duckdb.folding.runs.run_merge import RunMerge
 from copydesk.analytics.stores.duckdb.folding.runs.run_merges import RunMerges
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import RunSizes
@@ -22,10 +20,8 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import merge_sorted
 from copydesk.analytics.stores.errors import StoreDamaged, StoreFull
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.duckdb.run_files import (
-    EARLIER_FORMATS,
     make_visits,
     to_tuples,
-    write_earlier_run,
     write_visits,
 )
 from tests.analytics.stores.duckdb.writer import SHORT_RUNS, make_batch
@@ -102,60 +98,9 @@ def test_visits_are_in_few_runs_after_merges(path: Path) -> None:
     assert_exact(path, SHORT_RUNS)
 
 
-def fill_earlier_store(path: Path, mark: bytes) -> list[Path]:
-    """Makes a store whose runs have an earlier format. Returns them."""
+def test_section_reports_are_complete_while_many_runs_are_merged(path: Path) -> None:
     fill_store(path, UNMERGED_RUNS)
-    with duckdb.connect(path) as connection:
-        listed = connection.execute("select id, rows from visit_runs").fetchall()
-    for run_id, rows in listed:
-        run = get_run_path(path, run_id)
-        write_earlier_run(run, mark, open_run(run, rows).read_rows(0, rows))
-    return list_runs(path)
-
-
-def fold_one_batch(path: Path) -> list[bool]:
-    """Folds the next batch, and waits for merges. Returns for each run whether it has an earlier format."""
-    store = DuckStore(path, run_sizes=UNMERGED_RUNS)
-    store.log_views(make_batch(BATCHES))
-    store.fold()
-    store._run_merges.wait()
-    are_earlier = [run.is_earlier for run in store._index.visits._runs.values()]
-    store.close()
-    return are_earlier
-
-
-@pytest.mark.parametrize("mark", EARLIER_FORMATS)
-def test_runs_of_an_earlier_format_are_used_and_then_rewritten(path: Path, mark: bytes) -> None:
-    earlier = fill_earlier_store(path, mark)
-    assert not any(fold_one_batch(path))
-    assert not set(earlier) & set(list_runs(path))
-    assert_exact(path, UNMERGED_RUNS, BATCHES + 1)
-
-
-def test_damaged_run_of_an_earlier_format_does_not_keep_others_from_being_rewritten(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    earlier = fill_earlier_store(path, b"visits03")
-    content = earlier[0].read_bytes()
-    earlier[0].write_bytes(bytes([content[0] ^ 1]) + content[1:])
-    assert sum(fold_one_batch(path)) == 1
-    assert set(earlier) & set(list_runs(path)) == {earlier[0]}
-    assert caplog.text.count("could not rewrite file") == 1
-    earlier[0].write_bytes(content)
-    assert_exact(path, UNMERGED_RUNS, BATCHES + 1)
-
-
-def test_runs_are_not_rewritten_on_a_nearly_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    earlier = fill_earlier_store(path, b"visits03")
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=earlier[0].stat().st_size))
-        assert sum(fold_one_batch(path)) == len(earlier)
-    assert_exact(path, UNMERGED_RUNS, BATCHES + 1)
-
-
-def test_section_reports_are_complete_while_many_runs_are_rewritten(path: Path) -> None:
-    fill_earlier_store(path, b"visits03")
-    store = DuckStore(path, run_sizes=UNMERGED_RUNS)
+    store = DuckStore(path, run_sizes=SHORT_RUNS)
     wanted = store.list_sections("docs", query=SectionQuery("/1", 2))
     store.log_views(make_batch(0))  # known events, so nothing is added
     store.fold()
@@ -225,11 +170,15 @@ def test_files_that_are_not_listed_are_deleted(path: Path) -> None:
     assert_exact(path, SHORT_RUNS, BATCHES + 1)
 
 
-def test_visits_of_an_earlier_version_move_into_runs(path: Path) -> None:
-    fill_store(path, ONE_TABLE)
-    assert list_runs(path) == []
-    assert_exact(path, SHORT_RUNS)
-    assert list_runs(path)
+def test_visits_of_a_restored_backup_move_into_runs(path: Path, tmp_path: Path) -> None:
+    fill_store(path, SHORT_RUNS)
+    store, copy = DuckStore(path, run_sizes=SHORT_RUNS), tmp_path / "copy" / "a.duckdb"
+    copy.parent.mkdir()
+    store.back_up(copy)
+    store.close()
+    assert list_runs(copy) == []
+    assert_exact(copy, SHORT_RUNS)
+    assert list_runs(copy)
 
 
 class Interrupted(Exception):

@@ -44,13 +44,6 @@ class Cluster:
         for statement in self.schema_statements():
             self.admin.execute(statement)
 
-    def column_statements(self, table: str, column: str) -> Iterator[str]:
-        yield f"alter table {self.address.database}.{table} add column if not exists {column}"
-
-    def add_column(self, table: str, column: str) -> None:
-        for statement in self.column_statements(table, column):
-            self.admin.execute(statement)
-
     def pin_synced_replica(self, shard: Node) -> Node:
         """Returns one replica of a shard, synchronized with the others. A fold uses only this one."""
         return shard
@@ -92,14 +85,6 @@ class ShardedCluster(Cluster):
                 f" as {self._shard_database}.{table}"
                 f" engine = Distributed('{cluster}', '{self._shard_database}', '{table}', {column})"
             )
-
-    def column_statements(self, table: str, column: str) -> Iterator[str]:
-        on_cluster = f"on cluster '{self.address.cluster}'"
-        databases = (
-            (self._shard_database, self.address.database) if table in SHARDING_COLUMNS else (self._shard_database,)
-        )
-        for database in databases:
-            yield f"alter table {database}.{table} {on_cluster} add column if not exists {column}"
 
     def pin_synced_replica(self, shard: Node) -> Node:
         replica = shard.pin_replica()

@@ -17,10 +17,9 @@ partition by toUInt64(intDiv(bitShiftRight(batch, 80), 600000))
 order by batch
 settings non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1;
 
--- Folded raw views. visitor = 0 means that the view has no visitor. Views of schema version 2 have no event. missing = 1
--- means that the page did not exist: such requests count for the missing page only. source is the host that the view
--- came from, and source_kind the number of its kind; 0 if it is no arrival. visited are the scopes that the view counts
--- for, with their names.
+-- Folded raw views. visitor = 0 means that the view has no visitor. missing = 1 means that the page did not exist: such
+-- requests count for the missing page only. source is the host that the view came from, and source_kind the number of its
+-- kind; 0 if it is no arrival. visited are the scopes that the view counts for, with their names.
 create table if not exists views (
     project LowCardinality(String), at Int64, path String, kind UInt8,
     agent LowCardinality(String), operator LowCardinality(String), rule LowCardinality(String),

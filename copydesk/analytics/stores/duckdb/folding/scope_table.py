@@ -19,8 +19,7 @@ Item = TypeVar("Item", bound=np.generic)
 HUMAN_BIT = 1
 ALL_CLASS_BITS = 31
 SELECT_NEW_SCOPES = """
-    select scopes.id as id, scopes.project as project, sort, salt, site, ai, kind,
-        coalesce(section, 0) as section
+    select scopes.id as id, scopes.project as project, sort, salt, site, ai, kind, section
     from scopes join projects on projects.id = scopes.project
     where scopes.id > $last
 """
@@ -33,7 +32,7 @@ class ScopeTable:
         self.project = np.empty(0, np.int32)
         self.is_agent = np.empty(0, np.bool_)
         self.is_of_site = np.empty(0, np.bool_)
-        """Whether visits of the scope have the keys of their site, as those of agents, sections and most sources."""
+        """Whether visits of the scope have the keys of their site, as those of agents, sections and sources."""
         self.is_missing = np.empty(0, np.bool_)
         """Whether the scope is a missing page, or an agent of requests for missing pages, which is not counted."""
         self.salt = np.empty(0, np.int64)

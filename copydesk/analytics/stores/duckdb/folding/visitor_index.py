@@ -58,7 +58,7 @@ MAX_FOLD_ROWS = 1_000
 """After this many folds, the rows of all but the last one are deleted."""
 SELECT_VIEWS = """
     select
-        page, agent, coalesce(source, 0) as source, kind::utinyint as kind, coalesce(visitor, -1) as visitor,
+        page, agent, source, kind::utinyint as kind, coalesce(visitor, -1) as visitor,
         (time // 86400000)::usmallint as day
     from views
 """
@@ -202,36 +202,11 @@ class VisitorIndex:
         self._load_scopes(connection)
         self._add_counts(connection, _read_views(connection, condition, params), condition, params)
 
-    def add_sources(self, connection: DuckConnection, condition: str, params: dict[str, int]) -> None:
-        """Counts where the views that a condition selects came from. Everything else about them is counted already."""
-        self._load_scopes(connection)
-        views = _read_views(connection, condition, params)
-        arrivals = np.flatnonzero(_select_arrivals(views))
-        self._insert_counts(connection, views.source[arrivals], _combine_day_kind(views)[arrivals])
-        rows = arrivals[views.visitor[arrivals] >= 0]
-        key = views.visitor[rows] ^ self._scopes.salt[views.source[rows]]
-        self.add_visits(connection, VisitRows(key, views.source[rows], views.day[rows], views.kind[rows]))
-
     def add_visits(self, connection: DuckConnection, new: VisitRows) -> None:
         """Stores visits. Those that are stored already change nothing."""
         self._load_scopes(connection)
         parts = split_by_key(new, max(1, -(-len(new) // NEW_VISITS_PER_RANGE)))
         self._add_visits(connection, ((self._find_nearest(part, part.key), part) for part in parts))
-
-    def add_sections(self, connection: DuckConnection, part: int, parts: int) -> None:
-        """Adds the visits of sections by one of equal parts of the visitors, from the visits of their pages.
-
-        All sections must be of the first level, as in a store of an earlier version.
-        """
-        self._load_scopes(connection)
-        found = [NO_VISITS]
-        for rows in self.visits.read_unsorted():
-            section = self._scopes.section[rows.scope]
-            visitor = rows.key ^ self._scopes.salt[rows.scope]
-            chosen = np.flatnonzero((section > 0) & (visitor % parts == part))
-            key = visitor[chosen] ^ self._scopes.salt[section[chosen]]
-            found.append(VisitRows(key, section[chosen], rows.day[chosen], rows.bits[chosen]))
-        self.add_visits(connection, join_visits(found))
 
     def _fold_range(self, connection: DuckConnection, after: int, last: int) -> tuple[int, list[IndexRows] | None]:
         """Counts views. Returns how many they are, and the rows that were added to the index, or None if they are more
@@ -256,7 +231,7 @@ class VisitorIndex:
         """Yields new visits, in parts that have no scope and key in common, each after the stored visits near them.
 
         The new visits must be all visits of some views. A visitor who never visited the site has no visits of its
-        pages, and none from a source, so these are not searched. Missing pages are no part of the site.
+        pages, so these are not searched. Missing pages are no part of the site.
         """
         if len(new) <= MAX_VISITS_SEARCHED_AT_ONCE:
             yield self._find_nearest(new, new.key), new

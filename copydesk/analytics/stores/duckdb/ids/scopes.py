@@ -26,7 +26,7 @@ def find_scope_ids(connection: DuckConnection, sort: int, project: int, paths: I
 
 def compute_salt(project: str, path: str | None = None, sort: int = PAGE_SCOPE) -> int:
     """Returns the salt of a page or a missing page, or of a site without `path`. Agents, sections and sources share the
-    salt of their site, except that sources keep the salt that an earlier version has stored for their kind.
+    salt of their site.
 
     It depends only on the names, so that all copies of a store have the same salts.
     """

@@ -24,12 +24,12 @@ from copydesk.analytics.stores.duckdb.sql_files import load_sql
 MAX_SECTIONS_OF_NEW_PAGES = 500
 """New pages add deeper sections up to this number in a project. Those may stay sections with one page, which need no
 index, so some are left for sections with more."""
-COUNT_DEEPER = "select count(*) from scopes where project = $project and sort = 32 and coalesce(section, 0) <> 0"
+COUNT_DEEPER = "select count(*) from scopes where project = $project and sort = 32 and section <> 0"
 SELECT_SCOPES = "select path, id from scopes where project = $project and sort = $sort"
 SET_SECTIONS = """
     update scopes set section = changes.section
     from (select unnest($ids::integer[]) as id, unnest($sections::integer[]) as section) as changes
-    where scopes.id = changes.id and coalesce(scopes.section, 0) <> changes.section
+    where scopes.id = changes.id and scopes.section <> changes.section
 """
 
 

@@ -13,7 +13,7 @@ SELECT_SOURCES = """
     where sort = $sort and project = $project and path in (select unnest($hosts::varchar[]))
 """
 SELECT_HOSTS = "select path from scopes where sort between 6 and 31 and project = $project"
-SELECT_SALT = "select salt from scopes where sort = $sort and project = $project and kind = $kind"
+SELECT_KIND = "select 1 from scopes where sort = $sort and project = $project and kind = $kind"
 NO_SOURCE = 0
 """The id of the source of a view that is no arrival."""
 ReferrerKey = tuple[int, str, str]
@@ -76,12 +76,10 @@ class SourceIds:
         return stored
 
     def _store(self, connection: DuckConnection, project_id: int, project: str, source: Source) -> int:
-        """Stores a source, and its kind if that is new. A host has the salt of its kind."""
-        kind = int(source.kind)
-        salt = _find_salt(connection, project_id, kind)
+        """Stores a source, and its kind if that is new."""
+        kind, salt = int(source.kind), compute_salt(project)
         rows: list[tuple[object, ...]] = []
-        if salt is None:
-            salt = compute_salt(project)
+        if not _is_kind_stored(connection, project_id, kind):
             rows.append((project_id, SOURCE_KIND_SCOPE, "", "", "", kind, salt, NO_SECTION))
         if source.kind is not SourceKind.DIRECT:
             rows.append((project_id, get_source_sort(source), source.host, "", "", kind, salt, NO_SECTION))
@@ -91,11 +89,9 @@ class SourceIds:
         return [path for (path,) in connection.execute(SELECT_HOSTS, {"project": project_id}).fetchall()]
 
 
-def _find_salt(connection: DuckConnection, project_id: int, kind: int) -> int | None:
-    """Returns the salt of a kind of source, or None if the kind is not stored."""
+def _is_kind_stored(connection: DuckConnection, project_id: int, kind: int) -> bool:
     params = {"sort": SOURCE_KIND_SCOPE, "project": project_id, "kind": kind}
-    found = connection.execute(SELECT_SALT, params).fetchall()
-    return int(found[0][0]) if found else None
+    return bool(connection.execute(SELECT_KIND, params).fetchall())
 
 
 def get_source_sort(source: Source) -> int:

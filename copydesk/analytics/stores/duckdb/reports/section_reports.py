@@ -17,14 +17,13 @@ from copydesk.analytics.stores.duckdb.reports.site_reports import SELECT_SITE, f
 from copydesk.analytics.stores.duckdb.sections.page_sections import list_incomplete_sections
 from copydesk.analytics.stores.duckdb.sections.section_visitors import SectionPages, count_section_visitors
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
-from copydesk.analytics.stores.duckdb.upgrades.section_backfill import is_section_backfill_needed
 from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.analytics.stores.report_rows import Counts, SectionReport, SectionRow
 
 READ_ATTEMPTS = 10
 RETRY_SECONDS = 0.05
-"""A report may read files that a merge deletes; the next attempt reads the merged one. After an upgrade, many short
-files may be replaced within a second."""
+"""A report may read files that a merge deletes; the next attempt reads the merged one. Many short files may
+be replaced within a second."""
 SELECT_SCOPE_VISITORS = """
     select scope, sum(human)::bigint, sum(ai)::bigint, sum(total)::bigint from firsts
     where project = $project and scope in (select unnest($scopes::integer[]))
@@ -113,13 +112,11 @@ def _count_visitors(
         pages_by_section.setdefault(page.section, []).append(page)
     scopes = {section: group[0].scope for section, group in pages_by_section.items() if len(group) == 1}
     total_scope = site if not prefix else pages[0].scope if len(pages) == 1 else None
-    is_upgrading = is_section_backfill_needed(connection)
-    if not is_upgrading:
-        stored = find_scope_ids(connection, SECTION_SCOPE, project, {*pages_by_section, prefix})
-        incomplete = set(list_incomplete_sections(connection))
-        known = {section: scope for section, scope in stored.items() if scope not in incomplete}
-        scopes |= known
-        total_scope = known.get(prefix, total_scope)
+    stored = find_scope_ids(connection, SECTION_SCOPE, project, {*pages_by_section, prefix})
+    incomplete = set(list_incomplete_sections(connection))
+    known = {section: scope for section, scope in stored.items() if scope not in incomplete}
+    scopes |= known
+    total_scope = known.get(prefix, total_scope)
     indexed = _count_indexed_visitors(connection, project, {*scopes.values(), *filter(None, [total_scope])}, days)
     visitors = {section: indexed.get(scope, Counts()) for section, scope in scopes.items()}
     unknown = pages_by_section.keys() - scopes.keys() - {""}
@@ -134,7 +131,7 @@ def _count_visitors(
     visitors |= {section: Counts(*count) for section, count in zip(names, counted, strict=True)}
     total = Counts(*union) if total_scope is None else indexed.get(total_scope, Counts())
     unindexed = sorted({*unknown, *([prefix] if total_scope is None else [])})
-    return SectionVisitors(total, visitors, [] if is_upgrading else unindexed, arrays.views)
+    return SectionVisitors(total, visitors, unindexed, arrays.views)
 
 
 def _count_indexed_visitors(

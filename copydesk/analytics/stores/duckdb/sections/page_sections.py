@@ -15,7 +15,7 @@ ROWS_PER_READ = 500_000
 SECTION_VISIT_TYPE = np.dtype([("visitor", np.int64), ("scope", np.int32), ("day", np.uint16), ("bits", np.uint8)])
 """The visitor is the key of a visit to a section, because all sections of a site have the same keys."""
 SELECT_TREE = """
-    select id, sort, salt, coalesce(section, 0) as section from scopes
+    select id, sort, salt, section from scopes
     where sort in (0, 32) and project in (select project from scopes where id in (from incomplete_sections))
 """
 

@@ -11,7 +11,6 @@ from copydesk.analytics.stores.duckdb.folding.runs.open_run import get_run_folde
 from copydesk.analytics.stores.duckdb.ids.large_projects import LargeProjects
 from copydesk.analytics.stores.duckdb.ids.section_ids import count_deeper_sections
 from copydesk.analytics.stores.duckdb.sql_files import load_sql
-from copydesk.analytics.stores.duckdb.upgrades.section_backfill import is_section_backfill_needed
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +62,6 @@ class SectionSearch:
         started_at = time.monotonic()
         last_number = self._last_number
         with self._database.read() as connection:
-            if is_section_backfill_needed(connection):
-                return {}
             projects = dict(connection.execute(SELECT_LARGE, {"min_views": self._min_views}).fetchall())
             self._large_projects.update(set(projects.values()))
             sections = {

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from copydesk.analytics.stores.base import DayRange
 from copydesk.analytics.stores.duckdb.database import DuckConnection
 from copydesk.analytics.stores.duckdb.folding.links import AI, HUMAN, find_kinds
-from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run, get_run_path, open_run
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import get_run_path, open_run
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
 from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import read_visits
 from copydesk.analytics.stores.duckdb.folding.scope_table import HUMAN_BIT
 from copydesk.analytics.stores.duckdb.folding.visit_rows import Keys, VisitRows, find_sorted, sort_distinct
@@ -64,13 +65,13 @@ def count_section_visitors(
     return counts
 
 
-def _open_sources(connection: DuckConnection, path: Path) -> list[VisitRows | Run]:
+def _open_sources(connection: DuckConnection, path: Path) -> list[VisitRows | RunFile]:
     recent = read_visits(connection, "select key, scope, day, bits from visits")
     runs = connection.execute("select id, rows from visit_runs").fetchall()
     return [recent, *(open_run(get_run_path(path, run_id), rows) for run_id, rows in runs)]
 
 
-def _select_visits(source: VisitRows | Run, pages: SectionPages, days: DayRange) -> Iterator[VisitRows]:
+def _select_visits(source: VisitRows | RunFile, pages: SectionPages, days: DayRange) -> Iterator[VisitRows]:
     """Yields the visits of the pages in the range, in parts."""
     for first in range(0, len(source), ROWS_PER_READ):
         part = source.read_rows(first, first + ROWS_PER_READ)

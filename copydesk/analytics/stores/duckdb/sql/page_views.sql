@@ -3,7 +3,7 @@ with page_views as (
     select agent, source, n from page_counts
     where project = $project and page = $page and day >= $first and day < $end
     union all
-    select agent, if(kind = 1, coalesce(source, 0), 0), 1 from views
+    select agent, if(kind = 1, source, 0), 1 from views
     where seq > $after and seq <= $folded and page = $page and time >= $first_at and time < $end_at
 ),
 sums as (

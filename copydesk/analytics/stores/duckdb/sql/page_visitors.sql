@@ -4,7 +4,7 @@ with page_views as (
     select agent, source, visitor from page_visitors
     where project = $project and page = $page and day >= $first and day < $end
     union all
-    select agent, coalesce(source, 0), visitor from views
+    select agent, source, visitor from views
     where seq > $after and seq <= $folded and project = $project and page = $page and time >= $first_at and time < $end_at
 ),
 visits as (

@@ -1,4 +1,4 @@
-create table if not exists projects (
+create table projects (
     id integer not null, name varchar not null, site integer not null, ai utinyint not null
 );
 
@@ -8,72 +8,70 @@ create table if not exists projects (
 -- sources of people (5): their number is in the column kind. Hosts that people came from (5 plus the number of their
 -- kind); '' stands for all of the kind that are beyond the limit of hosts. Sections (32): all of the first level, and
 -- deeper ones that are in the index. The column section is the innermost section of a page, or the next section around a
--- section; 0 or null means none.
-create table if not exists scopes (
+-- section; 0 means none.
+create table scopes (
     id integer not null, project integer not null, sort utinyint not null,
     path varchar not null, agent varchar not null, operator varchar not null, kind utinyint not null,
-    salt bigint not null, section integer
+    salt bigint not null, section integer not null
 );
 
 -- Rules that classified views, with the version of the agent table.
-create table if not exists rules (id integer not null, rule varchar not null, version varchar not null);
+create table rules (id integer not null, rule varchar not null, version varchar not null);
 
--- source: the host that the view came from, or the kind of source if that has no hosts; 0 if it is no arrival, null if
--- it is not known yet, because an earlier version has logged the view. event: only of views that an earlier version has
--- logged; the others have it in the table events.
-create table if not exists views (
+-- source: the host that the view came from, or the kind of source if that has no hosts; 0 if it is no arrival. The event
+-- of a view is in the table events.
+create table views (
     seq bigint not null, project integer not null, page integer not null, agent integer not null,
     kind integer not null, rule integer not null, time bigint not null, visitor bigint,
-    host varchar not null, referrer varchar not null, event bigint, source integer
+    host varchar not null, referrer varchar not null, source integer not null
 );
 
--- Known events. seq: the number of the event's view; null if an earlier version has logged it.
-create table if not exists events (project integer not null, id bigint not null, seq bigint);
+-- Known events. seq: the number of the event's view.
+create table events (project integer not null, id bigint not null, seq bigint not null);
 
 -- The most recent visits: the days on which visitors came. The scope is a page, an agent or a source, and the key is the
 -- visitor xor the scope's salt. Agents have the salt of their site, because the visits of a site are those of its
--- agents. Sections and sources have it too, because keys that visits share are stored and searched once. Kinds of sources
--- that an earlier version has stored, and their hosts, share a salt of their kind. The bits of rows with the same scope,
--- key and day are or-ed. Older visits are in files, which visit_runs lists.
-create table if not exists visits (
+-- agents. Sections and sources have it too, because keys that visits share are stored and searched once. The bits of rows
+-- with the same scope, key and day are or-ed. Older visits are in files, which visit_runs lists.
+create table visits (
     scope integer not null, key bigint not null, day usmallint not null, bits utinyint not null
 );
-create table if not exists visit_runs (id integer not null, rows bigint not null);
+create table visit_runs (id integer not null, rows bigint not null);
 
 -- Sections below the first level whose visits from before they became scopes are not all stored yet.
-create table if not exists incomplete_sections (scope integer not null);
+create table incomplete_sections (scope integer not null);
 
 -- The index: how many visitors came on this day and previously on day prev (0 means never), as human, as AI and as
 -- either. Rows with the same key add up, and a number may be negative.
-create table if not exists firsts (
+create table firsts (
     project integer not null, scope integer not null, day usmallint not null, prev usmallint not null,
     human integer not null, ai integer not null, total integer not null
 );
 
-create table if not exists counts (
+create table counts (
     project integer not null, scope integer not null, day usmallint not null, kind utinyint not null, n integer not null
 );
 
 -- Where requests for missing pages came from, and when the last one was. Rows with the same key add up.
-create table if not exists missing_referrers (
+create table missing_referrers (
     project integer not null, scope integer not null, day usmallint not null, kind utinyint not null,
     referrer varchar not null, n integer not null, last bigint not null
 );
 
 -- Raw views summed up by page, agent and, of people, source (0 means none), and by agent and rule. The mark summarized
 -- is the number of the last view that is in them. Rows with the same key add up.
-create table if not exists page_counts (
+create table page_counts (
     project integer not null, page integer not null, day usmallint not null, agent integer not null,
     source integer not null, n integer not null
 );
-create table if not exists rule_counts (
+create table rule_counts (
     project integer not null, agent integer not null, rule integer not null, day usmallint not null, n integer not null
 );
 
 -- The visitors of raw views by page, agent and source (0 means none). The mark visitors_copied is the number of the last
 -- view that is in it. Copied in parts that are sorted by page; the same row may occur several times. Choosing the
 -- compression saves the time in which DuckDB would find it.
-create table if not exists page_visitors (
+create table page_visitors (
     project integer not null,
     page integer not null using compression rle,
     agent integer not null using compression rle,
@@ -86,7 +84,7 @@ create table if not exists page_visitors (
 -- hour -1. views: how many views of the site the table counts had for the day at that time. If it has another number now,
 -- the rows are not valid. Each transaction that changes or deletes stored views, or a project's AI classes, deletes the
 -- rows of the days that it affects.
-create table if not exists hour_counts (
+create table hour_counts (
     project integer not null, day usmallint not null, views bigint not null, hour tinyint not null,
     human_visitors integer not null, ai_visitors integer not null, visitors integer not null,
     human_views integer not null, ai_views integer not null
@@ -94,20 +92,15 @@ create table if not exists hour_counts (
 
 -- The numbers of the last views of folds. The greatest is the last folded view; the others are deleted now and then,
 -- because appending a row costs less than changing one.
-create table if not exists folds (upto ubigint not null);
-insert into folds select 0 where not exists (from folds);
+create table folds (upto ubigint not null);
+insert into folds values (0);
 
--- schema: the version of the tables. sources_end: the number of the last view whose source is not known, and sources_done
--- up to which it is; neither exists if all are known. view_changes: the number of transactions that changed or deleted
--- stored views, or counted them again. event_base, event_tail: the ids of the files that have the filter of known events,
+-- schema: the version of the tables. view_changes: the number of transactions that changed or deleted stored views, or
+-- counted them again. event_base, event_tail: the ids of the files that have the filter of known events,
 -- event_last: the number of the last view whose event is in them; none exists if there are no valid files. Each
 -- transaction that deletes events deletes these three. The others: the number of rows after the table's last compaction.
-create table if not exists marks (name varchar not null, value ubigint not null);
+create table marks (name varchar not null, value ubigint not null);
 insert into marks
-select name, 0
-from (
-    values
-        ('summarized'), ('visitors_copied'), ('view_changes'), ('firsts'), ('counts'), ('missing_referrers'),
-        ('page_counts'), ('rule_counts')
-) as initial_marks (name)
-where name not in (select name from marks);
+values
+    ('summarized', 0), ('visitors_copied', 0), ('view_changes', 0), ('firsts', 0), ('counts', 0),
+    ('missing_referrers', 0), ('page_counts', 0), ('rule_counts', 0);

@@ -3,12 +3,6 @@
 import numpy as np
 
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import FoundVisits, RunFile
-from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
-    MIN_RELATIVE_ROWS,
-    ChainedPageLayout,
-    PageLayout,
-    unpack_layout,
-)
 from copydesk.analytics.stores.duckdb.folding.visit_rows import (
     Keys,
     Positions,
@@ -20,16 +14,6 @@ from copydesk.analytics.stores.duckdb.folding.visit_rows import (
 
 class ChainedRunFile(RunFile):
     """An open run that is not long."""
-
-    mark = ChainedPageLayout.mark
-
-    @property
-    def is_earlier(self) -> bool:
-        """Whether it is long: the version before this one wrote all runs so."""
-        return self.rows >= MIN_RELATIVE_ROWS
-
-    def _unpack_layout(self, content: bytes) -> PageLayout:
-        return unpack_layout(content, ChainedPageLayout)
 
     def _find_keys(self, keys: Keys, by_reading: bool) -> FoundVisits | None:
         page_numbers = drop_repeated(expand_ranges(*self._find_pages(keys)))

@@ -30,7 +30,6 @@ from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     LAYOUT,
     WHOLE_KEY_BYTES,
-    AdjacentBlocks,
     Counts,
     PageBlocks,
     PageLayout,
@@ -53,6 +52,7 @@ from copydesk.analytics.stores.errors import StoreDamaged
 from copydesk.core.errors import StoreUnavailable
 
 FENCE_BYTES = 8
+MARK = b"visits01"
 FOOTER = struct.Struct(f"<8sQ{LAYOUT.size}sQ4I")
 READ_BYTES = 8_000_000
 MAX_LOOKUPS_AT_ONCE = 2_000
@@ -84,9 +84,7 @@ class FoundVisits(NamedTuple):
 
 
 class RunFile:
-    """An open run. Those that are not long are `ChainedRunFile`s."""
-
-    mark, footer = PageLayout.mark, FOOTER
+    """An open run. Those that are not long are `ChainedRunFile`s; `open_run` distinguishes them."""
 
     def __init__(self, path: Path, rows: int) -> None:
         """Opens a run with this many rows. Raises StoreDamaged if the file is missing or has another size."""
@@ -95,21 +93,18 @@ class RunFile:
         self._descriptor, self._map = open_mapped(path, self)
         self._layout, self._filter_bits, self._checksums = self._read_footer()
         self._page_count = self._layout.count_pages(rows)
-        self._find_parts(len(self._map) - self.footer.size)
+        self._find_parts(len(self._map) - FOOTER.size)
 
     def _read_footer(self) -> tuple[PageLayout, int, Sequence[int]]:
         """Returns the layout, the bits of the filter, and the checksums of the other parts."""
-        start = len(self._map) - self.footer.size
+        start = len(self._map) - FOOTER.size
         if start < 0:
             raise StoreDamaged
-        mark, rows, layout, filter_bits, *checksums, own_checksum = self.footer.unpack_from(self._map, start)
+        mark, rows, layout, filter_bits, *checksums, own_checksum = FOOTER.unpack_from(self._map, start)
         is_whole = zlib.crc32(self._map[start:-4]) == own_checksum
-        if (mark, rows, is_whole) != (self.mark, self.rows, True):
+        if (mark, rows, is_whole) != (MARK, self.rows, True):
             raise StoreDamaged
-        return self._unpack_layout(layout), filter_bits, checksums
-
-    def _unpack_layout(self, content: bytes) -> PageLayout:
-        return unpack_layout(content)
+        return unpack_layout(layout), filter_bits, checksums
 
     def _find_parts(self, end: int) -> None:
         """Finds where each part begins; the footer begins at the end. Raises StoreDamaged if they do not fit."""
@@ -123,18 +118,8 @@ class RunFile:
         return self.rows
 
     @property
-    def is_earlier(self) -> bool:
-        """Whether it has a format that an earlier version wrote."""
-        return False
-
-    @property
     def bounds(self) -> VisitBounds:
         return self._layout.bounds
-
-    @property
-    def size(self) -> int:
-        """The bytes of the file."""
-        return len(self._map)
 
     @cached_property
     def _fences(self) -> Keys:
@@ -171,7 +156,7 @@ class RunFile:
         return self._later_keys[page_numbers].astype(np.int64)
 
     def _locate_pages(self, page_numbers: Positions) -> tuple[Positions, Positions]:
-        """Returns where in the file pages begin and end, or their keys, if these are elsewhere."""
+        """Returns where in the file pages begin, and where their keys end."""
         starts = self._find_places(page_numbers, self._count_later_keys(page_numbers))
         return starts, self._find_places(page_numbers + 1, self._count_later_keys(page_numbers + 1))
 
@@ -204,7 +189,7 @@ class RunFile:
 
     def select_possible(self, keys: Keys) -> Keys:
         """Returns these keys without most of those that the run does not have."""
-        return select_possible(self._filter, self._filter_bits, keys) if self._filter_bits else keys
+        return select_possible(self._filter, self._filter_bits, keys)
 
     def find(self, keys: Keys) -> tuple[Positions, VisitRows]:
         """Returns the visits with these keys, which must be sorted and distinct, and their positions."""
@@ -261,7 +246,7 @@ class RunFile:
             return None
         starts = find_group_starts(page_of_key)
         page_numbers = page_of_key[starts]
-        blocks = self._read_adjacent_blocks(page_numbers, by_reading)
+        blocks = self._read_blocks(page_numbers, by_reading)
         key_counts = self._count_keys(page_numbers)
         block = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys))))
         matches, position = blocks.find_keys(block, keys - self._fences[page_of_key], key_counts)
@@ -300,14 +285,11 @@ class RunFile:
 
     def _read_blocks(self, page_numbers: Positions, by_reading: bool) -> PageBlocks:
         """Returns pages with their keys."""
-        return self._read_adjacent_blocks(page_numbers, by_reading)
-
-    def _read_adjacent_blocks(self, page_numbers: Positions, by_reading: bool) -> AdjacentBlocks:
         starts, ends = self._locate_pages(page_numbers)
         if not by_reading:
-            return AdjacentBlocks(self._map, starts, self._layout)
+            return PageBlocks(self._map, starts, self._layout)
         content = self._read_bytes(starts, ends) + bytes(WHOLE_KEY_BYTES)
-        return AdjacentBlocks(content, np.cumsum(ends - starts) - (ends - starts), self._layout)
+        return PageBlocks(content, np.cumsum(ends - starts) - (ends - starts), self._layout)
 
     def _read_bytes(self, starts: Positions, ends: Positions) -> bytes:
         """Reads the bytes between these places, which are in order. Reads neighbors at once."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import join_bounds
 from copydesk.analytics.stores.duckdb.folding.runs.run_writer import write_run
 from copydesk.analytics.stores.duckdb.folding.visit_rows import SortedVisits, VisitRows, merge_sorted
@@ -22,13 +22,8 @@ class RunMerge:
 
     run_id: int
     path: Path
-    runs: dict[int, Run]
+    runs: dict[int, RunFile]
     part_rows: int
-
-    @property
-    def is_rewrite(self) -> bool:
-        """Whether this only rewrites a run of an earlier format."""
-        return len(self.runs) == 1
 
     @property
     def rows(self) -> int:

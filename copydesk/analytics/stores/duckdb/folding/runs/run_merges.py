@@ -13,7 +13,6 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 300
 """The pause after a merge that failed, for example because the disk is full."""
 MERGE_FAILED = "could not merge files of visits; will retry in %d seconds: %s"
-REWRITE_FAILED = "could not rewrite file %d of visits in the current format; will retry after the next start: %s"
 
 
 class RunMerges:
@@ -89,12 +88,6 @@ class RunMerges:
         is_written = False
         try:
             is_written = merge.write(self._is_stopping.is_set)
-        except Exception as error:
-            if not merge.is_rewrite:
-                raise
-            with self._fold_lock:
-                self._visits.skip_rewrite(merge)
-            log.warning(REWRITE_FAILED, *merge.runs, error, exc_info=get_unexpected(error))
         finally:
             if not is_written:
                 with self._fold_lock:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ MAX_PAGE_ROWS = 256
 """The number of keys of a page, less one, has one byte."""
 WHOLE_KEY_BYTES, WHOLE_KEY_BITS = 8, 63
 CLASS_BIT_COUNT = sum(CLASS_BITS.values()).bit_length()
-LAYOUT = struct.Struct("<IBBHHI")
+LAYOUT = struct.Struct("<IBBHHI?")
 Counts = NDArray[np.int64]
 Pages = NDArray[np.void]
 Flags = NDArray[np.uint8]
@@ -98,7 +98,7 @@ class EncodedPages(NamedTuple):
 class PageLayout:
     """How the pages of a long file are encoded: keys are distances from the first one of the page."""
 
-    mark: ClassVar[bytes] = b"visits07"
+    has_chained_keys: ClassVar[bool] = False
     page_rows: int
     key_bytes: int
     class_bits: int
@@ -245,14 +245,15 @@ class PageLayout:
         """Returns the layout as a part of a file."""
         bounds = self.bounds
         return LAYOUT.pack(
-            self.page_rows, self.key_bytes, self.class_bits, bounds.first_day, bounds.last_day, bounds.max_scope
-        )
+            self.page_rows, self.key_bytes, self.class_bits, bounds.first_day, bounds.last_day, bounds.max_scope,
+            self.has_chained_keys,
+        )  # fmt: skip
 
 
 class ChainedPageLayout(PageLayout):
     """How the pages of a short file are encoded: keys are distances from the one before."""
 
-    mark = b"visits06"
+    has_chained_keys = True
 
     def _measure_distances(self, key: Keys, rows: Positions) -> Keys:
         distances: Keys = key[rows] - key[rows - 1]
@@ -270,30 +271,7 @@ class ChainedPageLayout(PageLayout):
         return keys
 
 
-class PageBlocks(Protocol):
-    """Some pages of a run and their keys."""
-
-    def read_keys(self, key_counts: Counts) -> Keys:
-        """Returns what is stored of all keys, in the low bytes, for pages that have so many keys."""
-        ...
-
-    def read_flags(self, numbers: Positions) -> Flags:
-        """Returns the flags of pages with these numbers."""
-        ...
-
-    def read_others(self, numbers: Positions, rows: Positions) -> list[NDArray[Any]]:
-        """Returns the scopes, days and bits of visits, each given by the number of its page and its row there.
-
-        The numbers must be sorted.
-        """
-        ...
-
-    def read_pages(self) -> Pages:
-        """Returns all these pages without their keys."""
-        ...
-
-
-class AdjacentBlocks:
+class PageBlocks:
     """Pages of a run, each followed by its keys. After the last one, the content has at least two more bytes."""
 
     def __init__(self, content: bytes | mmap.mmap, starts: Positions, layout: PageLayout) -> None:
@@ -303,6 +281,7 @@ class AdjacentBlocks:
         self._layout = layout
 
     def read_keys(self, key_counts: Counts) -> Keys:
+        """Returns what is stored of all keys, in the low bytes, for pages that have so many keys."""
         size = self._layout.key_bytes
         keys_before = np.cumsum(key_counts) - key_counts
         places = np.repeat(self._key_starts - keys_before * size, key_counts)
@@ -330,11 +309,13 @@ class AdjacentBlocks:
         return matches, position[matches]
 
     def read_flags(self, numbers: Positions) -> Flags:
+        """Returns the flags of pages with these numbers."""
         starts = self._starts[numbers] + self._layout.get_offset("flags")
         flags = self._view_at_each_byte(np.dtype((np.void, self._layout.flag_bytes)))[starts]
         return flags.view(np.uint8).reshape(len(numbers), self._layout.flag_bytes)
 
     def read_others(self, numbers: Positions, rows: Positions) -> list[NDArray[Any]]:
+        """Returns the scopes, days and bits of visits, each given by the number of its page and its row there."""
         starts = self._starts[numbers]
         columns = []
         for name, kind in self._layout.other_types:
@@ -344,6 +325,7 @@ class AdjacentBlocks:
         return self._layout.decode_others(columns)
 
     def read_pages(self) -> Pages:
+        """Returns all these pages without their keys."""
         return self._view_at_each_byte(self._layout.page_type)[self._starts]
 
     @property
@@ -362,9 +344,10 @@ def list_layouts(rows: int, bounds: VisitBounds) -> list[PageLayout]:
     return [layout_type(size.page_rows, size.key_bytes, CLASS_BIT_COUNT, bounds) for size in sizes]
 
 
-def unpack_layout(content: bytes, layout_type: type[PageLayout] = PageLayout) -> PageLayout:
+def unpack_layout(content: bytes) -> PageLayout:
     """Returns the layout that `pack` returned as bytes. Raises StoreDamaged if there is no such layout."""
-    page_rows, key_bytes, class_bits, first_day, last_day, max_scope = LAYOUT.unpack(content)
+    page_rows, key_bytes, class_bits, first_day, last_day, max_scope, has_chained_keys = LAYOUT.unpack(content)
     if not 1 <= page_rows <= MAX_PAGE_ROWS or page_rows & (page_rows - 1) or not 6 <= key_bytes <= WHOLE_KEY_BYTES:
         raise StoreDamaged
+    layout_type = ChainedPageLayout if has_chained_keys else PageLayout
     return layout_type(page_rows, key_bytes, class_bits, VisitBounds(max_scope, first_day, last_day))

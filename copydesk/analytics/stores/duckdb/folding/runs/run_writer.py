@@ -15,7 +15,7 @@ from copydesk.analytics.stores.duckdb.folding.runs.key_filter import (
     choose_filter_bits,
     count_filter_bytes,
 )
-from copydesk.analytics.stores.duckdb.folding.runs.run_file import FOOTER
+from copydesk.analytics.stores.duckdb.folding.runs.run_file import FOOTER, MARK
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import (
     KeysTooFarApart,
     PageLayout,
@@ -98,7 +98,7 @@ class RunWriter:
         fence_part.write(np.concatenate(self._key_numbers).data)
         parts = (self._page_part, fence_part, self._filter_part)
         checksums = [part.checksum for part in parts]
-        footer = FOOTER.pack(self._layout.mark, self._rows, self._layout.pack(), self._filter_bits, *checksums, 0)[:-4]
+        footer = FOOTER.pack(MARK, self._rows, self._layout.pack(), self._filter_bits, *checksums, 0)[:-4]
         PartWriter(self._file, fence_part.end).write(memoryview(footer + struct.pack("<I", zlib.crc32(footer))))
 
     def _write_pages(self, visits: VisitRows) -> None:

@@ -5,7 +5,6 @@ deleted before the next change. A change writes new files and never touches a li
 """
 
 import logging
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from copydesk.analytics.stores.duckdb.database import DuckConnection, DuckDatabase
 from copydesk.analytics.stores.duckdb.folding.row_inserts import Columns, RowInserts
-from copydesk.analytics.stores.duckdb.folding.runs.open_run import Run, get_run_folder, get_run_path, open_run
+from copydesk.analytics.stores.duckdb.folding.runs.open_run import get_run_folder, get_run_path, open_run
 from copydesk.analytics.stores.duckdb.folding.runs.run_file import RunFile
 from copydesk.analytics.stores.duckdb.folding.runs.run_merge import RunMerge, merge_runs
 from copydesk.analytics.stores.duckdb.folding.runs.run_pages import VisitBounds, find_bounds
@@ -53,7 +52,7 @@ class RunSizes:
     part: int = 250_000
     """How many visits of each of four runs are in memory while all are read; of more runs, fewer each."""
     moved: int = 2_000_000
-    """How many visits of a long table become one run, as in a store of an earlier version or a restored backup."""
+    """How many visits of a long table become one run, as in a restored backup, which has all visits there."""
     short_sizes: int = 4
     """Runs of so many sizes are short: up to 25.6 million visits, which are merged in seconds."""
 
@@ -72,15 +71,13 @@ class VisitRuns:
         self._recent: tuple[VisitRows, VisitRows] | None = None
         """The rows of the table `visits`: most of them and the newest, so that few are moved when some are added. Both
         are sorted by key. None before they are loaded, and after a failure."""
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, RunFile] = {}
         self._last_id = 0
-        self._obsolete: list[Run] = []
-        self._held_runs: list[dict[int, Run]] = []
+        self._obsolete: list[RunFile] = []
+        self._held_runs: list[dict[int, RunFile]] = []
         """For each copy that is being made: all runs since it began. A deleted file can be read while it is open."""
         self._merges: list[RunMerge] = []
         """The merges that are being written: their files are not listed yet."""
-        self._skipped_ids: set[int] = set()
-        """The runs of earlier formats that could not be rewritten."""
 
     @contextmanager
     def change(self) -> Iterator[None]:
@@ -102,7 +99,7 @@ class VisitRuns:
         self._recent, self._runs, self._obsolete = None, {}, []
 
     @contextmanager
-    def hold_runs(self) -> Iterator[dict[int, Run]]:
+    def hold_runs(self) -> Iterator[dict[int, RunFile]]:
         """Yields all runs, including those that are created and deleted until the block ends."""
         if self._recent is None:
             self._load()
@@ -141,14 +138,12 @@ class VisitRuns:
         if self._recent is None:
             self._load()
         for run in self._runs.values():
-            if isinstance(run, RunFile):
-                run.load_index()
+            run.load_index()
 
     def release_index(self) -> None:
         """Frees the fences and the numbers of keys of all runs, because other work needs memory."""
         for run in self._runs.values():
-            if isinstance(run, RunFile):
-                run.release_index()
+            run.release_index()
 
     def find(self, keys: Keys, select: SelectVisits = keep_all) -> VisitRows:
         """Returns those of the visits with these keys that `select` selects. The keys must be sorted and distinct."""
@@ -190,25 +185,15 @@ class VisitRuns:
         """Yields all visits, sorted by key, in parts; all visits with the same key are in the same part."""
         yield from merge_runs(self._list_sources(), self._sizes.part)
 
-    def read_unsorted(self) -> Iterator[VisitRows]:
-        """Yields all visits in parts, in no order, which costs less than `read_all`."""
-        for source in self._list_sources():
-            for first in range(0, len(source), self._sizes.part):
-                yield source.read_rows(first, first + self._sizes.part)
-                source.release_memory()
-
     def plan_merge(self, is_urgent: bool = False, is_early: bool = False) -> RunMerge | None:
         """Returns a merge of runs of similar size, or None if there are too few of them.
 
-        A merge needs several runs, an urgent one twice as many, and an early one two short runs.
-        If nothing else is to be done, this is a rewrite of one run of an earlier format. Loads nothing.
+        A merge needs several runs, an urgent one twice as many, and an early one two short runs. Loads nothing.
         """
         if self._recent is None:
             return None
         min_runs = self._sizes.merged_runs * (2 if is_urgent else 1)
         merged_ids = self._select_mergeable(min_runs, 2 if is_early else min_runs)
-        if not merged_ids and not is_urgent:
-            merged_ids = self._select_earlier()[:1]
         if not merged_ids:
             return None
         self._last_id += 1
@@ -239,25 +224,9 @@ class VisitRuns:
         with suppress(OSError):
             merge.path.unlink()
 
-    def skip_rewrite(self, merge: RunMerge) -> None:
-        """Plans no further rewrite of this run."""
-        self._skipped_ids.update(merge.runs)
-
-    def _select_earlier(self) -> list[int]:
-        """Returns the runs of earlier formats that can be rewritten. The disk must have twice as much space as each."""
-        excluded = self._list_being_merged() | self._skipped_ids
-        sizes = {run_id: run.size for run_id, run in self._runs.items() if run.is_earlier and run_id not in excluded}
-        if not sizes:
-            return []
-        free_bytes = shutil.disk_usage(self._folder).free
-        return [run_id for run_id, size in sizes.items() if free_bytes >= 2 * size]
-
-    def _list_being_merged(self) -> set[int]:
-        return {run_id for merge in self._merges for run_id in merge.runs}
-
     def _select_mergeable(self, min_runs: int, min_short_runs: int) -> list[int]:
         """Returns runs of similar size, or none if there are too few of each size."""
-        being_merged = self._list_being_merged()
+        being_merged = {run_id for merge in self._merges for run_id in merge.runs}
         by_size: dict[int, list[int]] = {}
         for run_id, run in self._runs.items():
             if run_id in being_merged:
@@ -334,7 +303,7 @@ class VisitRuns:
                 path.unlink(missing_ok=True)
 
     def _move_long_table(self) -> None:
-        """Moves the rows of a long table into runs: those of a store of an earlier version, or of a restored backup.
+        """Moves the rows of a long table into runs. A restored backup has such a table, because it has no runs.
 
         Each part is a transaction, so that the move continues where it was interrupted.
         """
@@ -380,7 +349,7 @@ def _select_everywhere(
     return np.concatenate(found)
 
 
-def _skip_rows(run: Run, removed: NDArray[np.int64], part_rows: int) -> Iterator[VisitRows]:
+def _skip_rows(run: RunFile, removed: NDArray[np.int64], part_rows: int) -> Iterator[VisitRows]:
     """Yields the visits of a run except those at these positions."""
     for first in range(0, run.rows, part_rows):
         end = min(first + part_rows, run.rows)
