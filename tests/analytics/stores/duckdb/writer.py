@@ -14,6 +14,7 @@ from copydesk.core.clock import DAY
 
 BATCH_VIEWS = 20
 MIN_FILTER_CAPACITY = 64
+SMALL_COPIES = CopySizes(min_views=100, views_per_part=60)
 SHORT_RUNS = RunSizes(recent=50, merged_runs=2, part=30, moved=100)
 
 
@@ -47,7 +48,7 @@ def log_batches(path: Path, number: int) -> None:
         min_indexed_views=0,
         min_large_views=1_000,
         min_filter_capacity=MIN_FILTER_CAPACITY,
-        copy_sizes=CopySizes(min_views=100, views_per_part=60),
+        copy_sizes=SMALL_COPIES,
     )
     threading.Thread(target=_keep_folding, args=(store,), daemon=True).start()
     while True:
