@@ -78,7 +78,7 @@ def test_requests_during_a_commit_form_the_next_commit(store: DuckStore) -> None
 
 
 @given(st.lists(st.lists(st.one_of(st.none(), st.integers(1, 12)), max_size=4), max_size=8))
-@settings(max_examples=25, deadline=None)
+@settings(deadline=None)
 def test_each_request_gets_its_own_duplicates(tmp_path_factory: pytest.TempPathFactory, sent: Any) -> None:
     store = DuckStore(tmp_path_factory.mktemp("collect") / "analytics.duckdb")
     collector, known, expected = Collector(store.log_views, lambda: None), set[int](), []

@@ -15,7 +15,7 @@ from copydesk.analytics.log_import.log_line import LogLine, parse_log_time
 from copydesk.analytics.page_view import Dropped, PageView
 from tests.analytics.log_import.examples import CADDY, FIELDS, LOGS
 
-SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 BYTES = st.binary(max_size=60).map(lambda data: data.replace(b"\n", b""))
 VALUE: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -98,6 +98,7 @@ def escape_like_apache(text: str) -> str:
     st.sampled_from(["HTTP/1.1", "HTTP/2.0", "HTTP/3"]),
     st.sampled_from(["", ' "-"', ' 0.004 "x y" z']),
 )
+@pytest.mark.deep
 def test_fields_of_a_combined_line_are_parsed(
     address: str,
     naive: datetime,
@@ -128,6 +129,7 @@ def test_fields_of_a_combined_line_are_parsed(
 
 
 @given(ADDRESS, WHEN, METHOD, PATH, STATUS, TEXT, TEXT)
+@pytest.mark.deep
 def test_fields_of_a_json_record_are_parsed(
     address: str, naive: datetime, method: str, path: str, status: str, referrer: str, agent: str
 ) -> None:
@@ -166,6 +168,7 @@ def test_fields_of_a_json_record_are_parsed(
 
 
 @given(ADDRESS, WHEN, METHOD, STATUS, st.text(st.characters(codec="utf-8", exclude_characters="%"), max_size=30))
+@pytest.mark.deep
 def test_fields_of_a_cloudfront_line_are_parsed(
     address: str, naive: datetime, method: str, status: str, agent: str
 ) -> None:

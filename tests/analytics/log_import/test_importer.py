@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.analytics.log_import import line_ids as ordinals
@@ -194,7 +194,6 @@ def test_all_files_are_checked_before_anything_is_stored(job: Callable[..., Impo
 
 
 @given(st.lists(st.integers(0, 30)))
-@settings(max_examples=50)
 def test_line_ids_are_unique_and_stable(numbers: list[int]) -> None:
     first, again = LineIds(), LineIds()
     ids = [first.next_id(str(number)) for number in numbers]

@@ -13,6 +13,8 @@ from copydesk.core.db.database import Database
 from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
 from tests.support.clickhouse_store import URL_FILE_NAME, FolderClickHouseStore
 
+pytestmark = pytest.mark.deep
+
 
 class OvertakenCluster(Cluster):
     """A cluster whose first call under a lease takes so long that another process takes over the lease."""

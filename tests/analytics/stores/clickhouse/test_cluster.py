@@ -23,6 +23,8 @@ from tests.analytics.stores.conformance.test_store import make_view
 from tests.support.clickhouse import new_database, run_query
 from tests.support.clickhouse_store import URL_FILE_NAME, FolderClickHouseStore, main_database
 
+pytestmark = pytest.mark.deep
+
 
 class TwoShards(Cluster):
     """Two databases of one engine, read through Merge tables in place of a cluster's Distributed tables.

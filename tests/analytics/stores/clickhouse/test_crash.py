@@ -15,6 +15,8 @@ from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, 
 from tests.support.clickhouse_store import FolderClickHouseStore
 from tests.support.drills import mark_drills
 
+pytestmark = pytest.mark.deep
+
 FIRST = [
     make_view(event=1),
     make_view("/a", visitor=2, event=2),

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from copydesk.analytics.stores.clickhouse.folding.apply_correction import CORRECTION_TABLES
 from tests.analytics.stores.conformance.test_store import log_and_fold, make_view
 from tests.support.clickhouse import run_query
 from tests.support.clickhouse_store import URL_FILE_NAME, FolderClickHouseStore
+
+pytestmark = pytest.mark.deep
 
 SELECT_TABLES = "select table from system.columns where database = '{database}' and name = 'project'"
 SHORT_LIVED_TABLES = {"staged", "inbox", *CORRECTION_TABLES}

@@ -19,6 +19,8 @@ from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, 
 from tests.support.clickhouse import new_database
 from tests.support.clickhouse_store import main_database
 
+pytestmark = pytest.mark.deep
+
 CHUNK_BYTES = 100
 EXPORT_PARAMETER = "output_format_parquet_row_group_size"
 """A setting that only exports send."""

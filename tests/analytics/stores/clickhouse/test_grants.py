@@ -10,6 +10,8 @@ from tests.analytics.stores.clickhouse.test_crash import FINDER, assert_same_rep
 from tests.support.clickhouse import ROOT, clickhouse_server, run_query
 from tests.support.clickhouse_store import main_database
 
+pytestmark = pytest.mark.deep
+
 BLOCKS = re.findall(r"```sql\n(.*?)```", (ROOT / "docs/clickhouse.md").read_text("utf-8"), re.S)
 ALONE, IN_A_CLUSTER = ([line for line in block.replace("\n", " ").split(";") if line.strip()] for block in BLOCKS)
 USERS = """

@@ -14,6 +14,8 @@ from tests.analytics.stores.conformance.test_store import log_and_fold, make_vie
 from tests.support.clickhouse_store import FolderClickHouseStore
 from tests.support.drills import mark_drills
 
+pytestmark = pytest.mark.deep
+
 RETRIES: dict[str, Callable[[FolderClickHouseStore], object]] = {
     "the same again": lambda store: store.set_ai_classes("docs", {"search"}),
     "a fold": lambda store: store.fold(),

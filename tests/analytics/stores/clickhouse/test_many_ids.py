@@ -9,6 +9,8 @@ from copydesk.analytics.tables import view_classes
 from tests.analytics.stores.conformance.test_store import MONDAY, make_view
 from tests.support.clickhouse_store import FolderClickHouseStore
 
+pytestmark = pytest.mark.deep
+
 PROJECTS = [f"prj_{number:026}" for number in range(4_500)]
 
 

@@ -61,6 +61,7 @@ def run_concurrently(act: Callable[[], Any], callers: int) -> list[Any]:
         return list(threads.map(call, range(callers)))
 
 
+@pytest.mark.deep
 def test_writes_wait_for_all_replicas_of_a_shard(tmp_path: Path) -> None:
     config = tmp_path / "config.xml"
     config.write_text(CLUSTER)
@@ -72,6 +73,7 @@ def test_writes_wait_for_all_replicas_of_a_shard(tmp_path: Path) -> None:
         cluster.close()
 
 
+@pytest.mark.deep
 def test_pinned_node_stays_with_its_replica() -> None:
     first, second = available_address(), available_address()
     shared = Node([first, second])
@@ -84,11 +86,13 @@ def test_pinned_node_stays_with_its_replica() -> None:
     assert one.query("select currentDatabase()") == [(first.database,)]
 
 
+@pytest.mark.deep
 def test_unavailable_replica_is_skipped_when_pinning() -> None:
     address = available_address()
     assert Node([unavailable_address(address), address]).pin_replica().query("select 1") == [(1,)]
 
 
+@pytest.mark.deep
 def test_concurrent_failures_switch_to_the_next_replica_once() -> None:
     first, second = available_address(), available_address()
     shared = Node([first, second])
@@ -117,6 +121,7 @@ def test_concurrent_callers_wait_for_a_silent_server_only_once(tmp_path: Path, m
     main.close()
 
 
+@pytest.mark.deep
 def test_silent_replica_is_skipped_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "SHORT_TIMEOUT_SECONDS", 1)
     monkeypatch.setattr(node, "RETRY_WINDOW_SECONDS", 0)
@@ -150,6 +155,7 @@ def test_immediate_failure_is_retried() -> None:
         pass
 
 
+@pytest.mark.deep
 def test_calls_to_an_unavailable_server_leak_no_memory() -> None:
     before = len(all_managers)
     absent = Node([unavailable_address(available_address())])
@@ -161,6 +167,7 @@ def test_calls_to_an_unavailable_server_leak_no_memory() -> None:
     assert len(all_managers) == before
 
 
+@pytest.mark.deep
 def test_largest_statement_fits_through_a_load_balancer() -> None:
     given = {"batches": [2**127 + number for number in range(MAX_BATCHES_PER_STATEMENT)]}
     one = Node([available_address()])
@@ -171,6 +178,7 @@ def test_largest_statement_fits_through_a_load_balancer() -> None:
     ]
 
 
+@pytest.mark.deep
 def test_unordered_insert_is_deduplicated_by_its_token() -> None:
     one = Node([available_address()])
     one.execute(
@@ -181,6 +189,7 @@ def test_unordered_insert_is_deduplicated_by_its_token() -> None:
     assert one.query("select count() from n") == [(7,)]
 
 
+@pytest.mark.deep
 def test_clickhouse_knows_every_insert_setting() -> None:
     known = Node([available_address()]).query(
         "select name from system.settings where name in {names:Array(String)}", {"names": list(DEDUPLICATION_SETTINGS)}

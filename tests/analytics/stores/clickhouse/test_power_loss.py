@@ -14,6 +14,8 @@ from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.clickhouse_store import main_database
 from tests.support.drills import mark_drills
 
+pytestmark = pytest.mark.deep
+
 MARKS = (2, 5, 9)
 """The statements of a fold that mark a table as done."""
 

@@ -21,6 +21,8 @@ from tests.analytics.stores.clickhouse.writer import EVENTS, view_for_event
 from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.support import clickhouse, postgres
 
+pytestmark = pytest.mark.deep
+
 
 def start_writer(url: str, main_url: str, seed: int, views: int) -> subprocess.Popen[str]:
     return subprocess.Popen(

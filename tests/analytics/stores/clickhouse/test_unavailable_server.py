@@ -36,6 +36,7 @@ def server() -> Iterator[ClickHouseServer]:
         yield started
 
 
+@pytest.mark.deep
 def test_acknowledged_views_are_counted_after_a_kill_of_the_server(server: ClickHouseServer, main: Database) -> None:
     store = ClickHouseStore(server.new_database(), main)
     assert store.log_views([make_view(event=1), make_view(visitor=2)]) == LogResult(2)
@@ -59,6 +60,7 @@ def test_acknowledged_views_are_counted_after_a_kill_of_the_server(server: Click
     store.close()
 
 
+@pytest.mark.deep
 def test_server_unavailable_at_startup_is_used_once_available(server: ClickHouseServer, main: Database) -> None:
     store = ClickHouseStore(server.url("made_when_needed"), main)
     server.kill()
@@ -70,6 +72,7 @@ def test_server_unavailable_at_startup_is_used_once_available(server: ClickHouse
 
 
 @pytest.mark.drill
+@pytest.mark.deep
 def test_silent_server_times_out_quickly(server: ClickHouseServer, main: Database) -> None:
     store = ClickHouseStore(server.new_database(), main)
     store.log_views([make_view()])
@@ -84,6 +87,7 @@ def test_silent_server_times_out_quickly(server: ClickHouseServer, main: Databas
     store.close()
 
 
+@pytest.mark.deep
 def test_wrong_password_is_refused_without_showing_it(main: Database, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     store = ClickHouseStore(new_database().replace(PASSWORD, "se%25cret"), main)
@@ -94,6 +98,7 @@ def test_wrong_password_is_refused_without_showing_it(main: Database, caplog: py
     assert "se%25cret" not in told
 
 
+@pytest.mark.deep
 def test_a_store_of_a_newer_version_is_refused(store: FolderClickHouseStore, tmp_path: Path) -> None:
     store.log_views([make_view()])
     node = store._cluster.reader
@@ -116,6 +121,7 @@ def test_server_error_says_what_to_do(code: int, meant: type[StoreUnavailable]) 
     assert type(translate_error(DatabaseError("…", code=code))) is meant
 
 
+@pytest.mark.deep
 def test_invalid_query_is_not_reported_as_unavailable_store(store: FolderClickHouseStore) -> None:
     store.log_views([make_view()])
     with pytest.raises(Exception, match="UNKNOWN_TABLE"):

@@ -15,6 +15,8 @@ from tests.analytics.stores.clickhouse.faults import kill_at_statement
 from tests.analytics.stores.conformance.test_store import make_view
 from tests.support.clickhouse_store import FolderClickHouseStore
 
+pytestmark = pytest.mark.deep
+
 
 def run_concurrently(*acts: Callable[[], LogResult]) -> list[LogResult]:
     barrier = threading.Barrier(len(acts))

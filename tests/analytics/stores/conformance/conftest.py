@@ -39,15 +39,18 @@ STORE_OPENERS: dict[str, Callable[[Path], Store]] = {
     "clickhouse": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME),
     "clickhouse and postgresql": lambda folder: FolderClickHouseStore(folder, folder / BACKUP_NAME, "postgresql"),
 }
-DEFAULT_CLICKHOUSE_TESTS = (
+SMOKE_TESTS = (
     "test_total_counts", "test_an_event_is_logged_once", "test_rows_are_ordered_by_total", "test_changed_ai_classes",
+    "test_referrers_count", "test_paths_beyond",
+)  # fmt: skip
+"""The tests that run by default on every engine; the others run there on one of them."""
+DEEP_CLICKHOUSE_TESTS = (
     "test_backup_of", "test_reports_stay_exact", "test_withdrawn_views_are", "test_day_with_deleted_raw_views",
-    "test_reclassified_views_count", "test_missing_pages_change", "test_paths_beyond", "test_withdrawn_missing",
-    "test_referrers_count", "test_hosts_beyond", "test_section_is", "test_page_that_was",
-    "test_totals_of_many_projects", "test_hours_count",
+    "test_reclassified_views_count", "test_missing_pages_change", "test_withdrawn_missing", "test_hosts_beyond",
+    "test_section_is", "test_page_that_was", "test_totals_of_many_projects", "test_hours_count",
     "test_exported", "test_fingerprints_change", "test_visitors_of_a_page",
 )  # fmt: skip
-"""The tests that run on ClickHouse by default; the others are drills there, because its engine is slow."""
+"""More tests that run on ClickHouse in the deep tier; all others are drills there, because its engine is slow."""
 
 
 @pytest.fixture(params=STORE_OPENERS)
@@ -72,6 +75,13 @@ def store(open_store: Callable[[Path], Store], tmp_path: Path) -> Iterator[Store
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        is_quick = item.name.startswith(DEFAULT_CLICKHOUSE_TESTS) and "postgresql" not in item.name
-        if "[clickhouse" in item.name and not is_quick:
+        call = getattr(item, "callspec", None)
+        store = call.params.get("open_store") if call else None
+        if store not in STORE_OPENERS or store == "duckdb":
+            continue
+        is_smoke = item.name.startswith(SMOKE_TESTS)
+        is_deep = is_smoke or store == "duckdb with short runs" or item.name.startswith(DEEP_CLICKHOUSE_TESTS)
+        if store == "clickhouse and postgresql" or not is_deep:
             item.add_marker(pytest.mark.drill)
+        elif not is_smoke:
+            item.add_marker(pytest.mark.deep)

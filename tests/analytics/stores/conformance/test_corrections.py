@@ -33,6 +33,7 @@ def read_reports(store: Store) -> list[object]:
 RANGES = [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (0, 3)]
 
 
+@pytest.mark.deep
 def test_withdrawn_views_are_not_counted_and_can_be_logged_again(store: Store) -> None:
     views = [make_view(event=1), make_view(event=2, visitor=2), make_view("/a", event=3, visitor=2, day=MONDAY + 1)]
     log_and_fold(store, *views)
@@ -53,6 +54,7 @@ def test_views_that_are_not_folded_yet_are_withdrawn_too(store: Store) -> None:
     assert store.count_views_by_page("docs").totals.human == 1
 
 
+@pytest.mark.deep
 def test_day_with_deleted_raw_views_is_not_corrected(store: Store) -> None:
     log_and_fold(store, make_view(event=1, kind="training", agent="X", rule="token:X"))
     store.delete_raw_views(MONDAY + 1)

@@ -279,6 +279,7 @@ def run_state_machine(open_store: Callable[[Path], Store], examples: int, steps:
     )
 
 
+@pytest.mark.deep
 def test_reports_stay_exact_under_random_operations(open_store: Callable[[Path], Store], is_slow: bool) -> None:
     run_state_machine(open_store, examples=4 if is_slow else 8, steps=12 if is_slow else 20)
 

@@ -224,6 +224,7 @@ def test_exported_hosts_beyond_the_limit_are_one_row(
     ]
 
 
+@pytest.mark.deep
 def test_exported_sections_have_another_fingerprint_when_only_the_visitors_change(store: Store) -> None:
     """Every number of a page and of the site stays the same, but one visitor reads both pages of the section."""
     views = [make_view("/a/x", visitor=1, event=1), make_view("/a/y", visitor=2, event=2)]
@@ -248,6 +249,7 @@ def test_exported_missing_pages_beyond_the_limit_are_one_row(store: Store, tmp_p
     assert (other["total"], other["requests"]) == (2, 2)
 
 
+@pytest.mark.deep
 def test_exported_unknown_project_and_empty_day_have_no_rows(store: Store, tmp_path: Path) -> None:
     assert store.find_export_range("docs") is None
     assert store.list_export_days("docs", DayRange(MONDAY, MONDAY + 1)) == []
@@ -263,6 +265,7 @@ def look(store: Store) -> dict[int, ExportDay]:
     return {day.day - MONDAY: day for day in store.list_export_days("docs", DayRange(MONDAY, MONDAY + 9))}
 
 
+@pytest.mark.deep
 def test_fingerprints_change_with_the_data_of_their_day_only(store: Store) -> None:
     log_and_fold(store, *(make_view(f"/{n % 3}", MONDAY + n % 2, visitor=n, event=n) for n in range(1, 8)))
     log_and_fold(store, make_view(project="other"), make_missing("/gone", 3))

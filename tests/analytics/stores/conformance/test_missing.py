@@ -42,6 +42,7 @@ def list_paths(report: MissingReport) -> list[str]:
     return [row.path for row in report.rows]
 
 
+@pytest.mark.deep
 def test_missing_pages_change_no_report_of_views(store: Store) -> None:
     log_and_fold(store, make_view(), make_view("/a", visitor=2, kind="assistant", agent="Reader"))
     before = read_reports(store)
@@ -122,6 +123,7 @@ def test_a_project_has_a_limited_number_of_missing_paths(store: Store, monkeypat
     assert list_paths(store.list_missing_pages("other")) == ["/gone"]
 
 
+@pytest.mark.deep
 def test_forgotten_visitors_and_projects_leave_missing_pages(store: Store) -> None:
     log_and_fold(store, make_missing(), make_missing(visitor=2), make_missing(project="other", referrer="a.example"))
     store.forget_visitor("docs", 1)
@@ -134,6 +136,7 @@ def test_forgotten_visitors_and_projects_leave_missing_pages(store: Store) -> No
     assert store.list_missing_pages("docs").rows[0].views == 2
 
 
+@pytest.mark.deep
 def test_withdrawn_missing_requests_leave_no_trace(store: Store) -> None:
     late = make_missing(event=2, visitor=2, referrer="b.example", day=MONDAY + 1)
     log_and_fold(store, make_missing(event=1, referrer="a.example"), make_view(event=3))
@@ -148,6 +151,7 @@ def test_withdrawn_missing_requests_leave_no_trace(store: Store) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_missing_pages_survive_a_restart_and_deleted_raw_views(
     open_store: Callable[[Path], Store], tmp_path: Path
 ) -> None:

@@ -285,6 +285,7 @@ def test_view_with_invalid_day_refuses_its_whole_batch(store: Store) -> None:
     assert store.backlog() == 0
 
 
+@pytest.mark.deep
 def test_backup_of_a_running_store_can_be_opened(
     store: Store, open_store: Callable[[Path], Store], tmp_path: Path
 ) -> None:

@@ -1,5 +1,7 @@
 """The totals of several sites, and visitors by hour; test_exact compares both with the count over all views."""
 
+import pytest
+
 from copydesk.analytics.stores.base import CLASS_BITS, DayRange, Store
 from copydesk.analytics.stores.report_rows import Counts, HourPoint, SiteTotals
 from copydesk.core.clock import DAY, HOUR
@@ -9,6 +11,7 @@ WEEK = DayRange(MONDAY, MONDAY + 7)
 ASSISTANT = CLASS_BITS["assistant"]
 
 
+@pytest.mark.deep
 def test_totals_of_many_projects_equal_those_of_each(store: Store) -> None:
     views = [
         make_view(
@@ -44,6 +47,7 @@ def test_totals_use_the_ai_classes_of_each_project(store: Store) -> None:
     assert list(store.count_site_totals([])) == []
 
 
+@pytest.mark.deep
 def test_hours_count_a_visitor_once_in_each_hour_and_once_in_all(store: Store) -> None:
     def view_at(at: int, kind: str = "human", visitor: int | None = 1) -> None:
         log_and_fold(store, make_view(kind=kind, visitor=visitor)._replace(at=MONDAY * DAY + at))

@@ -14,6 +14,8 @@ from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.duckdb.page_copies import read_differences, read_last_copied_number
 from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, MIN_FILTER_CAPACITY, SMALL_COPIES, make_batch
 
+pytestmark = pytest.mark.deep
+
 MIN_BATCHES = 3
 """A writer that is killed while it writes has acknowledged at least so many batches, however busy the machine is."""
 

@@ -19,6 +19,8 @@ from copydesk.analytics.stores.duckdb.folding.runs.visit_runs import DEFAULT_RUN
 from copydesk.analytics.stores.errors import StoreDamaged, StoreFull, StoreInUse
 from tests.analytics.stores.duckdb.writer import BATCH_VIEWS, SHORT_RUNS, make_batch
 
+pytestmark = pytest.mark.deep
+
 BATCHES = 10
 
 

@@ -16,6 +16,7 @@ LONG_QUERY = "select count(*) from range(10_000) as a, range(8_000) as b where h
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["the report succeeds", "the report fails"])
+@pytest.mark.deep
 def test_fatal_error_during_a_report_of_another_thread_leaves_a_usable_database(tmp_path: Path, fails: bool) -> None:
     database = DuckDatabase(tmp_path / "a.duckdb")
     has_begun = threading.Event()

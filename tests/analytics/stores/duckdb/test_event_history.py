@@ -11,6 +11,8 @@ import pytest
 from copydesk.analytics.stores.base import LogResult
 from tests.analytics.stores.duckdb.test_event_filter import assert_all_known, hash_event, make_views, open_store
 
+pytestmark = pytest.mark.deep
+
 
 @dataclass
 class History:

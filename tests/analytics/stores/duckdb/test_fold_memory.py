@@ -27,6 +27,8 @@ from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.duckdb.run_files import make_hashed_visits, write_visits
 from tests.analytics.stores.duckdb.writer import make_batch
 
+pytestmark = pytest.mark.deep
+
 MAX_FOLD_BYTES = 55_000_000
 VISITORS = 1_000
 

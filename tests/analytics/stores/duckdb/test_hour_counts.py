@@ -25,6 +25,8 @@ from tests.analytics.stores.duckdb.test_hour_report import (
     read_reports_meanwhile,
 )
 
+pytestmark = pytest.mark.deep
+
 FALSE_NUMBER = 7_777_777
 LATER_DAY = make_view(day=MONDAY + 3, project="other")
 

@@ -15,6 +15,8 @@ from copydesk.analytics.stores.report_rows import ReportPage
 from copydesk.core.errors import StoreUnavailable
 from tests.analytics.stores.duckdb.writer import make_batch
 
+pytestmark = pytest.mark.deep
+
 BLOCK_BYTES = 262_144
 BATCHES = 40
 FILL_AND_DIE = f"""

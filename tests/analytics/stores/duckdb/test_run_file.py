@@ -109,6 +109,7 @@ def measure_run(rows: int, key_counts: list[int], key_bytes: int, other_bytes: i
     st.booleans(),
     st.booleans(),
 )
+@pytest.mark.deep
 def test_search_finds_what_a_plain_search_finds(
     stored: list[int], wanted: list[int], key_bytes: int, page_rows: int, by_reading: bool, is_long: bool
 ) -> None:
@@ -319,6 +320,7 @@ def test_page_whose_first_visit_has_no_flag_is_refused(tmp_path: Path, is_long: 
 
 
 @pytest.mark.parametrize("count", [100, 400])
+@pytest.mark.deep
 def test_search_in_a_run_with_damaged_pages_fails_in_no_other_way(tmp_path: Path, is_long: bool, count: int) -> None:
     """The damage may be in keys, which a search does not check, or in the flags of rows after the last visit."""
     visits = make_hashed_visits(count)

@@ -30,6 +30,7 @@ def test_equal_visits_are_next_to_each_other(rows: int, key_count: int, largest_
     )
 
 
+@pytest.mark.deep
 def test_many_keys_with_the_largest_scopes_and_days_are_sorted() -> None:
     """The number of the key, the scope and the day need more than 63 bits here."""
     chance = np.random.default_rng(7)

@@ -47,6 +47,7 @@ def count_views(store: SharedStore, path: str | None = None) -> int:
     return page.totals.total if path is None else next((r.count.total for r in page.rows if r.path == path), 0)
 
 
+@pytest.mark.deep
 def test_every_process_sees_views_logged_by_others(owner: NeighborProcess, store: SharedStore) -> None:
     assert owner.ask("log_views", [make_view("/a", 1, 7)]) == LogResult(1)
     assert store.log_views([make_view("/a", 2), make_view("/b", 1, 7)]) == LogResult(1, (1,))
@@ -55,6 +56,7 @@ def test_every_process_sees_views_logged_by_others(owner: NeighborProcess, store
         assert page.totals == Counts(2, 0, 2)
 
 
+@pytest.mark.deep
 def test_guest_gets_the_same_answers_as_the_owner(owner: NeighborProcess, store: SharedStore, tmp_path: Path) -> None:
     store.set_ai_classes("docs", {"search", "training"})
     store.log_views([make_view("/ä", 2**63 - 1, 2**128 - 1), make_view("/b", None, day=MONDAY + 1)])
@@ -85,6 +87,7 @@ def test_guest_gets_the_same_answers_as_the_owner(owner: NeighborProcess, store:
     assert DuckStore(tmp_path / "copy.duckdb").count_views_by_page("docs").totals.total == 3
 
 
+@pytest.mark.deep
 def test_guest_gets_the_owners_exception(owner: NeighborProcess, store: SharedStore) -> None:
     with pytest.raises(DayOutOfRange, match="between 1970-01-02 and"):
         store.log_views([make_view(), make_view(day=0)])
@@ -102,6 +105,7 @@ def test_stores_opened_concurrently_in_one_process_are_shared(tmp_path: Path) ->
         store.close()
 
 
+@pytest.mark.deep
 def test_processes_that_start_at_once_agree_on_an_owner(tmp_path: Path, store: SharedStore) -> None:
     with start_neighbors(tmp_path, 4) as all_of_them:
         for number, neighbour in enumerate(all_of_them):
@@ -111,6 +115,7 @@ def test_processes_that_start_at_once_agree_on_an_owner(tmp_path: Path, store: S
         assert count_views(store) == 5
 
 
+@pytest.mark.deep
 def test_calls_succeed_while_ownership_is_handed_over(tmp_path: Path) -> None:
     """Checks that no view is lost or counted twice although views carry no event ids, and that no call fails."""
     owner, guest = SharedStore(tmp_path), SharedStore(tmp_path)
@@ -150,6 +155,7 @@ def test_calls_succeed_while_ownership_is_handed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [3, pytest.param(12, marks=pytest.mark.drill)])
+@pytest.mark.deep
 def test_nothing_is_lost_or_counted_twice_when_owners_are_killed(
     tmp_path: Path, store: SharedStore, count: int
 ) -> None:
@@ -175,6 +181,7 @@ def test_nothing_is_lost_or_counted_twice_when_owners_are_killed(
 
 
 @pytest.mark.parametrize("event", [5, None])
+@pytest.mark.deep
 def test_a_call_whose_owner_is_killed_is_repeated_only_if_it_cannot_count_twice(
     owner: NeighborProcess, store: SharedStore, event: int | None
 ) -> None:
@@ -192,6 +199,7 @@ def test_a_call_whose_owner_is_killed_is_repeated_only_if_it_cannot_count_twice(
     assert count_views(store) == (0 if event is None else 1)
 
 
+@pytest.mark.deep
 def test_a_socket_that_a_killed_owner_left_is_replaced(
     tmp_path: Path, owner: NeighborProcess, store: SharedStore
 ) -> None:
@@ -204,6 +212,7 @@ def test_a_socket_that_a_killed_owner_left_is_replaced(
     assert not (tmp_path / "analytics.sock").exists()
 
 
+@pytest.mark.deep
 def test_calls_to_a_paused_owner_time_out_and_are_not_executed_later(tmp_path: Path, owner: NeighborProcess) -> None:
     guest = SharedStore(tmp_path, timeout_seconds=1)
     guest.log_views([make_view()])
@@ -220,6 +229,7 @@ def test_calls_to_a_paused_owner_time_out_and_are_not_executed_later(tmp_path: P
     guest.close()
 
 
+@pytest.mark.deep
 def test_guest_waits_for_a_long_call_while_the_owner_is_alive(tmp_path: Path, owner: NeighborProcess) -> None:
     guest = SharedStore(tmp_path, timeout_seconds=2)
     guest.log_views([make_view(f"/{number % 50}", 1 + number % 9000) for number in range(20_000)])
@@ -227,6 +237,7 @@ def test_guest_waits_for_a_long_call_while_the_owner_is_alive(tmp_path: Path, ow
     guest.close()
 
 
+@pytest.mark.deep
 def test_malformed_request_does_not_affect_other_guests(
     tmp_path: Path, owner: NeighborProcess, store: SharedStore
 ) -> None:
@@ -279,6 +290,7 @@ def test_socket_works_in_a_folder_with_a_long_path(tmp_path: Path) -> None:
     assert not (folder / "analytics.sock").exists()
 
 
+@pytest.mark.deep
 def test_file_locked_by_another_program_is_reported_as_in_use(tmp_path: Path, owner: NeighborProcess) -> None:
     (tmp_path / "analytics.sock").unlink()
     (tmp_path / "analytics.lock").unlink()  # as if the owner were a program that uses neither file
