@@ -336,7 +336,7 @@ def test_the_demo_works(tmp_path: Path) -> None:
     for sentence in ("I understood: move the page", "I understood: replace", "I understood: fix broken"):
         assert result.stdout.count(sentence) == 1
     assert "/pulls/1" in result.stdout
-    assert result.stdout.endswith("\nRun scripts/demo --serve to open these pages.\n")
+    assert result.stdout.endswith("\nAdd --serve to keep the service running and open these pages.\n")
     samples = re.findall(r"^```text\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
     assert matches_shortened(stable_lines("\n…\n".join(["", *samples, ""])), stable_lines(result.stdout))
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"

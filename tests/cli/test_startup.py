@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,21 @@ def test_commands_on_the_database_import_nothing_else(arguments: str, environmen
 
 def test_commands_on_the_api_import_only_its_client(environment: dict[str, str]) -> None:
     assert list_imported_packages("job list", environment) & EVERYTHING == {"httpx2"}
+
+
+@pytest.mark.deep
+def test_the_demo_prints_its_first_line_before_it_imports_the_service(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "copydesk", "demo"]
+    inherited = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, env=inherited, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        before = list(takewhile(lambda line: line.startswith("import time:"), process.stdout))
+        process.kill()
+    packages = {name.partition(".")[0] for name in IMPORTED.findall("".join(before))}
+    assert "copydesk" in packages
+    assert packages & EVERYTHING == set()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -138,9 +138,11 @@ def demo(
 
     Creates a sample repository in a temporary folder. The exit code is 0 if everything worked.
     """
-    from copydesk.cli.demo.run import run_demo
+    listener = _listen("127.0.0.1", port)
+    typer.echo("Starting Copydesk with temporary data. This takes a few seconds.")
+    from copydesk.cli.demo.run import run_demo  # imports the whole service, which takes most of these seconds
 
-    run_demo(_listen("127.0.0.1", port), keep_serving=serve)
+    run_demo(listener, keep_serving=serve)
 
 
 def _protect_files(settings: "Settings") -> None:

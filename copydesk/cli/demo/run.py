@@ -46,7 +46,7 @@ def run_demo(listener: socket.socket, *, keep_serving: bool) -> None:
             _print_note(f"The service is running. Press Ctrl-C to stop. Dashboard: {link}")
             thread.join()
         elif succeeded:
-            _print_note("Run scripts/demo --serve to open these pages.")
+            _print_note("Add --serve to keep the service running and open these pages.")
     except KeyboardInterrupt:
         succeeded = True
     finally:
