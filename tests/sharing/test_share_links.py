@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import update
 from typer.testing import CliRunner
 
 from copydesk.cli import app
@@ -11,7 +12,7 @@ from copydesk.core.errors import InvalidRequest, ProjectNotFound
 from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk_lazily
-from copydesk.sharing import share_links
+from copydesk.sharing import share_links, tables
 from copydesk.sharing.share_links import ShareLinks, ShareNotFound, TooManyShares
 
 
@@ -72,6 +73,21 @@ def test_number_of_active_links_is_limited(
         links.create(project.id, actor="test")
     links.revoke(project.id, first.link.id, actor="test")
     links.create(project.id, actor="test")
+
+
+def test_expired_links_do_not_count_towards_the_limit(
+    links: ShareLinks, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share_links, "MAX_ACTIVE_LINKS", 1)
+    expired = links.create(project.id, expires_in=clock.HOUR, actor="test").link
+    with pytest.raises(TooManyShares):
+        links.create(project.id, actor="test")
+    with links.database.write() as tx:
+        tx.execute(update(tables.share_links).where(tables.share_links.c.id == expired.id).values(expires_at=1))
+    current = links.create(project.id, expires_in=clock.HOUR, actor="test").link
+    assert current.is_active
+    with pytest.raises(TooManyShares):
+        links.create(project.id, actor="test")
 
 
 def test_invalid_links_are_refused(links: ShareLinks, project: Project) -> None:

@@ -330,6 +330,18 @@ def test_session_ends_by_expiry_and_only_by_its_own_person(desk: Desk) -> None:
     assert desk.people.sessions.list_for_person(ada.id) == []
 
 
+def test_people_are_found_by_their_open_sessions_only(desk: Desk) -> None:
+    ada, eve = add_person(desk, "ada@example.org", "viewer"), add_person(desk, "eve@example.org", "editor")
+    for person in (ada, eve):
+        desk.people.sessions.create(person, "192.0.2.1", "a browser")
+    [open_session] = desk.people.sessions.list_for_person(ada.id)
+    [expired] = desk.people.sessions.list_for_person(eve.id)
+    assert desk.people.sessions.find_people([open_session.id, expired.id]) == {open_session.id: ada, expired.id: eve}
+    with desk.database.write() as tx:
+        tx.execute(update(sessions).where(sessions.c.id == expired.id).values(expires_at=clock.now() - 1))
+    assert desk.people.sessions.find_people([open_session.id, expired.id, "sess_unknown"]) == {open_session.id: ada}
+
+
 def test_no_secret_is_in_the_database(desk: Desk) -> None:
     ada = add_person(desk, "ada@example.org", "admin")
     link = desk.people.invite("eve@example.org", "viewer", actor="test")

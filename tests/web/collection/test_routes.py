@@ -269,6 +269,15 @@ def test_a_pixel_counts_the_page_that_shows_it(fresh: Service) -> None:
     assert count_visitors(fresh) == {"/guide": (1, 0), "/named": (1, 0)}
 
 
+def test_a_pixel_is_admitted_by_the_page_that_shows_it_and_not_by_the_page_that_it_names(service: Service) -> None:
+    closed = set_options(service.another_project(), origins=DOCS)
+    copied = request_pixel(closed, f"{DOCS}/guide", Referer="https://copy.example/guide")
+    assert (copied.status_code, copied.json()["code"]) == (403, "origin_refused")
+    assert request_pixel(closed, "https://copy.example/named", Referer=f"{DOCS}/guide").status_code == 200
+    assert request_pixel(closed, f"{DOCS}/unnamed").status_code == 200, "a page may send no referrer"
+    assert count_visitors(closed) == {"/named": (1, 0), "/unnamed": (1, 0)}
+
+
 def test_pixel_is_returned_even_if_nothing_is_counted(fresh: Service) -> None:
     for headers, reason in (({}, "no_path"), ({"Referer": "about:blank"}, "not_http"), ({"Referer": "%"}, "")):
         shown = request_pixel(fresh, **headers)

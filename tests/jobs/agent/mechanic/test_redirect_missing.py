@@ -75,6 +75,12 @@ def test_history_follows_a_file_through_all_its_names(repository: pygit2.Reposit
             ("/setup.html",),
             ["/x /y 301\n/setup.html /start/setup-guide 301\n"],
         ),
+        (
+            "_redirects",
+            b"/x /y 301",
+            ("/setup.html",),
+            ["/x /y 301\n/setup.html /start/setup-guide 301\n"],
+        ),
     ],
 )
 def test_moved_page_gets_a_redirect_in_the_form_of_the_generator(
