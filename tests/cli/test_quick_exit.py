@@ -108,3 +108,4 @@ def test_output_that_cannot_be_written_is_an_error(environment: dict[str, str]) 
             env=environment, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False,
         )  # fmt: skip
     assert done.returncode != 0
+    assert b"No space left on device" in done.stderr

@@ -10,6 +10,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from copydesk.cli import app
+from copydesk.core.errors import InvalidRequest
 from tests.jobs.publish.forges.extra_calls import FAKE_FORGES
 from tests.support import migrated_databases
 from tests.support.repositories import make_repository
@@ -98,11 +99,22 @@ def test_repository_of_a_project_is_checked(run: Run, project: str) -> None:
     assert json.loads(run("project", "check", "--project", project, "--json").stdout)["ok"] is False
 
 
-@pytest.mark.parametrize("value", ["labels", "colour=red", "ignored_checks=lnk", "model=gpt", "on_check_failure=maybe"])
-def test_a_wrong_setting_is_refused_with_a_sentence(run: Run, project: str, value: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("labels", "'labels' is not in the form NAME=VALUE."),
+        ("colour=red", "colour: unknown setting"),
+        ("ignored_checks=lnk", "There is no check 'lnk'. Use one of: link, anchor,"),
+        ("model=gpt", "There is no model 'gpt'. Use one of: mechanic,"),
+        ("on_check_failure=maybe", "on_check_failure: Input should be 'draft' or 'fail'"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_a_sentence(run: Run, project: str, value: str, message: str) -> None:
+    before = run("project", "show", "--project", project, "--json").stdout
     refused = run("project", "set", value, "--project", project)
-    assert refused.exit_code == 1
-    assert str(refused.exception)
+    assert isinstance(refused.exception, InvalidRequest), refused.exception
+    assert str(refused.exception).startswith(message)
+    assert run("project", "show", "--project", project, "--json").stdout == before
 
 
 def test_a_secret_is_set_listed_and_removed_and_never_shown(run: Run, project: str) -> None:

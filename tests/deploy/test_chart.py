@@ -59,7 +59,9 @@ def validate_manifest(manifest: str, version: str) -> None:
 
 @each_variant
 def test_every_container_is_confined_and_bounded(values: Values) -> None:
-    for pod in list_pod_specs(render(values)):
+    pods = list(list_pod_specs(render(values)))
+    assert pods
+    for pod in pods:
         assert pod["automountServiceAccountToken"] is False
         context = pod["securityContext"]
         assert (context["runAsNonRoot"], context["runAsUser"]) == (True, 10001)
@@ -134,7 +136,9 @@ def test_unavailable_database_makes_pods_unready_but_restarts_none(part: str, re
 @pytest.mark.parametrize("seconds", [0, 600])
 def test_pod_has_time_to_drain_and_release_jobs(seconds: int) -> None:
     manifests = render({**MINIMAL_VALUES, "serve": {"drainSeconds": seconds}, "worker": {"drainSeconds": seconds}})
-    for each in manifests_of_kind(manifests, "Deployment"):
+    deployments = manifests_of_kind(manifests, "Deployment")
+    assert deployments
+    for each in deployments:
         pod = each["spec"]["template"]["spec"]
         assert read_environment(pod)["COPYDESK_DRAIN_SECONDS"] == str(seconds)
         assert pod["terminationGracePeriodSeconds"] > seconds + GRACE_SECONDS + STOP_TIMEOUT_SECONDS

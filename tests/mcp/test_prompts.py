@@ -224,14 +224,13 @@ def test_completion_of_an_unknown_argument_is_an_error(
 def test_completions_show_nothing_of_another_project(service: Service) -> None:
     other = service.another_project()
     other.client.create_job("A secret prompt of theirs")
-
-    async def attack(client: Client) -> None:
-        for uri, argument in ((JOB_URI, "id"), (PAGE_URI, "path")):
-            completion = await client.complete(ResourceTemplateReference(uri=uri), {"name": argument, "value": ""})
-            mine = [job["id"] for job in service.client.list_jobs()["jobs"]] if uri == JOB_URI else PATHS
-            assert set(completion.completion.values) <= set(mine)
-
-    run(service, attack)
+    their_view = {"url": "https://docs.example.com/guides/secret", "userAgent": FIREFOX, "ip": "192.0.2.1"}
+    assert other.client.send_events([their_view])["accepted"] == 1
+    own_jobs = [job["id"] for job in service.client.list_jobs()["jobs"]]
+    assert own_jobs
+    assert sorted(complete(service, ResourceTemplateReference(uri=JOB_URI), "id")) == sorted(own_jobs)
+    own_pages = complete(service, ResourceTemplateReference(uri=PAGE_URI), "path", "/guides")
+    assert sorted(own_pages) == ["/guides/setup", "/guides/themes"]
 
 
 def test_page_is_a_resource_by_its_path(service: Service) -> None:

@@ -11,6 +11,8 @@ from copydesk.analytics.date_ranges import parse_time
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0"
+
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
@@ -30,37 +32,77 @@ def send_without_media_type(service: Service, method: str, path: str, body: byte
     return service.http.send(request)
 
 
-@pytest.mark.parametrize(
-    "report", ["visitors", "views", "agents", "feedback", "feedback/by-page", "searches", "assistant"]
-)
-def test_integral_decimals_are_whole_numbers(service: Service, report: str) -> None:
-    assert service.http.get(at(service, f"{report}?limit=50.0")).status_code == 200
-    assert service.http.get(at(service, f"{report}?limit=50.")).status_code == 200
-    assert service.http.get(at(service, f"{report}?limit=1.5")).status_code == 400
+ROWS = {
+    "visitors": "visitors",
+    "views": "views",
+    "agents": "agents",
+    "feedback": "feedback",
+    "feedback/by-page": "feedback",
+    "searches": "searches",
+    "assistant": "conversations",
+}
+"""The fields with the rows of the reports that have a limit."""
 
 
-def test_integral_decimals_are_whole_numbers_for_jobs(service: Service) -> None:
-    assert service.http.get(service.at("/jobs?limit=2.0")).status_code == 200
-    assert service.http.get(service.at("/jobs?limit=2.5")).status_code == 400
-    assert service.http.get(f"/v1/agent/{service.project.id}/jobs?skip=0.0&take=12.0").status_code == 200
-    assert service.http.get(f"/v1/agent/{service.project.id}/jobs?take=1.5").status_code == 400
+@pytest.fixture(scope="module")
+def filled(service: Service) -> Service:
+    """A project with three rows in each report, and three jobs."""
+    site = service.another_project()
+    agents = (FIREFOX, "GPTBot/1.2", "ClaudeBot/1.0")
+    events: list[dict[str, Any]] = [
+        event
+        for number, agent in enumerate(agents)
+        for event in (
+            {"path": f"/{number}", "userAgent": agent, "ip": "192.0.2.1"},
+            {"path": f"/{number}", "userAgent": FIREFOX, "ip": "192.0.2.1"},
+            {"type": "search", "query": f"term {number}"},
+            {"type": "assistant", "threadId": f"thread {number}", "query": "Why?", "response": "So."},
+        )
+    ]
+    assert site.client.send_events(events)["accepted"] == len(events)
+    for number in range(3):
+        site.desk.feedback.add(site.project.id, f"/{number}", True, None, parse_time("2026-03-01"))
+        site.client.create_job(f"Replace {number} with some.")
+    return site
 
 
-def test_empty_parameters_are_absent(service: Service) -> None:
-    for report in (
-        "visitors",
-        "views",
-        "agents",
-        "timeseries",
-        "feedback",
-        "feedback/by-page",
-        "searches",
-        "assistant",
+def load(service: Service, path: str) -> Any:
+    response = service.http.get(path)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+@pytest.mark.parametrize("report", ROWS)
+def test_integral_decimals_are_whole_numbers(filled: Service, report: str) -> None:
+    for limit, number in (("1.0", 1), ("2.", 2), ("2", 2), ("50.000", 3)):
+        assert len(load(filled, at(filled, f"{report}?limit={limit}"))[ROWS[report]]) == number, limit
+    for wrong in ("1.5", "0.9", ".5", "1e1"):
+        assert filled.http.get(at(filled, f"{report}?limit={wrong}")).status_code == 400, wrong
+
+
+def test_integral_decimals_are_whole_numbers_for_jobs(filled: Service) -> None:
+    old_path = f"/v1/agent/{filled.project.id}/jobs"
+    assert len(load(filled, filled.at("/jobs?limit=2.0"))["jobs"]) == 2
+    assert len(load(filled, f"{old_path}?take=2.0")["allSessions"]) == 2
+    assert len(load(filled, f"{old_path}?skip=2.0&take=12.0")["allSessions"]) == 1
+    for wrong in (filled.at("/jobs?limit=2.5"), f"{old_path}?take=1.5"):
+        assert filled.http.get(wrong).status_code == 400, wrong
+
+
+@pytest.mark.parametrize("report", [*ROWS, "timeseries"])
+def test_empty_parameters_are_absent(filled: Service, report: str) -> None:
+    query = "?dateFrom=&dateTo=&limit=&offset=&cursor=&interval=&source=&status="
+    plain = load(filled, at(filled, report))
+    assert len(plain[ROWS.get(report, report)]) > 0
+    assert load(filled, at(filled, report + query)) == plain
+
+
+def test_empty_parameters_are_absent_for_jobs(filled: Service) -> None:
+    for path, query in (
+        (filled.at("/jobs"), "?status=&limit=&cursor="),
+        (f"/v1/agent/{filled.project.id}/jobs", "?skip=&take="),
     ):
-        query = "?dateFrom=&dateTo=&limit=&offset=&cursor=&interval=&source=&status="
-        assert service.http.get(at(service, report + query)).status_code == 200, report
-    assert service.http.get(service.at("/jobs?status=&limit=&cursor=")).status_code == 200
-    assert service.http.get(f"/v1/agent/{service.project.id}/jobs?skip=&take=").status_code == 200
+        assert load(filled, path + query) == load(filled, path)
 
 
 @pytest.mark.parametrize("date", ["20260131", "20260131T093000Z", "20260131T0930+0100", "2026-01-31T09:30:00"])

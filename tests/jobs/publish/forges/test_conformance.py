@@ -4,6 +4,7 @@ import re
 import time
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -472,8 +473,12 @@ def test_branch_rule_that_the_token_may_bypass_is_not_reported(desk: ForgeBench)
 
 def test_renamed_repository_is_reported_and_redirect_gets_no_token(desk: ForgeBench) -> None:
     desk.fake.rename("acme/docs", "acme/handbook")
-    with pytest.raises(ForgeRefused, match=r"has moved|404"):
+    before = len(desk.fake.requests)
+    with pytest.raises(ForgeRefused, match=r"says that the repository has moved"):
         desk.publish()
+    sent = [request for request in desk.fake.requests[before:] if "/version" not in request.path]
+    assert [request.status in (301, 302) for request in sent] == [True], "every request has the token; none followed"
+    assert "acme/docs" in unquote(sent[0].path)
     assert count_pulls(desk) == 0
 
 

@@ -73,7 +73,9 @@ def test_side_by_side_shows_the_old_file_on_the_left_and_the_new_one_on_the_righ
 @given(FILES, FILES)
 def test_every_line_has_the_number_it_has_in_its_file(old: str, new: str) -> None:
     before, after = old.split("\n"), new.split("\n")
-    for line in hunk_lines(make_patch(old, new)):
+    lines = hunk_lines(make_patch(old, new))
+    assert bool(lines) is bool(make_patch_text(old, new))
+    for line in lines:
         assert line.old is None or before[line.old - 1] == line.text
         assert line.new is None or after[line.new - 1] == line.text
 

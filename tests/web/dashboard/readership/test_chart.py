@@ -1,12 +1,16 @@
 """The geometry of the chart, and the named ranges."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from copydesk.analytics.date_ranges import parse_day
-from copydesk.analytics.stores.base import ALL_DAYS, DayRange, Interval
+from copydesk.analytics.stores.base import ALL_DAYS, DayRange, Interval, Store
 from copydesk.analytics.stores.report_rows import Counts, HourPoint, TimeseriesPoint
 from copydesk.core.clock import DAY, HOUR
 from copydesk.core.errors import InvalidRequest
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk_lazily
 from copydesk.web.dashboard.readership.chart import (
     MAX_POINTS,
     PLOT_BOTTOM,
@@ -22,6 +26,7 @@ from copydesk.web.dashboard.readership.date_ranges import (
     parse_range,
 )
 from copydesk.web.dashboard.readership.figures import PeriodTotals, build_tiles, format_change
+from tests.analytics.stores.conformance.test_store import make_view
 
 FIRST = parse_day("2026-03-01")
 
@@ -32,6 +37,19 @@ def make_point(on: int, human: int, ai: int = 0) -> TimeseriesPoint:
 
 def make_range(first: str, last: str) -> DayRange:
     return DayRange(parse_day(first), parse_day(last) + 1)
+
+
+VIEWED_DAYS = make_range("2026-02-27", "2026-03-02")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store with a view on each of these days."""
+    desk = open_desk_lazily(Settings(data=tmp_path_factory.mktemp("desk")), create=True)
+    desk.store.log_views([make_view(day=day) for day in range(VIEWED_DAYS.first, VIEWED_DAYS.end)])
+    desk.store.fold()
+    yield desk.store
+    desk.close()
 
 
 def test_days_without_views_are_drawn_as_zeros() -> None:
@@ -85,8 +103,10 @@ def test_intervals_beyond_the_limit_are_left_out_and_counted() -> None:
     ("week", ["2026-02-23", "2026-03-02"]),
     ("month", ["2026-02-01", "2026-03-01"]),
 ])  # fmt: skip
-def test_intervals_begin_on_the_same_days_as_in_the_store(interval: Interval, begun: list[str]) -> None:
-    assert list_interval_starts(interval, make_range("2026-02-27", "2026-03-02")) == [parse_day(each) for each in begun]
+def test_intervals_begin_on_the_same_days_as_in_the_store(store: Store, interval: Interval, begun: list[str]) -> None:
+    starts = [parse_day(each) for each in begun]
+    assert [point.day for point in store.load_timeseries("docs", interval, VIEWED_DAYS)] == starts
+    assert list_interval_starts(interval, VIEWED_DAYS) == starts
 
 
 def test_long_ranges_are_drawn_by_week_or_month() -> None:
