@@ -30,6 +30,8 @@ from tests.analytics.stores.duckdb.test_sections import (
 )
 from tests.analytics.stores.duckdb.writer import SHORT_RUNS
 
+pytestmark = pytest.mark.deep
+
 MIN_LARGE_VIEWS = 100
 DEEPER_WITH_PAGES = ["/a/b", "/a/b/c", "/i/j"]
 """The deeper sections of `make_views` that have at least two pages."""

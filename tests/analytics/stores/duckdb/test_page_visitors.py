@@ -33,6 +33,8 @@ from tests.analytics.stores.duckdb.page_copies import (
     read_last_copied_number,
 )
 
+pytestmark = pytest.mark.deep
+
 MAX_KILLS, PAUSE_GROWTH = 30, 1.2
 """The last process may run a hundred times as long as the first one."""
 SMALL_PARTS = CopySizes(min_views=50, views_per_part=20)
@@ -112,7 +114,6 @@ def test_views_that_are_not_folded_change_no_visitors_of_a_page(path: Path) -> N
     store.close()
 
 
-@pytest.mark.deep
 def test_questions_about_the_backlog_during_a_copy_do_not_let_it_pass_the_last_folded_view(path: Path) -> None:
     fill_store(path, parts=3)
     sizes = CopySizes(min_views=ROW_GROUP, views_per_part=4 * ROW_GROUP // 5)  # 7.5 parts
@@ -250,7 +251,6 @@ def test_limit_of_searched_views_of_the_site_leaves_out_copied_views(path: Path)
     store.close()
 
 
-@pytest.mark.deep
 def test_views_that_wait_to_be_copied_are_copied_part_by_part(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, model = open_stores(path, CopySizes(min_views=1_000, views_per_part=1_000))
     store.close()
@@ -283,7 +283,6 @@ def find_row_groups(path: Path) -> Iterator[tuple[int, int]]:
         yield int(scanned), int(row_groups)
 
 
-@pytest.mark.deep
 def test_report_reads_few_row_groups_of_each_part(path: Path) -> None:
     """Fails if the rows of a part are not sorted by page, or if views that are copied are searched."""
     fill_store(path, parts=3)
@@ -297,7 +296,6 @@ def test_report_reads_few_row_groups_of_each_part(path: Path) -> None:
     assert all(scanned in (0, 3) for scanned, _ in row_groups)
 
 
-@pytest.mark.deep
 def test_killed_process_leaves_whole_parts(path: Path) -> None:
     """Parts are large enough that DuckDB writes row groups into the file before the transaction is committed.
 

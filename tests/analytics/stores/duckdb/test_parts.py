@@ -21,6 +21,8 @@ from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.conformance.test_store import make_view
 from tests.analytics.stores.duckdb.writer import SHORT_RUNS, make_batch
 
+pytestmark = pytest.mark.deep
+
 RANGES = (ALL_DAYS, DayRange(20_460, 20_470), DayRange(20_480, 20_481))
 
 

@@ -26,6 +26,8 @@ from tests.analytics.stores.conformance.model import ReferenceStore
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
 from tests.analytics.stores.duckdb.writer import SHORT_RUNS
 
+pytestmark = pytest.mark.deep
+
 QUERIES = [SectionQuery(prefix, depth) for prefix, depth in (("", 1), ("", 3), ("/a", 2), ("/a/b", 3), ("/a/b", 4))]
 RANGES = [DayRange(), DayRange(MONDAY, MONDAY + 3), DayRange(MONDAY + 4, MONDAY + 5), DayRange(MONDAY + 90)]
 

@@ -26,6 +26,8 @@ from tests.analytics.stores.duckdb.run_files import (
 )
 from tests.analytics.stores.duckdb.writer import SHORT_RUNS, make_batch
 
+pytestmark = pytest.mark.deep
+
 BATCHES = 30
 ONE_TABLE = RunSizes(recent=1_000_000)
 UNMERGED_RUNS = RunSizes(recent=50, merged_runs=99, part=30, short_sizes=0)

@@ -26,6 +26,8 @@ from copydesk.analytics.stores.duckdb.reports.visitor_report import VisitorRepor
 from copydesk.analytics.stores.report_rows import ReportPage
 from tests.analytics.stores.conformance.test_store import MONDAY, log_and_fold, make_view
 
+pytestmark = pytest.mark.deep
+
 RANGES = [ALL_DAYS, DayRange(MONDAY - 2, MONDAY + 1), DayRange(MONDAY - 1, MONDAY), DayRange(MONDAY + 5, MONDAY + 9)]
 COLUMNS: list[SortColumn] = ["path", "human", "ai", "total"]
 ORDERS = [PageQuery(by=by, descending=descending) for by in COLUMNS for descending in (False, True)]
