@@ -54,6 +54,8 @@ ATTACKS = [
     ("fix links", Pump("# a\n[x](#b)\n")),
     ("add a description", Pump("[")),
     ("path", Pump("\u0301\u0316")),
+    ("secret in a change", Pump("sk-aT3BlbkFJ")),
+    ("secret in a change", Pump("xoxb-1-", prefix="AWS key ")),
     ("address of a view", Pump(".md", prefix="/a")),
     ("address of a view", Pump("\u0301\u0316", prefix="/")),
 ]

@@ -60,7 +60,7 @@ PROSE = (
 )
 SECRETS = (
     'AKIA¦A¦a¦1¦-¦_¦=¦:¦"¦ ¦\n¦sk-¦sk-ant-a¦xapp-1-A¦ghp_¦glpat-¦hf_¦npm_¦xoxb-¦SG.¦-----BEGIN¦PRIVATE KEY¦AccountKey=¦'
-    "desk_¦bearer ¦//"
+    "desk_¦bearer ¦//¦T3BlbkFJ¦sk-proj-¦dop_v1_¦xoxb-1-¦aws¦key¦https://hooks.slack.com/services/T¦/B¦pypi-AgEIcHlwaS5vcmc"
 )
 DIFF = "@@ -1 +1 @@\n¦@@ -1,9 +1,9 @@\n¦-¦+¦ ¦\n¦a ¦b ¦a¦\\ No newline\n¦diff \n¦-a b\n+a c\n"
 LOG = (

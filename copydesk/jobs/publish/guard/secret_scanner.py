@@ -4,26 +4,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple
 
 from copydesk.core.ids import is_wellformed_key
 from copydesk.core.text.redaction import MASK, list_encodings, redact
 from copydesk.jobs.publish.guard.added_lines import ProposedFile
+from copydesk.jobs.publish.guard.secret_rules import PRIVATE_KEY_KIND, SECRET_RULES
 
-if TYPE_CHECKING:
-    from detect_secrets.plugins.base import RegexBasedDetector
-
-PRIVATE_KEY_KIND = "Private Key"
-OPENAI_KIND, OPENAI_MARKER = "OpenAI Token", "T3BlbkFJ"
-# Keys with a fixed prefix that documentation teams often use and that detect-secrets does not know.
-EXTRA_PATTERNS = {
-    "Anthropic API key": re.compile(r"sk-ant-[a-z]+\d\d-[\w-]{80,}"),
-    "GitHub fine-grained token": re.compile(r"github_pat_\w{22}_\w{59}"),
-    "Google API key": re.compile(r"AIza[\w-]{35}(?![\w-])"),
-    "Hugging Face token": re.compile(r"hf_[A-Za-z]{34}(?!\w)"),
-    "Slack app token": re.compile(r"xapp-\d-[A-Z0-9]+-\d+-[a-f0-9]{64}"),
-    "npm token": re.compile(r"npm_[A-Za-z0-9]{36}(?!\w)"),
-}
 COPYDESK_KEY_PATTERN = re.compile(r"desk_[0-9A-Za-z]{38}(?![0-9A-Za-z])")
 KEY_MATERIAL_PATTERN = re.compile(r"[A-Za-z0-9+/]{40}.*")
 PLACEHOLDER_PATTERN = re.compile(
@@ -100,9 +87,7 @@ def find_known_secret(data: bytes, secrets: Sequence[str], before: bytes = b"") 
 
 
 def _find_candidates(text: str) -> Iterator[Candidate]:
-    for kind, pattern in _load_patterns():
-        if kind == OPENAI_KIND and OPENAI_MARKER not in text:
-            continue  # the pattern is very slow on text with many partial matches
+    for kind, pattern in _compile_rules():
         for match in pattern.finditer(text):
             yield Candidate(match.start(), kind, match.group())
     for match in COPYDESK_KEY_PATTERN.finditer(text):
@@ -111,50 +96,8 @@ def _find_candidates(text: str) -> Iterator[Candidate]:
 
 
 @cache
-def _load_patterns() -> list[tuple[str, re.Pattern[str]]]:
-    """Returns our patterns and those of the detect-secrets plugins that recognize a secret by its format.
-
-    Leaves out plugins that guess by entropy or by a name such as `password`, and those for JSON Web Tokens and for URLs
-    with passwords, because documentation is full of such examples. Uses the plugins' patterns directly, because some
-    plugins return only the prefix of a secret.
-    """
-    from detect_secrets.plugins import (
-        aws,
-        azure_storage_key,
-        github_token,
-        gitlab_token,
-        openai,
-        private_key,
-        pypi_token,
-        sendgrid,
-        slack,
-        square_oauth,
-        stripe,
-        telegram_token,
-        twilio,
-    )
-
-    detectors: list[type[RegexBasedDetector]] = [
-        aws.AWSKeyDetector,
-        azure_storage_key.AzureStorageKeyDetector,
-        github_token.GitHubTokenDetector,
-        gitlab_token.GitLabTokenDetector,
-        openai.OpenAIDetector,
-        private_key.PrivateKeyDetector,
-        pypi_token.PypiTokenDetector,
-        sendgrid.SendGridDetector,
-        slack.SlackDetector,
-        square_oauth.SquareOAuthDetector,
-        stripe.StripeDetector,
-        telegram_token.TelegramBotTokenDetector,
-        twilio.TwilioKeyDetector,
-    ]
-    detector_patterns = [
-        (str(detector.secret_type), pattern)
-        for detector in detectors
-        for pattern in cast(list[re.Pattern[str]], detector.denylist)
-    ]
-    return [*detector_patterns, *EXTRA_PATTERNS.items()]
+def _compile_rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((rule.kind, re.compile(rule.pattern)) for rule in SECRET_RULES)
 
 
 def _join_text(data: bytes) -> str:
