@@ -21,9 +21,9 @@ IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.M)
 
 SERVER = {"fastapi", "jinja2", "mcp", "starlette", "uvicorn"}
 STORES = {"alembic", "duckdb", "pydantic_settings", "sqlalchemy"}
-JOBS = {"cryptography", "detect_secrets", "pygit2", "regex", "yaml"}
+JOBS = {"cryptography", "pygit2", "re2", "regex", "yaml"}
 NETWORK = {"http_message_signatures", "httpx2", "msgspec"}
-PARSERS = {"docutils", "justhtml", "markdown_it"}
+PARSERS = {"docutils", "justhtml", "markdown_it", "nh3"}
 EVERYTHING = {*SERVER, *STORES, *JOBS, *NETWORK, *PARSERS, "rich"}
 NEEDED_BY_DATABASE = {"pydantic_settings", "sqlalchemy"}
 

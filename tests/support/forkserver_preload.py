@@ -2,7 +2,6 @@
 
 import gc
 
-import detect_secrets.plugins.aws
 import pydantic_ai.direct
 import pydantic_ai.models.openai
 import pydantic_ai.providers.openai_compatible
@@ -16,6 +15,6 @@ import copydesk.jobs.workflow.executor
 import copydesk.web.server
 import tests.crash.worker
 
-__all__ = ["copydesk", "detect_secrets", "pydantic_ai", "tests"]
+__all__ = ["copydesk", "pydantic_ai", "tests"]
 
 gc.freeze()  # otherwise the first garbage collection of each process would copy all of it

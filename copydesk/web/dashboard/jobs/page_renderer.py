@@ -4,7 +4,7 @@ Every block passes an allow-list of elements and attributes, whatever the parser
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -16,7 +16,6 @@ from copydesk.jobs.pages.page_types import extension
 from copydesk.jobs.pages.parsing import front_matter
 
 if TYPE_CHECKING:
-    from justhtml import SanitizationPolicy
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
@@ -35,9 +34,12 @@ ALLOWED_TAGS = frozenset(
         *("pre", "s", "small", "span", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "u", "ul"),
     )
 )
-ALLOWED_CLASSES = ("link", "image", "component", *(f"h{level}" for level in range(1, 7)))
-SAFE_TAG_PATTERN = re.compile(
-    rf'<(?:/?(?:{"|".join(sorted(ALLOWED_TAGS))})|(?:span|p) class="(?:{"|".join(ALLOWED_CLASSES)})"|(?:br|hr) /)>'
+ALLOWED_CLASSES = frozenset(("link", "image", "component", *(f"h{level}" for level in range(1, 7))))
+TAGS_DROPPED_WITH_TEXT = frozenset(
+    (
+        *("embed", "iframe", "math", "noembed", "noframes", "noscript", "object", "plaintext", "script", "select"),
+        *("style", "svg", "template", "textarea", "title", "xmp"),
+    )
 )
 ATTRIBUTES_PATTERN = r"(?P<attributes>(?:[^<>\"'{}]|\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*\})*?)"
 COMPONENT_PATTERN = re.compile(rf"<(?P<close>/?)(?P<name>[A-Z][\w.]*){ATTRIBUTES_PATTERN}/?>")
@@ -45,7 +47,6 @@ COMPONENT_LINES_PATTERN = re.compile(rf"^[ \t]*{COMPONENT_PATTERN.pattern}[ \t]*
 FENCED_PATTERN = re.compile(r"^[ \t]*(?P<mark>`{3,}|~{3,}).*(?:\n.*)*?\n[ \t]*(?P=mark)[ \t]*$", re.M)
 IMAGE_PATTERN = re.compile(rf"<img\b{ATTRIBUTES_PATTERN}/?>", re.I)
 LABEL_PATTERN = re.compile(r"\b(?:alt|title|name|label|header|icon|href)=(?:\"([^\"]*)\"|'([^']*)')")
-RAW_TOKENS = ("html_block", "html_inline")
 MODULE_LINE_PATTERN = re.compile(r"^(?:import|export)[ {*]")
 
 
@@ -117,11 +118,7 @@ def _render_markdown(body: str, is_mdx: bool, deadline: float) -> Iterator[Marku
         if token.level == 0 and token.nesting <= 0:
             block = tokens[start : index + 1]
             start = index + 1
-            yield _sanitize(parser.renderer.render(block, parser.options, env), _has_raw_html(block))
-
-
-def _has_raw_html(tokens: "Iterable[Token]") -> bool:
-    return any(token.type in RAW_TOKENS or _has_raw_html(token.children or ()) for token in tokens)
+            yield _sanitize(parser.renderer.render(block, parser.options, env))
 
 
 def _parse_inline(parser: "MarkdownIt", token: "Token", env: dict[str, Any]) -> "list[Token]":
@@ -207,18 +204,23 @@ RENDER_RULES = {
 }
 
 
-def _sanitize(html: str, has_raw_html: bool) -> Markup:
-    """Returns the HTML with allowed elements and attributes alone, each of which is closed.
+def _sanitize(html: str) -> Markup:
+    """Returns the HTML with allowed elements and classes alone, each element closed.
 
-    Without raw HTML, all elements are closed and all text is escaped, so that it is enough to look at the tags."""
-    from justhtml import JustHTML
+    Very deep nesting is shown as text, because the time to parse it grows with the square of its depth."""
+    import nh3  # imported here because few requests render a page
 
-    if not has_raw_html and "<" not in SAFE_TAG_PATTERN.sub("", html):
-        return Markup(html.strip())  # noqa: S704  # has no other tags
     if _nests_deeply(html):
         return Markup("<pre>{}</pre>").format(html)
-    document = JustHTML(html, sanitize=True, policy=_get_policy(), fragment=True)
-    return Markup(document.to_html(pretty=False).strip())  # noqa: S704  # sanitized above
+    cleaned = nh3.clean(
+        html,
+        tags=ALLOWED_TAGS,
+        attributes={"*": set()},  # otherwise nh3 keeps `lang` and `title`
+        allowed_classes={"span": ALLOWED_CLASSES, "p": ALLOWED_CLASSES},
+        clean_content_tags=TAGS_DROPPED_WITH_TEXT,
+        link_rel=None,
+    )
+    return Markup(cleaned.strip())  # noqa: S704  # sanitized above
 
 
 def _nests_deeply(html: str) -> bool:
@@ -227,15 +229,3 @@ def _nests_deeply(html: str) -> bool:
         depth = max(depth - 1, 0) if match[1] else depth + 1
         deepest = max(deepest, depth)
     return deepest > 2 * MAX_NESTED_TAGS
-
-
-@cache
-def _get_policy() -> "SanitizationPolicy":
-    from justhtml import SanitizationPolicy
-
-    return SanitizationPolicy(
-        allowed_tags=ALLOWED_TAGS,
-        allowed_attributes={"span": {"class": ALLOWED_CLASSES}, "p": {"class": ALLOWED_CLASSES}},
-        drop_content_tags={"script", "style", "iframe", "object", "embed", "template", "noscript", "svg", "math",
-                           "select", "textarea", "title", "xmp", "noembed", "noframes", "plaintext"},
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Every documented form of a token is found as a whole, examples in documentation are not, and no text makes it slow."""
+"""Every documented form of a token is found, examples of documentation are not, and no text makes the search slow."""
 
 import re
 from collections import defaultdict
@@ -21,7 +21,7 @@ SEEDS = count(1)
 
 
 def draw(length: int, alphabet: str = ALNUM) -> str:
-    """Returns random characters, the same ones in each run. Ends in a letter or digit, as a token in a sentence does."""
+    """Returns random characters, the same ones in each run. The last is a letter or digit."""
     random = Random(next(SEEDS))
     text = "".join(random.choices(alphabet, k=length - 1))
     return text + random.choice([each for each in alphabet if each.isalnum()])
@@ -69,9 +69,7 @@ TOKENS = {
             ("PGP ", " BLOCK"),
         )
     ]
-    + [
-        f"PuTTY-User-Key-File-{version}: ssh-rsa\nEncryption: none\nPublic-Lines: 6\n{draw(64)}" for version in (2, 3)
-    ],
+    + [f"PuTTY-User-Key-File-{version}: ssh-rsa\nEncryption: none\nPublic-Lines: 6\n{draw(64)}" for version in (2, 3)],
     "PyPI token": [f"pypi-AgEIcHlwaS5vcmc{draw(150, URL_SAFE)}", f"pypi-AgENdGVzdC5weXBpLm9yZw{draw(150, URL_SAFE)}"],
     "SendGrid API key": [f"SG.{draw(22, URL_SAFE)}.{draw(43, URL_SAFE)}"],
     "Slack token": [

@@ -1,5 +1,6 @@
 """The rendered page before and after a change. What a hostile page contains neither runs nor loads."""
 
+import re
 import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -116,6 +117,13 @@ ATTACKS = [
 def test_hostile_markup_is_harmless(text: str, path: str) -> None:
     render(text, path)
     render(f"- > {text}\n\n1. {text}", path)
+
+
+def test_only_our_own_classes_are_left_of_attributes() -> None:
+    html = render(
+        '<p title="a" lang="de" id="x" style="top:0" class="h1 notice">one</p>\n\nTwo <b class="h1">words</b>.'
+    )
+    assert re.findall(r"<\w[^>]*>", html) == ['<p class="h1">', "<p>", "<b>"]
 
 
 PIECES = st.sampled_from(
