@@ -85,7 +85,8 @@ def _copy_views(data: Path, store: Path) -> str:
 
 def _add_jobs(desk: Desk, project_id: str) -> str:
     project = desk.projects.get(project_id)
-    desk.database.run_in_shared_transaction([partial(_add_job, desk, project, number) for number in range(JOB_COUNT)])
+    for number in range(JOB_COUNT):
+        _add_job(desk, project, number)
     [newest, *_], _ = desk.jobs.list_page(project_id, None, 1, None)
     return newest.id
 

@@ -1,4 +1,4 @@
-"""The paths that are recognized before FastAPI routes a request: by authentication, limits, metrics and the fast path.
+"""The paths that are recognized before FastAPI routes a request: by authentication, limits, metrics, the fast path.
 
 A test compares these patterns with the routes of the application.
 """

@@ -2,23 +2,21 @@
 
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.sql.elements import ColumnElement, literal_column
 
-from copydesk.core.db.group_commit import GroupCommitWriter, savepoint
+from copydesk.core.db.group_commit import GroupCommitWriter
 from copydesk.core.db.notifications import Notifications, PostgresNotifications, SqliteNotifications
 from copydesk.core.errors import DiskFull, StoreUnavailable
 from copydesk.core.runtime.batches import split_into_batches
 from copydesk.core.settings import BadSettings
-
-T = TypeVar("T")
 
 BUSY_TIMEOUT_SECONDS = 30
 LONG_STATEMENT_SECONDS = 24 * 3600
@@ -54,7 +52,6 @@ class Database:
             SqliteNotifications(self.engine) if self.is_sqlite else PostgresNotifications(self.engine)
         )
         self._writer = GroupCommitWriter(self.engine) if self.is_sqlite else None
-        self._shared_transaction = threading.local()
         self._commit_count = 0
         self._counter_connection: Any = None
 
@@ -69,11 +66,6 @@ class Database:
         if self._writer is None:
             with _translate_errors(), self.engine.begin() as connection:
                 yield connection
-            return
-        shared: Connection | None = getattr(self._shared_transaction, "connection", None)
-        if shared is not None:
-            with _translate_errors(), savepoint(shared):
-                yield shared
             return
         with _translate_errors(), self._writer.write() as connection:
             topics = connection.info["topics"] = []
@@ -94,24 +86,6 @@ class Database:
         driver: Any = tx.connection.driver_connection
         driver.reply_timeout = LONG_STATEMENT_SECONDS  # until the next checkout from the pool
         yield
-
-    def run_in_shared_transaction(self, tasks: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """Runs tasks in one shared transaction on SQLite. Returns the result or the exception of each.
-
-        A task that fails is rolled back alone. A task must not read its changes after its `write` block has ended: they
-        are committed with those of the other tasks, at the end."""
-        outcomes: list[T | Exception] = []
-        with self.write() as connection:
-            self._shared_transaction.connection = connection
-            try:
-                for task in tasks:
-                    try:
-                        outcomes.append(task())
-                    except Exception as error:
-                        outcomes.append(error)
-            finally:
-                self._shared_transaction.connection = None
-        return outcomes
 
     def _checkpoint(self) -> None:
         """Moves SQLite's write-ahead log into the database in the background, so that no commit has to."""

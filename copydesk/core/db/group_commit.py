@@ -31,7 +31,7 @@ class GroupCommitWriter:
             batch = self._batch = self._batch or _CommitBatch(self._get_connection())
             try:
                 batch.writes += 1
-                with savepoint(batch.connection):
+                with _savepoint(batch.connection):
                     yield batch.connection
             finally:
                 if (
@@ -95,7 +95,7 @@ class _CommitBatch:
 
 
 @contextmanager
-def savepoint(connection: Connection) -> Iterator[None]:
+def _savepoint(connection: Connection) -> Iterator[None]:
     """Runs the body in a savepoint, which is rolled back if the body raises."""
     driver: Any = connection.connection.driver_connection
     _require_transaction(connection)

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 P = ParamSpec("P")
 T = TypeVar("T")
 
-THREADS_PER_POOL = {"default": 16, "write": 1, "read": 1, "health": 2, "sign-in": 4, "pages": 2, "webhooks": 8}
+THREADS_PER_POOL = {"default": 16, "read": 1, "health": 2, "sign-in": 4, "pages": 2, "webhooks": 8}
 """Maximum threads of each pool; they start on demand. More would only wait for the interpreter lock. Those of webhooks
 wait for receivers and name servers that others chose, so nothing else uses them."""
 

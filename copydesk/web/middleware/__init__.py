@@ -1,1 +1,1 @@
-"""Middleware that runs before routing: authentication, the fast path, pacing and metrics."""
+"""Middleware that runs before routing: authentication, limits, the fast path for views, and metrics."""

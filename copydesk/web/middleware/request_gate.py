@@ -28,11 +28,10 @@ from copydesk.web.api.webhooks import incoming as webhooks
 from copydesk.web.collection.intake import ViewIntake
 from copydesk.web.http.client_address import ClientAddressFinder
 from copydesk.web.http.request_body import BodyMemory, BodyReader, replay
-from copydesk.web.middleware.fast_path import FastPath
+from copydesk.web.middleware.fast_path import try_receive_views
 from copydesk.web.middleware.key_cache import ApiKeyCache, required_scope
 from copydesk.web.middleware.lenient_requests import end_after_headers, has_route, normalize_request
 from copydesk.web.middleware.request_metrics import TRACED_KINDS, classify_request, record_request
-from copydesk.web.middleware.request_pacer import RequestPacer
 from copydesk.web.operations.readiness import Readiness
 from copydesk.web.responses.error_pages import error_page, error_response, wants_page
 
@@ -62,8 +61,6 @@ class RequestGate:
         self.readiness = readiness
         self.key_cache = ApiKeyCache(desk)
         self.intake = ViewIntake(desk)
-        self.fast_path = FastPath(desk, self.intake)
-        self.pacer = RequestPacer()
         self.client_addresses = ClientAddressFinder(desk.settings.trusted_proxies)
         self.body_reader = BodyReader(BodyMemory(desk.settings.body_memory_megabytes << 20), desk.settings.body_seconds)
 
@@ -76,8 +73,6 @@ class RequestGate:
             send = end_after_headers(send)
         scope = normalize_request(scope)
         kind = classify_request(scope["method"], scope["path"])
-        if scope["path"] != paths.HEALTH_PATH:
-            await self.pacer.wait_for_turn()
         headers = Headers(scope=scope)
         request_id = _choose_request_id(headers.get("x-request-id"))
         logs.bind_log_context(requestId=request_id)
@@ -123,7 +118,7 @@ class RequestGate:
         receive = replay({"type": "http.request", "body": payload, "more_body": False}, receive)
         is_traced = traces.is_enabled() and kind in TRACED_KINDS and scope["method"] != "GET"
         with self._trace_request(kind, scope, headers) if is_traced else nullcontext():
-            response = await self.fast_path.try_respond(scope, headers, payload)
+            response = await try_receive_views(self.intake, scope, headers, payload)
             if response is not None:
                 await response(scope, receive, send)
             else:

@@ -5,7 +5,6 @@ import sqlite3
 import threading
 import time
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -193,26 +192,43 @@ def test_failed_group_commit_fails_every_writer_in_it(tmp_path: Path) -> None:
 
 
 def test_writers_in_a_group_commit_fail_alone_and_signal_only_after_it(tmp_path: Path) -> None:
+    """The first writer has written and notified, but the second, which fails, still holds their commit open."""
     database = Database(f"sqlite:///{tmp_path / 'copydesk.db'}")
     migrate(database)
     mark = database.notifications.mark("queue")
+    first_is_in, second_comes, second_is_in, second_may_end = (threading.Event() for _ in range(4))
+    row = text("insert into limits (bucket, started_at, used) values ('a', 1, 1)")
 
-    def act(bucket: str) -> str:
+    def write_first() -> None:
         with database.write() as tx:
-            row = "insert into limits (bucket, started_at, used) values (:bucket, 1, 1)"
-            tx.execute(text(row), {"bucket": bucket})
+            tx.execute(row)
             database.notify(tx, "queue")
-        assert not database.notifications.wait("queue", mark, 0), "nothing is committed yet"
-        with database.read() as tx:
-            assert tx.execute(text("select count(*) from limits")).scalar_one() == 0
-        return bucket
+            first_is_in.set()
+            second_comes.wait()
+            time.sleep(0.3)  # until the second waits for its turn
 
-    outcomes = database.run_in_shared_transaction([lambda: act("a"), lambda: act("a"), lambda: act("b")])
-    assert outcomes[::2] == ["a", "b"]
-    assert isinstance(outcomes[1], IntegrityError)
-    assert database.notifications.wait("queue", mark, 60)
-    with database.read() as tx:
-        assert tx.execute(text("select bucket from limits order by 1")).scalars().all() == ["a", "b"]
+    def write_second() -> None:
+        second_comes.set()
+        with pytest.raises(IntegrityError), database.write() as tx:
+            second_is_in.set()
+            second_may_end.wait()
+            tx.execute(row)
+
+    def count_rows() -> int:
+        with database.read() as tx:
+            return int(tx.execute(text("select count(*) from limits")).scalar_one())
+
+    threads = [threading.Thread(target=write_first), threading.Thread(target=write_second)]
+    threads[0].start()
+    first_is_in.wait()
+    threads[1].start()
+    second_is_in.wait()
+    assert threads[0].is_alive(), "no writer returns before the commit"
+    assert (count_rows(), database.notifications.wait("queue", mark, 0)) == (0, False)
+    second_may_end.set()
+    for thread in threads:
+        thread.join()
+    assert (count_rows(), database.notifications.wait("queue", mark, 60)) == (1, True)
     database.close()
 
 
@@ -244,9 +260,6 @@ def test_full_disk_loses_no_committed_data(tmp_path: Path) -> None:
     big.start()
     small.join()
     big.join()
-    with suppress(StoreUnavailable):
-        acts = [partial(write, "a", 1), partial(write, "b", 200_000), partial(write, "c", 1)]
-        told |= {done: done for done in database.run_in_shared_transaction(acts) if isinstance(done, str)}
     assert write("after", 1) == "after", "it goes on"
     with database.read() as tx:
         assert set(tx.exec_driver_sql("select who from t").scalars()) == {*told, "after"}
