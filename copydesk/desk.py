@@ -305,9 +305,9 @@ class Desk:
         from copydesk.jobs.publish.git.mirror import delete_mirror
 
         def lock_and_stop(tx: "Connection") -> None:
-            lock_automations_of_project(self.database, tx, project.id)
+            lock_automations_of_project(tx, project.id)
             lock_project_and_stop_jobs(self.database, tx, project.id)
-            lock_endpoints_of_project(self.database, tx, project.id)
+            lock_endpoints_of_project(tx, project.id)
 
         self.projects.delete(project, actor=actor, before_write=lock_and_stop)
         delete_mirror(self.settings.mirrors_folder / f"{project.id}.git")

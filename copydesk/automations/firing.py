@@ -183,7 +183,7 @@ class AutomationFiring:
         on_request: bool,
         nothing_to_do: str | None,
     ) -> Fired | Held | None:
-        automation = lock_automation(self.database, tx, automation_id)
+        automation = lock_automation(tx, automation_id)
         if automation is None or automation.project_id != project.id:
             raise AutomationNotFound
         if fired := find_fired(tx, automation.id, event.key):
@@ -199,7 +199,7 @@ class AutomationFiring:
             raise RunActive
         hold = find_spending_hold(tx, automation)
         if hold is None and job is None:
-            hold = find_attention_hold(self.database, tx, project)
+            hold = find_attention_hold(tx, project)
         if hold is not None:
             if on_request:
                 raise LimitReached(hold[1])
@@ -264,13 +264,13 @@ class AutomationFiring:
         is_open = or_(jobs.c.status == ACTIVE, jobs.c.status.in_((COMPLETED, FAILED)) & (jobs.c.pull_state == "open"))
         newest = select(jobs.c.id).where(jobs.c.automation_id == automation.id, is_open).order_by(jobs.c.id.desc())
         job_id = tx.execute(newest.limit(1)).scalar()
-        job = get_job_for_update(self.database, tx, job_id) if job_id else None
+        job = get_job_for_update(tx, job_id) if job_id else None
         return job if job is not None and _is_open(job) else None
 
     def hold(self, automation_id: str, hold: Hold) -> Held | None:
         """Stores why the next run waits."""
         with self.database.write() as tx:
-            automation = lock_automation(self.database, tx, automation_id)
+            automation = lock_automation(tx, automation_id)
             return self._save_notice(tx, automation, hold) if automation else None
 
     def _save_notice(self, tx: Connection, automation: Automation, hold: Hold) -> Held:

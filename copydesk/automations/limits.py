@@ -7,7 +7,6 @@ from sqlalchemy import Connection, func, or_, select
 from copydesk.automations.automation import Automation, NoticeCode
 from copydesk.automations.tables import automation_runs
 from copydesk.core import clock
-from copydesk.core.db.database import Database
 from copydesk.core.db.tables import projects
 from copydesk.core.projects.projects import Project
 from copydesk.core.text.plurals import pluralize
@@ -40,14 +39,13 @@ def find_spending_hold(tx: Connection, automation: Automation) -> Hold | None:
     return None
 
 
-def find_attention_hold(database: Database, tx: Connection, project: Project) -> Hold | None:
+def find_attention_hold(tx: Connection, project: Project) -> Hold | None:
     """Returns the reached limit on open pull requests, or None.
 
     Counts the active jobs of automations too, since they may open one. Locks the project, so that automations that fire
     at the same time cannot exceed the limit together.
     """
-    if not database.is_sqlite:
-        tx.execute(select(projects.c.id).where(projects.c.id == project.id).with_for_update(key_share=True))
+    tx.execute(select(projects.c.id).where(projects.c.id == project.id).with_for_update(key_share=True))
     is_open = jobs.c.pr_link.is_not(None) & (jobs.c.pull_state == "open") & (jobs.c.status != ARCHIVED)
     may_open = jobs.c.pr_link.is_(None) & (jobs.c.status == ACTIVE) & jobs.c.automation_id.is_not(None)
     query = select(func.count()).where(jobs.c.project_id == project.id, or_(is_open, may_open))

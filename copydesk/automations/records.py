@@ -18,7 +18,6 @@ from copydesk.automations.automation import (
 from copydesk.automations.definition import AutomationDefinition
 from copydesk.automations.tables import automation_runs, automation_sources, automations
 from copydesk.core import clock
-from copydesk.core.db.database import Database
 from copydesk.core.db.inserts import insert_if_absent
 from copydesk.core.ids import new_id
 from copydesk.jobs.job import Job
@@ -42,21 +41,19 @@ def automation_from_row(row: Row[Any]) -> Automation:
     )
 
 
-def lock_automation(database: Database, tx: Connection, automation_id: str) -> Automation | None:
+def lock_automation(tx: Connection, automation_id: str) -> Automation | None:
     """Returns the automation, or None, and locks its row: it fires in one transaction at a time.
 
     Lock an automation before a job, and a job before its project.
     """
-    statement = SELECT_AUTOMATION if database.is_sqlite else SELECT_AUTOMATION.with_for_update()
-    row = tx.execute(statement, {"id": automation_id}).first()
+    row = tx.execute(SELECT_AUTOMATION.with_for_update(), {"id": automation_id}).first()
     return automation_from_row(row) if row else None
 
 
-def lock_automations_of_project(database: Database, tx: Connection, project_id: str) -> None:
+def lock_automations_of_project(tx: Connection, project_id: str) -> None:
     """Locks the automations of a project that is deleted, so that none fires while its jobs are deleted."""
-    if not database.is_sqlite:
-        same_project = select(automations.c.id).where(automations.c.project_id == project_id)
-        tx.execute(same_project.order_by(automations.c.id).with_for_update())
+    same_project = select(automations.c.id).where(automations.c.project_id == project_id)
+    tx.execute(same_project.order_by(automations.c.id).with_for_update())
 
 
 def insert_automation(tx: Connection, automation: Automation) -> bool:

@@ -152,7 +152,7 @@ class Automations:
         points = self._read_start(project, automation_id, values)
         now = clock.now()
         with self.database.write() as tx:
-            old = lock_automation(self.database, tx, automation_id)
+            old = lock_automation(tx, automation_id)
             if old is None or old.project_id != project.id:
                 raise AutomationNotFound
             refuse_file_automation(project, old)
@@ -182,7 +182,7 @@ class Automations:
         _check_id(automation_id)
         project = self.firing.projects.get(project_id)
         with self.database.write() as tx:
-            automation = lock_automation(self.database, tx, automation_id)
+            automation = lock_automation(tx, automation_id)
             if automation is None or automation.project_id != project.id:
                 raise AutomationNotFound
             if project.policy.automation_files:  # or else the file is not read, and nothing else could delete it

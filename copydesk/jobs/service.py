@@ -362,7 +362,7 @@ class Jobs:
         )
 
     def _lock_job(self, tx: Connection, project_id: str, job_id: str) -> Job:
-        job = get_job_for_update(self.database, tx, job_id) if is_id(job_id, "job") else None
+        job = get_job_for_update(tx, job_id) if is_id(job_id, "job") else None
         if job is None or job.project_id != project_id:
             raise JobNotFound
         return job

@@ -105,7 +105,7 @@ class PromptLibrary:
             return self.get(project_id, name)
         with self.database.write() as tx:
             query = select(prompt_templates).where(_is_template(project_id, name))
-            row = tx.execute(query if self.database.is_sqlite else query.with_for_update()).first()
+            row = tx.execute(query.with_for_update()).first()
             if row is None:
                 raise TemplateNotFound
             old = _template_from_row(row)

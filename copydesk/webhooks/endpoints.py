@@ -251,8 +251,7 @@ class Endpoints:
     def remove(self, project_id: str, endpoint_id: str, *, actor: str) -> Endpoint:
         """Removes an endpoint with its deliveries, also those that wait, and its secrets."""
         with self.database.write() as tx:
-            if not self.database.is_sqlite:
-                tx.execute(select(endpoints.c.id).where(endpoints.c.id == endpoint_id).with_for_update())
+            tx.execute(select(endpoints.c.id).where(endpoints.c.id == endpoint_id).with_for_update())
             endpoint = self.get_in(tx, project_id, endpoint_id)
             delete_deliveries(tx, select(event_deliveries.c.id).where(event_deliveries.c.endpoint_id == endpoint_id))
             tx.execute(delete(endpoints).where(endpoints.c.id == endpoint_id))

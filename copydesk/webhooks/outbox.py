@@ -188,7 +188,7 @@ class DeliveryOutbox:
 
     def _lock(self, query: Any, *, skip: bool = False) -> Any:
         """Returns the query with locks on its rows. With `skip`, it leaves out rows that another server has locked."""
-        return query if self.database.is_sqlite else query.with_for_update(skip_locked=skip, key_share=True)
+        return query.with_for_update(skip_locked=skip, key_share=True)
 
     def _claim_from(self, tx: Connection, endpoint_id: str, slots: int) -> list[ClaimedDelivery]:
         query = self._lock(self._select_due, skip=True)

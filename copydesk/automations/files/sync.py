@@ -169,11 +169,11 @@ class AutomationFiles:
         project = target.project
         mine = automation_files.c.project_id == project.id
         with refuse_missing_project(self.database, project.id), self.database.write() as tx:
-            lock_automations_of_project(self.database, tx, project.id)
+            lock_automations_of_project(tx, project.id)
             empty = {"project_id": project.id, "key": NEVER_READ, "files": []}
             insert_if_absent(tx, automation_files, empty)  # also locks it: another server waits here
             query = select(automation_files.c.key).where(mine)
-            key = tx.execute(query if self.database.is_sqlite else query.with_for_update()).scalar_one()
+            key = tx.execute(query.with_for_update()).scalar_one()
             row = tx.execute(SELECT_BY_ID, {"id": project.id}).one()
             current = project_from_values(dict(row._mapping))
             if key != target.previous_key or _read_place(current) != _read_place(project):

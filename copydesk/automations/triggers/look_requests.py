@@ -107,7 +107,7 @@ class LookRequests:
             return
         same = (look_requests.c.project_id == project_id) & (look_requests.c.name == name)
         query = select(look_requests.c.looked_at).where(same)
-        looked_at = tx.execute(query if self.database.is_sqlite else query.with_for_update()).scalar()
+        looked_at = tx.execute(query.with_for_update()).scalar()
         due_at = max(now, looked_at + LOOK_INTERVAL_MS) if looked_at is not None and looked_at <= now else now
         tx.execute(update(look_requests).where(same).values(request_id=request_id, due_at=due_at))
 

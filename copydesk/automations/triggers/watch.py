@@ -204,7 +204,7 @@ class RepositoryWatch:
         )
         query = select(automation_sources).where(same_source)
         with self.database.write() as tx:
-            if lock_automation(self.database, tx, automation.id) is None:
+            if lock_automation(tx, automation.id) is None:
                 return
             row = tx.execute(query).first()
             if row is None or row.address != repository.address:  # the first look at it
@@ -285,7 +285,7 @@ class RepositoryWatch:
 
     def _mark_fired_without_run(self, automation: Automation, pending: Sequence[Row[Any]]) -> None:
         with suppress(FiredMeanwhile), self.database.write() as tx:
-            if lock_automation(self.database, tx, automation.id) is not None:
+            if lock_automation(tx, automation.id) is not None:
                 _mark_fired(tx, automation.id, pending)
 
 

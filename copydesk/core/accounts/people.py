@@ -145,7 +145,7 @@ class People:
         """Returns the secret of a link with which a person who forgot the password sets a new one."""
         query = select(people.c.id).where(people.c.id == person.id)
         with self.database.write() as tx:
-            if not tx.execute(query if self.database.is_sqlite else query.with_for_update()).first():
+            if not tx.execute(query.with_for_update()).first():
                 raise PersonNotFound  # otherwise a person who is being removed could come back with the link
             secret = _create_invitation(tx, person.email, person.role, actor, lifetime_ms=lifetime_ms)
             audit_log.record(tx, NO_PROJECT, actor, "person.reset", person.id, email=person.email)
@@ -294,7 +294,7 @@ class People:
         Raises LastAdmin if the change would leave no administrator.
         """
         query = select(*PERSON_COLUMNS).order_by(people.c.id)
-        rows = tx.execute(query if self.database.is_sqlite else query.with_for_update()).all()
+        rows = tx.execute(query.with_for_update()).all()
         person = next((person_from_row(row) for row in rows if row.id == person_id), None)
         if person is None:
             raise PersonNotFound

@@ -87,7 +87,7 @@ class ProjectRoles:
     def _lock_person(self, tx: Connection, person_id: str) -> Person:
         """Returns the person, locked until the transaction ends, so that changes of their roles wait for each other."""
         query = select(*PERSON_COLUMNS).where(people.c.id == person_id)
-        row = tx.execute(query if self.database.is_sqlite else query.with_for_update()).first()
+        row = tx.execute(query.with_for_update()).first()
         if row is None:
             raise PersonNotFound
         return person_from_row(row)

@@ -128,8 +128,7 @@ def delete_deliveries(tx: Connection, delivery_ids: Select[Any]) -> None:
     tx.execute(delete(event_deliveries).where(event_deliveries.c.id.in_(delivery_ids)))
 
 
-def lock_endpoints_of_project(database: Database, tx: Connection, project_id: str) -> None:
+def lock_endpoints_of_project(tx: Connection, project_id: str) -> None:
     """Locks the endpoints of a project that is deleted, before their deliveries, as every other transaction does."""
-    if not database.is_sqlite:
-        of_project = select(webhook_endpoints.c.id).where(webhook_endpoints.c.project_id == project_id)
-        tx.execute(of_project.order_by(webhook_endpoints.c.id).with_for_update())
+    of_project = select(webhook_endpoints.c.id).where(webhook_endpoints.c.project_id == project_id)
+    tx.execute(of_project.order_by(webhook_endpoints.c.id).with_for_update())

@@ -76,9 +76,7 @@ class Projects:
             {name: values[name] for name in values if name not in CHANGEABLE_FIELDS}
         )
         with self.database.write() as tx:
-            row = tx.execute(
-                SELECT_BY_ID if self.database.is_sqlite else SELECT_BY_ID.with_for_update(), {"id": project_id}
-            ).first()
+            row = tx.execute(SELECT_BY_ID.with_for_update(), {"id": project_id}).first()
             if row is None:
                 raise ProjectNotFound
             old = _project_from_row(row)
@@ -103,9 +101,7 @@ class Projects:
             {"repository": moved.repository, "forge": moved.forge, "token_env": moved.token_env or ""},
         )
         with self.database.write() as tx:
-            row = tx.execute(
-                SELECT_BY_ID if self.database.is_sqlite else SELECT_BY_ID.with_for_update(), {"id": moved.id}
-            ).first()
+            row = tx.execute(SELECT_BY_ID.with_for_update(), {"id": moved.id}).first()
             if row is None:
                 raise ProjectNotFound
             before_write(tx)

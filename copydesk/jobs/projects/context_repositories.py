@@ -78,8 +78,8 @@ class ContextRepositories:
         seconds = REMOTE_TIMEOUT_SECONDS if only_remote else ACCESS_TIMEOUT_SECONDS
         context = self._find_branch(project, validated, new, seconds)
         with refuse_missing_project(self.database, project.id), self.database.write() as tx:
-            if not self.database.is_sqlite:  # so that two requests cannot exceed the limit together
-                tx.execute(select(projects.c.id).where(projects.c.id == project.id).with_for_update())
+            # Locks the project, so that two requests cannot exceed the limit together.
+            tx.execute(select(projects.c.id).where(projects.c.id == project.id).with_for_update())
             names = tx.execute(
                 select(context_repositories.c.name).where(context_repositories.c.project_id == project.id)
             ).scalars()

@@ -35,9 +35,8 @@ def lock_project_and_stop_jobs(database: Database, tx: Connection, project_id: s
     Locks the jobs before the project, as every other transaction does. A transaction that creates a job of the project
     holds a lock on the project, so that the deletion waits for it and deletes this job, too.
     """
-    if not database.is_sqlite:
-        tx.execute(select(jobs.c.id).where(jobs.c.project_id == project_id).order_by(jobs.c.id).with_for_update())
-        tx.execute(select(projects.c.id).where(projects.c.id == project_id).with_for_update())
+    tx.execute(select(jobs.c.id).where(jobs.c.project_id == project_id).order_by(jobs.c.id).with_for_update())
+    tx.execute(select(projects.c.id).where(projects.c.id == project_id).with_for_update())
     for topic in (STOP_TOPIC, QUEUE_TOPIC):
         database.notify(tx, topic)
 

@@ -108,11 +108,11 @@ def job_from_row(row: Row[Any]) -> Job:
     return Job(**fields)
 
 
-def get_job_for_update(database: Database, tx: Connection, job_id: str) -> Job | None:
+def get_job_for_update(tx: Connection, job_id: str) -> Job | None:
     """Returns the job, or None, and locks its row until the transaction ends.
 
-    On SQLite the write transaction already locks the whole database."""
-    row = tx.execute(SELECT_JOB if database.is_sqlite else SELECT_JOB_FOR_UPDATE, {"job": job_id}).first()
+    SQLAlchemy leaves FOR UPDATE out on SQLite, where the write transaction already locks the whole database."""
+    row = tx.execute(SELECT_JOB_FOR_UPDATE, {"job": job_id}).first()
     return job_from_row(row) if row else None
 
 

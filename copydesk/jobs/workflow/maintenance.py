@@ -108,7 +108,7 @@ def archive_and_expire(database: Database, settings: Settings) -> None:
         ).first()
     for job_id in due_job_ids:
         with database.write() as tx:
-            job = get_job_for_update(database, tx, job_id)
+            job = get_job_for_update(tx, job_id)
             if job is not None and job.status in (COMPLETED, FAILED):
                 archive_job(database, tx, job)
     delete_old_comments(database)

@@ -68,7 +68,7 @@ def find_or_open_pull(
     else:
         row = {
             "project_id": job.project_id,
-            "number": _next_number(database, tx, job.project_id),
+            "number": _next_number(tx, job.project_id),
             "token": random_text(22),
             "job_id": job.id,
             "draft": draft,
@@ -151,7 +151,7 @@ class LocalPulls:
         """
         same_pull = _same_pull_condition(pull)
         with self.database.write() as tx:
-            job = get_job_for_update(self.database, tx, pull.job_id)
+            job = get_job_for_update(tx, pull.job_id)
             row = tx.execute(select(pulls.c.state, pulls.c.head).where(same_pull)).one()
             if job is None or job.status is ACTIVE or (row.state, row.head) != (OPEN, pull.head):
                 return False
@@ -191,9 +191,8 @@ def _same_pull_condition(pull: LocalPull) -> ColumnElement[bool]:
     return (pulls.c.project_id == pull.project_id) & (pulls.c.number == pull.number)
 
 
-def _next_number(database: Database, tx: Connection, project_id: str) -> int:
-    if not database.is_sqlite:
-        tx.execute(select(projects.c.id).where(projects.c.id == project_id).with_for_update(key_share=True))
+def _next_number(tx: Connection, project_id: str) -> int:
+    tx.execute(select(projects.c.id).where(projects.c.id == project_id).with_for_update(key_share=True))
     last: int = tx.execute(
         select(func.coalesce(func.max(pulls.c.number), 0)).where(pulls.c.project_id == project_id)
     ).scalar_one()

@@ -137,7 +137,7 @@ def next_batch(candidates: Sequence[T], at: int) -> Sequence[T]:
 def _archive_if_finished(database: Database, job_id: str, pull_state: PullState) -> bool:
     """Archives a finished job. Returns False if it is active again or already archived."""
     with database.write() as tx:
-        job = get_job_for_update(database, tx, job_id)
+        job = get_job_for_update(tx, job_id)
         if job is None or job.status not in (COMPLETED, FAILED):
             return False
         archive_job(database, tx, job, pull_state)
