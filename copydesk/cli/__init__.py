@@ -9,6 +9,7 @@ import os
 import sys
 
 import typer
+from typer.completion import completion_init
 
 from copydesk import __version__
 from copydesk.cli.command_table import LazyGroup
@@ -50,6 +51,8 @@ def main() -> None:
         if sys.argv[1:] == ["--version"]:  # typer would import Pydantic to read this option
             typer.echo(__version__)
             sys.exit(0)
+        if "_COPYDESK_COMPLETE" in os.environ:  # set by the script of `copydesk completion`
+            completion_init()
         _run_command()
     except SystemExit as exit_error:
         if isinstance(exit_error.code, int):

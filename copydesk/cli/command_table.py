@@ -138,3 +138,10 @@ class LazyGroup(TyperGroup):
         for title, names in {**COMMAND_GROUPS, "More": tuple(name for name in COMMANDS if name not in grouped)}.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), COMMANDS[name].help) for name in names if name in COMMANDS])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Completes the names of commands from the table, without importing any of them."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        table = TyperGroup(commands={name: TyperCommand(name, help=entry.help) for name, entry in COMMANDS.items()})
+        return table.shell_complete(typer.Context(table), incomplete)
