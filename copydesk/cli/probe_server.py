@@ -9,8 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from copydesk import __version__
-from copydesk.core.telemetry.metrics import CONTENT_TYPE
-from copydesk.web.operations.metrics import MetricsCollector
+from copydesk.web.operations.metrics import CONTENT_TYPE, MetricsCollector
 from copydesk.web.operations.readiness import Readiness
 
 log = logging.getLogger(__name__)
@@ -76,15 +75,14 @@ def serve_probes(listener: socket.socket, readiness: Readiness, metrics: Metrics
                     self._send_json(404, {"error": "There is nothing at this address.", "code": "not_found"})
 
         def _send_json(self, status: int, body: object) -> None:
-            self._send(status, "application/json", json.dumps(body))
+            self._send(status, "application/json", json.dumps(body).encode())
 
-        def _send(self, status: int, content_type: str, body: str) -> None:
-            data = body.encode()
+        def _send(self, status: int, content_type: str, body: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(data)
+            self.wfile.write(body)
 
         def log_message(self, format: str, *arguments: object) -> None:
             """Writes no access log, so that no client address is logged."""

@@ -168,7 +168,7 @@ class Dispatcher:
             retry_after_ms=_parse_retry_after(reply.headers.get("retry-after", ""), at) if reply else 0,
             is_timeout=is_timeout,
         )
-        instruments.webhook_attempts.add(judge_result(result).outcome or "retried")
+        instruments.webhook_attempts.labels(judge_result(result).outcome or "retried").inc()
         instruments.webhook_seconds.observe(seconds)
         return result
 

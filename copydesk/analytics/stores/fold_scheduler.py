@@ -215,7 +215,7 @@ class FoldScheduler:
         ended = time.monotonic()
         duration = ended - started
         instruments.fold_seconds.observe(duration)
-        instruments.folded_views.add(by=views)
+        instruments.folded_views.inc(views)
         self._folding.next_at = ended + min(
             max(self._timing.pause_factor * duration, self._timing.min_pause_seconds), self._timing.max_pause_seconds
         )

@@ -44,9 +44,9 @@ def serve(
 ) -> None:
     """Runs the API and a worker in one process. Uses the embedded stores, unless the settings name others."""
     from copydesk.core.runtime import memory
+    from copydesk.core.runtime.open_files import raise_open_files_limit
     from copydesk.core.settings import read_settings
     from copydesk.core.telemetry import logs, traces
-    from copydesk.core.telemetry.process_metrics import raise_open_files_limit
     from copydesk.desk import open_desk
     from copydesk.web.server import Server
 

@@ -130,7 +130,7 @@ class Worker:
             return False
         if claim is None:
             return False
-        instruments.attempts.add("first" if claim.attempt == 1 else "again")
+        instruments.attempts.labels("first" if claim.attempt == 1 else "again").inc()
         attempt = Attempt(claim, max(0.0, self.job_seconds - claim.worked_ms / 1000))
         with self._lock:
             previous = self._running.get(claim.run_id)

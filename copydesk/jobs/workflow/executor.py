@@ -231,6 +231,6 @@ class RunExecutor:
 
 def _record_outcome(outcome: JobOutcome, run_number: int, seconds: float) -> None:
     reason = outcome.reason or "none"
-    instruments.ended_runs.add(outcome.status, reason)
-    instruments.run_seconds.observe(seconds, outcome.status)
+    instruments.ended_runs.labels(outcome.status, reason).inc()
+    instruments.run_seconds.labels(outcome.status).observe(seconds)
     log.info("run %d ended as %s (%s) after %.1f seconds", run_number, outcome.status, reason, seconds)

@@ -373,11 +373,11 @@ def _parse_body(headers: Headers, body: bytes, site: SiteConfig) -> ParsedEvents
 
 def _record_metrics(logged: LogResult, dropped: NumberedDrops = ()) -> None:
     if logged.accepted:
-        instruments.views.add("accepted", by=logged.accepted)
+        instruments.views.labels("accepted").inc(logged.accepted)
     if logged.duplicates:
-        instruments.views.add("duplicate", by=len(logged.duplicates))
+        instruments.views.labels("duplicate").inc(len(logged.duplicates))
     for _, drop in dropped:
-        instruments.views.add(drop.reason)
+        instruments.views.labels(drop.reason).inc()
 
 
 def _build_response(

@@ -33,7 +33,7 @@ def classify_request(method: str, path: str) -> str:
 
 
 def record_request(kind: str, status: int, seconds: float, *, should_log: bool) -> None:
-    instruments.requests.add(kind, STATUS_CLASSES[status // 100])
-    instruments.request_seconds.observe(seconds, kind)
+    instruments.requests.labels(kind, STATUS_CLASSES[status // 100]).inc()
+    instruments.request_seconds.labels(kind).observe(seconds)
     if should_log:
         log.info("%s %d in %.1f ms", kind, status, seconds * 1000)

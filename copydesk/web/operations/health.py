@@ -7,11 +7,10 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from copydesk import __version__
 from copydesk.core.errors import ErrorDetail, NotFound, RequestError
 from copydesk.core.runtime.thread_pool import run_in_pool
-from copydesk.core.telemetry.metrics import CONTENT_TYPE
 from copydesk.desk import Desk
 from copydesk.jobs.execution.worker import Worker
 from copydesk.web.api.schemas import TEXT_SCHEMA, ApiModel, ErrorResponse
-from copydesk.web.operations.metrics import MetricsCollector
+from copydesk.web.operations.metrics import CONTENT_TYPE, MetricsCollector
 from copydesk.web.operations.readiness import Readiness
 
 router = APIRouter(tags=["operations"])

@@ -42,7 +42,7 @@ def test_no_address_gets_more_than_half_of_all_connections() -> None:
 def test_open_file_limit_is_raised_as_far_as_allowed_and_useful() -> None:
     program = (
         "import resource, sys\n"
-        "from copydesk.core.telemetry.process_metrics import raise_open_files_limit\n"
+        "from copydesk.core.runtime.open_files import raise_open_files_limit\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, int(sys.argv[1])))\n"
         "raise_open_files_limit()\n"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"

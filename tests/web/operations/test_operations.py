@@ -19,7 +19,6 @@ from copydesk.core.db.database import Database
 from copydesk.core.db.migrate import SCHEMA_VERSION, migrate
 from copydesk.core.projects.projects import Projects
 from copydesk.core.settings import Settings
-from copydesk.core.telemetry import instruments
 from copydesk.desk import open_desk
 from copydesk.jobs.storage.stats import read_queue_stats
 from copydesk.jobs.storage.tables import jobs, runs
@@ -94,10 +93,10 @@ def test_metrics_count_jobs_events_and_exports(service_on_each_database: Service
 
 def test_a_failed_publication_is_counted(service: Service) -> None:
     commit(pygit2.Repository(str(service.repository)), PAGE, branch="copydesk")  # conflicts with copydesk/…
-    before = instruments.publish_failures.value("repository_error")
+    before = read_metrics(service.http).get("copydesk_publish_failures_total|repository_error", 0)
     job = service.client.wait(service.client.create_job("Replace “colour” with “color” on every page.")["id"])
     assert (job["status"], job["reason"]) == ("failed", "repository_error")
-    assert instruments.publish_failures.value("repository_error") == before + 1
+    assert read_metrics(service.http)["copydesk_publish_failures_total|repository_error"] == before + 1
 
 
 def test_metric_labels_are_bounded_and_contain_no_personal_data(service: Service) -> None:

@@ -12,10 +12,10 @@ def record_model_usage(model: str, started: float, usage: Usage, outcome: str) -
     provider = model.partition(":")[0]
     if provider not in API_KEY_VARIABLES and provider != "mechanic":
         provider = "other"
-    instruments.model_requests.add(provider, outcome, by=max(1, usage.requests))
-    instruments.model_seconds.observe(time.monotonic() - started, provider)
-    instruments.model_tokens.add(provider, "in", by=usage.input_tokens)
-    instruments.model_tokens.add(provider, "out", by=usage.output_tokens)
+    instruments.model_requests.labels(provider, outcome).inc(max(1, usage.requests))
+    instruments.model_seconds.labels(provider).observe(time.monotonic() - started)
+    instruments.model_tokens.labels(provider, "in").inc(usage.input_tokens)
+    instruments.model_tokens.labels(provider, "out").inc(usage.output_tokens)
     if usage.cost_usd is not None:
-        instruments.model_cost.add(provider, by=usage.cost_usd)
+        instruments.model_cost.labels(provider).inc(usage.cost_usd)
     traces.add_span_attributes(provider=provider, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)

@@ -13,5 +13,5 @@ def start_publish_span() -> Iterator[None]:
         try:
             yield
         except JobFailed as failure:
-            instruments.publish_failures.add(failure.reason)
+            instruments.publish_failures.labels(failure.reason).inc()
             raise
