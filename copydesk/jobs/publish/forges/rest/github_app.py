@@ -1,7 +1,5 @@
 """Tokens of a GitHub App, minted for one job and one repository with only the permissions that publishing needs."""
 
-import base64
-import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -10,9 +8,7 @@ from math import inf
 from typing import Any
 from urllib.parse import quote
 
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pydantic import BaseModel
 
@@ -140,11 +136,11 @@ class AppTokens:
 
     def _sign_authorization(self) -> str:
         """Returns a signed JSON Web Token for the App, issued slightly in the past to tolerate clock skew."""
+        import jwt  # imported only if an App is used, because the import is slow
+
         now = int(time.time())
-        header = {"alg": "RS256", "typ": "JWT"}
         claims = {"iat": now - CLOCK_SKEW_SECONDS, "exp": now + JWT_LIFETIME_SECONDS, "iss": self.app_id}
-        unsigned = b".".join(_to_base64url(json.dumps(part).encode()) for part in (header, claims))
-        return f"Bearer {(unsigned + b'.' + _to_base64url(self._key.sign(unsigned, PKCS1v15(), SHA256()))).decode()}"
+        return f"Bearer {jwt.encode(claims, self._key, algorithm='RS256')}"
 
 
 def _describe_permissions(permissions: Mapping[str, str]) -> str:
@@ -161,7 +157,3 @@ def _parse_rsa_key(pem: str) -> RSAPrivateKey:
     if not isinstance(key, RSAPrivateKey):
         raise ForgeRefused("The GitHub App's key is not an RSA private key in PEM format.", Reason.REPOSITORY_ERROR)
     return key
-
-
-def _to_base64url(data: bytes) -> bytes:
-    return base64.urlsafe_b64encode(data).rstrip(b"=")
