@@ -392,15 +392,9 @@ class Client:
             if response.status_code != 200:
                 response.read()
             raise_for_error(response)
-            fields: dict[str, str] = {}
-            for line in response.iter_lines():
-                if not line and "data" in fields:
-                    yield shapes.Event(seq=int(fields["id"]), kind=fields["event"], data=json.loads(fields["data"]))
-                if not line:
-                    fields = {}
-                elif not line.startswith(":"):
-                    name, _, value = line.partition(": ")
-                    fields[name] = value
+            for event in httpx.EventSource(response, max_event_size=None):
+                if event.data:
+                    yield shapes.Event(seq=int(event.id), kind=event.event, data=json.loads(event.data))
 
 
 def _format_day(day: Day) -> str | None:
