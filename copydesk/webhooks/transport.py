@@ -7,11 +7,10 @@ from contextlib import suppress
 from functools import cache
 from typing import NamedTuple, Protocol
 
-import httptools
+import httpx2 as httpx
 
 from copydesk.webhooks.targets import Target
 
-MAX_HEAD_BYTES = 32 * 1024
 MAX_EXCERPT_BYTES = 2_000
 EXCERPT_SECONDS = 2.0
 """How long to wait for the body after the headers. The status counts; the body is only for the log."""
@@ -38,17 +37,36 @@ class Transport(Protocol):
 class HttpTransport:
     """Sends over HTTP/1.1 with one connection for each request. Uses no proxy and follows no redirect."""
 
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        """Trusts the certificates of `tls`; by default, those that the system trusts."""
+        self._tls = tls
+
     async def post(self, target: Target, addresses: Sequence[str], headers: Mapping[str, str], body: bytes) -> Reply:
-        """Returns the answer. Raises NoReply if there is none. The caller limits the total time."""
-        connection, transport = await _connect(target, addresses)
-        try:
-            transport.write(_build_request(target, headers, body))
-            await connection.head_read
-            with suppress(TimeoutError):
-                await asyncio.wait_for(connection.body_read, EXCERPT_SECONDS)
-            return Reply(connection.status, connection.headers, bytes(connection.excerpt))
-        finally:
-            transport.abort()
+        """Returns the answer of the first address that can be reached. Raises NoReply if there is none.
+
+        The caller limits the total time.
+        """
+        problem = "there is no address"
+        tls = self._tls or _load_ssl_context()
+        for address in addresses:
+            # A transport for each request: a pool could use a connection whose certificate is that of another host.
+            async with httpx.AsyncHTTPTransport(verify=tls, trust_env=False) as transport:
+                try:
+                    response = await transport.handle_async_request(_build_request(target, address, headers, body))
+                except httpx.ConnectError as error:
+                    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                        raise NoReply(f"The certificate of {target.host} is not valid.") from None
+                    problem = str(error)
+                    continue
+                except httpx.RemoteProtocolError as error:
+                    raise NoReply(f"The answer is not valid HTTP: {error}.") from None
+                except httpx.TransportError:
+                    raise NoReply("The connection was closed before an answer.") from None
+                if response.status_code < 200:
+                    raise NoReply("The answer is not a response to a POST request.")
+                excerpt = await _read_excerpt(response)
+                return Reply(response.status_code, response.headers, excerpt)
+        raise NoReply(f"{target.authority} cannot be reached: {problem}.")
 
 
 @cache
@@ -57,95 +75,25 @@ def _load_ssl_context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-async def _connect(target: Target, addresses: Sequence[str]) -> tuple["_ReplyParser", asyncio.WriteTransport]:
-    """Connects to the first address that answers. The certificate must be that of the host."""
-    loop = asyncio.get_running_loop()
-    context = _load_ssl_context() if target.scheme == "https" else None
-    host = target.host if context else None
-    problem = "there is no address"
-    for address in addresses:
-        try:
-            transport, parser = await loop.create_connection(
-                _ReplyParser, address, target.port, ssl=context, server_hostname=host
-            )
-        except ssl.SSLCertVerificationError:
-            raise NoReply(f"The certificate of {target.host} is not valid.") from None
-        except (OSError, ssl.SSLError) as error:
-            problem = error.strerror or type(error).__name__
-        else:
-            return parser, transport
-    raise NoReply(f"{target.authority} cannot be reached: {problem}.")
+def _build_request(target: Target, address: str, headers: Mapping[str, str], body: bytes) -> httpx.Request:
+    """Returns a request that connects to this address, while its Host header and TLS name the host."""
+    host = f"[{address}]" if ":" in address else address
+    return httpx.Request(
+        "POST",
+        f"{target.scheme}://{host}:{target.port}/",
+        headers={"Host": target.authority, **headers, "Connection": "close"},
+        content=body,
+        extensions={"sni_hostname": target.host, "target": target.path.encode("ascii")},
+    )
 
 
-def _build_request(target: Target, headers: Mapping[str, str], body: bytes) -> bytes:
-    lines = [
-        f"POST {target.path} HTTP/1.1",
-        f"Host: {target.authority}",
-        *(f"{name}: {value}" for name, value in headers.items()),
-        f"Content-Length: {len(body)}",
-        "Connection: close",
-    ]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
-
-
-class _ReplyParser(asyncio.Protocol):
-    """Parses an answer as it arrives. Stops reading when the excerpt is full."""
-
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.head_read: asyncio.Future[None] = loop.create_future()
-        self.body_read: asyncio.Future[None] = loop.create_future()
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self.excerpt = bytearray()
-        self._parser = httptools.HttpResponseParser(self)
-        self._head_bytes = 0
-        self._transport: asyncio.BaseTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        if self.body_read.done():
-            return
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._end(NoReply("The answer is not a response to a POST request."))
-        except httptools.HttpParserError:
-            self._end(NoReply("The answer is not valid HTTP."))
-        self._head_bytes += len(data)
-        if not self.head_read.done() and self._head_bytes > MAX_HEAD_BYTES:
-            self._end(NoReply("The headers of the answer are too long."))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._end(NoReply("The connection was closed before an answer."))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
-        if status < 200:  # an interim answer, such as 100 or 103
-            self.headers = {}
-        elif not self.head_read.done():
-            self.status = status
-            self.head_read.set_result(None)
-
-    def on_body(self, body: bytes) -> None:
-        self.excerpt += body[: MAX_EXCERPT_BYTES - len(self.excerpt)]
-        if len(self.excerpt) >= MAX_EXCERPT_BYTES:
-            self._end()
-
-    def on_message_complete(self) -> None:
-        if self.head_read.done():
-            self._end()
-
-    def _end(self, problem: NoReply | None = None) -> None:
-        """Ends the reading. A problem counts only before the headers, since the status decides."""
-        if not self.head_read.done():
-            self.head_read.set_exception(problem or NoReply("The answer is empty."))
-        if not self.body_read.done():
-            self.body_read.set_result(None)
-        if self._transport is not None:
-            self._transport.abort()  # type: ignore[attr-defined]
+async def _read_excerpt(response: httpx.Response) -> bytes:
+    """Returns the first bytes of the body, as far as they arrive in time."""
+    excerpt = bytearray()
+    with suppress(TimeoutError, httpx.TransportError):
+        async with asyncio.timeout(EXCERPT_SECONDS):
+            async for chunk in response.aiter_raw():
+                excerpt += chunk
+                if len(excerpt) >= MAX_EXCERPT_BYTES:
+                    break
+    return bytes(excerpt[:MAX_EXCERPT_BYTES])
