@@ -167,11 +167,6 @@ class Jobs:
             raise JobNotFound
         return job_from_row(row)
 
-    def get_with_files(self, project_id: str, job_id: str) -> tuple[Job, list[ChangedFile]]:
-        """Returns the job and the files that it has changed so far. Most polled jobs have not changed any yet."""
-        job = self.get(project_id, job_id)
-        return job, self.changed_files([job_id])[job_id]
-
     def list_page(
         self, project_id: str, status: Status | None, limit: int, cursor: str | None
     ) -> tuple[list[Job], str | None]:

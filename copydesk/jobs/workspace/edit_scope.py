@@ -151,7 +151,6 @@ class Comparison:
         self.old = TextVersion(old)
         self.new = TextVersion(new)
         self.hunks = [hunk for hunk in diff_lines(old, new) if not hunk.is_equal and (hunk.old or hunk.new)]
-        self.touched_count = max(sum(len(hunk.old) for hunk in self.hunks), sum(len(hunk.new) for hunk in self.hunks))
         self.removed_words = self.inserted_words = 0
         self._steps_left = MAX_STEPS
         for hunk in self.hunks:

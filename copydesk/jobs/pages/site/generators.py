@@ -65,10 +65,6 @@ class DocsSite:
         folders = self.snippet_folders[SHARED_SNIPPET_FOLDERS:]
         return any(is_within(path, folder) and not is_within(self.roots[0], folder) for folder in folders)
 
-    @property
-    def is_open_ended(self) -> bool:
-        return bool(self.open_reason)
-
     def is_unbuilt(self, path: str) -> bool:
         """Returns whether a page belongs to a version that Docusaurus does not build: it is not in versions.json."""
         if self.versions is None or not is_within(path, self.folder):

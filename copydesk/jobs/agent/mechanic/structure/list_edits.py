@@ -13,8 +13,6 @@ class Element(NamedTuple):
 
     start: int
     end: int
-    is_only: bool
-    """True if the array has no other element."""
     has_items: bool
     """True if the element is an object with an array in it, such as a group of pages."""
 
@@ -55,7 +53,7 @@ def find_element(text: str, position: int) -> Element | None:
     for _, _, spans in sorted(candidates):
         for start, end in spans:
             if start <= position < end:
-                return Element(start, end, len(spans) == 1, "[" in text[start:end])
+                return Element(start, end, "[" in text[start:end])
     return None
 
 
