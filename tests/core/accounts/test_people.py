@@ -330,6 +330,15 @@ def test_session_ends_by_expiry_and_only_by_its_own_person(desk: Desk) -> None:
     assert desk.people.sessions.list_for_person(ada.id) == []
 
 
+def test_ending_other_sessions_keeps_this_one_and_those_of_others(desk: Desk) -> None:
+    ada, eve = add_person(desk, "ada@example.org", "viewer"), add_person(desk, "eve@example.org", "viewer")
+    secrets = [desk.people.sessions.create(person, None, "a browser") for person in (ada, ada, ada, eve)]
+    [_, kept, _] = desk.people.sessions.list_for_person(ada.id)
+    assert desk.people.sessions.end_others(ada, kept.id) == 2
+    assert desk.people.sessions.list_for_person(ada.id) == [kept]
+    assert desk.people.sessions.find_by_secret(secrets[3]) is not None
+
+
 def test_people_are_found_by_their_open_sessions_only(desk: Desk) -> None:
     ada, eve = add_person(desk, "ada@example.org", "viewer"), add_person(desk, "eve@example.org", "editor")
     for person in (ada, eve):

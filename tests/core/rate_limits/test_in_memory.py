@@ -78,6 +78,16 @@ def test_processes_together_exceed_the_quota_by_at_most_a_twentieth_each(databas
     assert QUOTA <= taken <= QUOTA + len(rates) * QUOTA // 20
 
 
+def test_uses_during_a_synchronization_are_counted(database: Database) -> None:
+    rate = SharedRateLimiter(EXPORTS, database, TELLER)
+    is_refused(rate)
+    with database.write():  # SQLite has one writer, so the next synchronization waits
+        for _ in range(QUOTA - 1):
+            rate.consume("a")
+    assert is_refused(rate)
+    assert is_refused(rate), "also when it is synchronized"
+
+
 def test_late_process_admits_one_request_beyond_the_quota(database: Database) -> None:
     first, late = SharedRateLimiter(EXPORTS, database, TELLER), SharedRateLimiter(EXPORTS, database, TELLER)
     assert [is_refused(first) for _ in range(QUOTA + 1)] == [False] * QUOTA + [True]

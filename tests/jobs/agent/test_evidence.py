@@ -43,6 +43,8 @@ def verify(workspace: Workspace, lines: str, quote: str, *, path: str = "cli.py"
         ("2-4", "parser.add( '--dry-run', )", "2-4"),
         ("L2-L3", "parser.add(", "2-3"),
         ("1", "'--dry-run'", "3"),
+        ("2", "'--dry-run'", "3"),
+        ("4", "'--dry-run'", "3"),
         ("900", "def run", "1"),
         ("1", "parser.add(\n'--dry-run'", "2-3"),
         ("8", "# twice", "8"),

@@ -43,6 +43,15 @@ def test_reverted_change_introduces_nothing(workspace: MakeWorkspace) -> None:
     assert check(edited).introduced == ()
 
 
+def test_link_whose_anchor_is_still_missing_is_not_fixed(workspace: MakeWorkspace) -> None:
+    edited = workspace({**SITE, "docs/index.md": b"# Home\n[a](a.md#nowhere)\n"})
+    edited.write("docs/index.md", b"# Home\n[a](a.md#elsewhere)\n")
+    report = check(edited)
+    assert (_format_findings(report), report.fixed) == (["anchor docs/index.md:2"], ())
+    edited.write("docs/index.md", b"# Home\n[a](a.md#one)\n")
+    assert [each.rule for each in check(edited).fixed] == ["anchor"]
+
+
 def test_state_is_freed_without_garbage_collection(workspace: MakeWorkspace) -> None:
     """Each job makes a state, and garbage collections are rare."""
     edited = workspace(SITE)

@@ -63,6 +63,19 @@ def test_unprocessed_message_starts_the_next_run(desk: Desk, queue: Queue) -> No
     assert [again.run_number for again in claim_all(queue)] == [2]
 
 
+def test_earlier_runs_do_not_include_the_run_itself(desk: Desk, queue: Queue) -> None:
+    docs = create_project(desk)
+    job = desk.jobs.create(docs, NewJob("x")).job
+    for number in (1, 2):
+        (claim,) = claim_all(queue)
+        journal = Journal(desk.database, claim)
+        journal.run_step("pin", str, lambda number=number: f"run {number}")
+        assert [run.results for run in journal.list_earlier_runs()] == [{"pin": b'"run 1"'}][: number - 1]
+        take_messages(desk)
+        desk.jobs.add_message(docs, job.id, "one more thing")
+        journal.finish_run(JobOutcome(COMPLETED))
+
+
 def test_oldest_run_is_claimed_first(desk: Desk, queue: Queue) -> None:
     docs = create_project(desk)
     made = [desk.jobs.create(docs, NewJob(f"{n}")).job.id for n in range(2)]

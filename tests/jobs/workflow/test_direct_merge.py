@@ -9,9 +9,16 @@ from typing import Any
 import pygit2
 import pytest
 
+from copydesk.core.settings import Settings
+from copydesk.desk import open_desk_lazily
 from copydesk.jobs.job import Creator, CreatorKind, MergeLimits
 from copydesk.jobs.service import NewJob
+from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
+from copydesk.jobs.workflow.publication.direct_merge import ProposedMerge, find_obstacle
+from copydesk.jobs.workflow.review import ReviewResult
+from copydesk.jobs.workspace.patches import FilePatch
 from tests.jobs.publish.forges.stage import create_project, fake_forge
+from tests.support import migrated_databases
 from tests.support.repositories import commit, list_branches, make_repository, read_file
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 from tests.support.service import Service, serve
@@ -88,6 +95,30 @@ def test_everything_else_becomes_a_pull_request(
         else:
             assert job["message"].startswith("Not merged without a review.")
             assert reason in job["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "previous", "is_within"),
+    [
+        ("guides/new.mdx", None, True),
+        ("guides/new.mdx", "guides/old.mdx", True),
+        ("guides/new.mdx", "index.mdx", False),
+        ("new.mdx", "guides/old.mdx", False),
+    ],
+)
+def test_file_that_moves_is_within_the_paths_only_if_both_of_its_places_are(
+    tmp_path: Path, path: str, previous: str | None, is_within: bool
+) -> None:
+    database_url = migrated_databases.new_database("sqlite", tmp_path)
+    desk = open_desk_lazily(Settings(data=tmp_path / "data", database_url=database_url), create=True)
+    project = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="ada")
+    limits = MergeLimits(paths=("guides/*",), max_lines=10)
+    job = desk.jobs.create(project, NewJob("Fix the spelling.", merge_limits=limits)).job
+    desk.close()
+    patch = FilePatch(path, "renamed" if previous else "added", previous, 1, 1, b"")
+    proposed = ProposedMerge([patch], ReviewResult(checks=[]), ChangeNotes([], [], [], []), [], None, False)
+    outside = f"It changes files outside of the automation's paths: {path}."
+    assert find_obstacle(job, proposed) == (None if is_within else outside)
 
 
 def test_branch_that_moved_during_the_run_is_rebased_onto(tmp_path: Path) -> None:

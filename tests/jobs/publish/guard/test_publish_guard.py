@@ -175,6 +175,14 @@ def test_characters_needed_by_other_scripts_are_accepted(explain_refusal: Refuse
     assert explain_refusal({"docs/page.md": PAGE + f"\n{text}\n".encode()}) == ""
 
 
+@pytest.mark.parametrize("path", ["docs-internal/page.md", "docs.md", "page.md"])
+def test_only_files_in_the_documentation_folder_may_change(workspace: MakeWorkspace, path: str) -> None:
+    files = workspace({"docs/page.md": PAGE})
+    check_publishable(files.tree, {"docs/new.md": PAGE}, root="docs")
+    with pytest.raises(PublishRefused, match=r"is outside the documentation folder docs/"):
+        check_publishable(files.tree, {path: PAGE}, root="docs")
+
+
 def test_existing_hidden_characters_are_accepted(workspace: MakeWorkspace) -> None:
     old = "# A\n\nzero\u200bwidth\n".encode()
     tree = workspace({"docs/a.md": old}).tree
