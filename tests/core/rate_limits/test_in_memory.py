@@ -82,7 +82,10 @@ def test_uses_during_a_synchronization_are_counted(database: Database) -> None:
     rate = SharedRateLimiter(EXPORTS, database, TELLER)
     is_refused(rate)
     with database.write():  # SQLite has one writer, so the next synchronization waits
-        for _ in range(QUOTA - 1):
+        for _ in range(10):
+            rate.consume("a")
+        threading.Event().wait(0.2)  # until the synchronization has begun
+        for _ in range(QUOTA - 11):
             rate.consume("a")
     assert is_refused(rate)
     assert is_refused(rate), "also when it is synchronized"
