@@ -451,7 +451,7 @@ def test_text_of_a_job_is_escaped_everywhere(quiet: Service) -> None:
         ("thought", {"text": EVIL}),
         ("tool", {"tool": EVIL, "ok": True, "result": EVIL, "path": EVIL}),
         ("tool", {"tool": "edit", "ok": False, "result": EVIL, "path": EVIL}),
-        ("checked", {"passed": False, "faults": [EVIL]}),
+        ("checked", {"passed": False, "findings": [EVIL]}),
         ("pushed", {"branch": EVIL, "commit": EVIL}),
         ("finished", {"status": "failed", "message": EVIL}),
     ]
@@ -485,7 +485,7 @@ def test_job_page_says_which_check_could_not_judge_and_why(quiet: Service) -> No
     check = {"name": "link", "status": "not_judged", "introduced": 0, "old": 0, "findings": []}
     set_job_columns(quiet, job, checks=[{**check, "reason": "a build may create it", "notJudged": [part]}])
     with quiet.desk.database.write() as tx:
-        event = NewEvent(EventKind("checked"), {"passed": True, "faults": [], "notJudged": ["link"]})
+        event = NewEvent(EventKind("checked"), {"passed": True, "findings": [], "notJudged": ["link"]})
         update_job(quiet.desk.database, tx, job.id, [event])
     shown = viewer_client(quiet).get(project_path(quiet, f"/jobs/{job.id}")).text
     assert "not judged</span> link" in shown
@@ -610,7 +610,7 @@ def test_duration_is_formatted_with_at_most_two_units(seconds: float, said: str)
         ("tool", {"tool": "search", "ok": True, "result": "3 lines match."}, "Searched the files: 3 lines match"),
         ("tool", {"tool": "move", "ok": True, "result": "Moved a to b."}, "Moved a to b"),
         ("tool", {"tool": "dance", "ok": False, "result": "No."}, "Could not use dance: No."),
-        ("checked", {"passed": False, "faults": ["a", "b"]}, "Checks found 2 problems"),
+        ("checked", {"passed": False, "findings": ["a", "b"]}, "Checks found 2 problems"),
         ("waiting", {"seconds": 5, "why": "it is away"}, "Waiting 5 s: it is away"),
         ("finished", {"status": "failed", "message": "Out of time."}, "Failed: Out of time."),
         ("archived", {"from": "failed"}, "Archived"),
