@@ -7,27 +7,39 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-from copydesk.cli.quick_exit import QuickExit
 from tests.support import migrated_databases
+from tests.support.costs import Costs
+from tests.support.forked_workers import ForkedWorkers
 from tests.support.postgres import new_database
 from tests.support.programs import summarize_skips
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
-from tests.support.xdist_scheduling import BalancedScheduling
 
-DATABASES = ("sqlite", "postgres")
-settings.register_profile("patient", settings(), deadline=None)  # no deadline: examples take longer on a slow machine
-settings.load_profile("patient")
+DATABASE_NAMES = ("sqlite", "postgres")
+DATABASES = ("sqlite", pytest.param("postgres", marks=pytest.mark.deep))
+# No deadline: examples take longer on a slow machine. Fixtures of functions hold no state that examples could mix up.
+settings.register_profile(
+    "default", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.register_profile("deep", settings.get_profile("default"), max_examples=100)
+settings.load_profile("default")
 # Tests use no TLS, and reading the machine's certificates would cost each HTTP client 30 ms of CPU.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in background jobs of a shell and in child processes
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if "PYTEST_XDIST_WORKER" in os.environ:
-    QuickExit().status = 0  # otherwise DuckDB's bindings report objects of daemon threads as leaks
 gc.disable()  # collecting tests creates little garbage
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--workers", type=int, default=1, metavar="N", help="run the tests in N processes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(ForkedWorkers(config))
+    config.pluginmanager.register(Costs())
 
 
 def pytest_collection_finish() -> None:
@@ -40,18 +52,13 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Ends the run with one line that names the programs whose tests were skipped."""
+    gc.unfreeze()  # otherwise DuckDB's bindings report objects as leaks
     yield
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
         line = summarize_skips(str(report.longrepr) for report in reporter.stats.get("skipped", ()))
         if line is not None:
             reporter.write_line(line)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BalancedScheduling | None:
-    """Balances runs with `--dist loadfile`; other distributions use their own scheduler."""
-    return BalancedScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(params=DATABASES)
