@@ -7,6 +7,8 @@ import pytest
 
 from benchmarks.load import planning
 
+pytestmark = pytest.mark.deep
+
 SCALE = Path(__file__).parents[2] / "docs/scale.md"
 
 

@@ -25,6 +25,8 @@ from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.support.programs import skip_missing
 
+pytestmark = pytest.mark.deep
+
 JOBS = [job for generator in GENERATORS for job in load_jobs(generator)]
 JOB_NAMES = {"rename", "move", "replace", "heading", "fix-links", "delete", "navigation"}
 NO_FINDINGS = CheckReport((), (), ())

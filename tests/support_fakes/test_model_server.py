@@ -9,6 +9,8 @@ import pytest
 from tests.support.model_server import ModelServer, call
 from tests.support.models.connected_models import PROVIDER_KEY
 
+pytestmark = pytest.mark.deep
+
 SAID = call("read", {"path": "guide.md"}, text="I look, and then I see.", thinking="Hm")
 Heard = tuple[str, list[tuple[str, Any]]]
 
