@@ -9,7 +9,7 @@ import os
 import sys
 
 import typer
-from typer.completion import completion_init
+from typer._completion_classes import completion_init
 
 from copydesk import __version__
 from copydesk.cli.command_table import LazyGroup
