@@ -37,6 +37,7 @@ def _make_view(site: Service, path: str, visitor: int, on: int = FIRST, agent: s
     )
 
 
+@pytest.mark.deep
 def test_every_report_has_a_client_method(site: Service) -> None:
     log_view(site, "/", 1)
     site.desk.feedback.add(site.project.id, "/", True, None, FIRST * DAY)
@@ -69,6 +70,7 @@ def test_days_may_be_text_dates_or_datetimes(site: Service, second: str | date) 
     assert [row["path"] for row in site.client.visitors(None, second)["visitors"]] == ["/one"]
 
 
+@pytest.mark.deep
 def test_rows_are_fetched_in_several_requests(site: Service) -> None:
     site.desk.store.log_views([_make_view(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(251)])
     for n in range(101):
@@ -82,6 +84,7 @@ def test_rows_are_fetched_in_several_requests(site: Service) -> None:
     assert list(client.rows("visitors", "2026-03-02")) == []
 
 
+@pytest.mark.deep
 def test_events_are_sent_in_several_requests(site: Service) -> None:
     events = [{"path": f"/{n % 10}", "visitorId": str(n), "eventId": f"e{n}"} for n in range(1_500)]
     events[1_200] = {"path": "/logo.png"}

@@ -4,6 +4,8 @@ import asyncio
 import threading
 from pathlib import Path
 
+import pytest
+
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.core import clock
 from copydesk.core.rate_limits.in_memory import SharedRateLimiter
@@ -13,6 +15,7 @@ from copydesk.desk import open_desk
 from tests.support import migrated_databases
 
 
+@pytest.mark.deep
 def test_opening_and_closing_a_desk_many_times_leaves_no_threads(tmp_path: Path) -> None:
     migrated_databases.new_sqlite(tmp_path)
     before = set(threading.enumerate())

@@ -91,6 +91,7 @@ def _run_search(name: str, *, examples: int, size: int, derandomize: bool = True
     search()
 
 
+@pytest.mark.deep
 def test_measurement_detects_quadratic_and_accepts_linear_time() -> None:
     square, proportional = re.compile(r"a*b"), re.compile(r"(?<!a)a*+b")
     assert_linear(proportional.findall, Pump("a"), 1500)
@@ -157,6 +158,7 @@ def test_unparseable_front_matter_is_not_an_error(value: str) -> None:
 items = st.lists(st.sampled_from("abcd"), max_size=30)
 
 
+@pytest.mark.deep
 @given(items, items)
 def test_bounded_comparison_equals_difflib(old: list[str], new: list[str]) -> None:
     usual, bounded = SequenceMatcher(None, old, new, autojunk=False), BoundedMatcher(old, new)
@@ -196,6 +198,7 @@ def test_a_pattern_that_takes_long_to_compile_is_refused(pattern: str) -> None:
         search.run(workspace_of(a_md="x"), search.arguments.model_validate({"pattern": pattern}))
 
 
+@pytest.mark.deep
 def test_the_deadline_of_a_search_holds_for_all_lines_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line alone takes less than the deadline; the complete text matches immediately by its first line."""
     monkeypatch.setattr("copydesk.jobs.agent.tools.search_tool.SEARCH_TIMEOUT_SECONDS", 0.5)

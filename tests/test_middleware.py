@@ -288,6 +288,7 @@ async def site(scope, receive, send):
 """
 
 
+@pytest.mark.deep
 def test_asgi_server_sends_its_last_views_on_shutdown(collector: FakeCollector, tmp_path: Path) -> None:
     (tmp_path / "pages.py").write_text(f"{STOPS}app = CopydeskASGI(site, '{collector.url}', 'proj_1', 'desk_key')\n")
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
@@ -307,6 +308,7 @@ def test_middleware_file_works_standalone(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-I", "-S", "-c", bare], cwd=tmp_path, check=True)
 
 
+@pytest.mark.deep
 def test_a_page_that_an_agent_reads_is_exported_as_an_ai_visitor(service: Service) -> None:
     key = service.new_key(scopes=["events"])
     app = CopydeskWSGI(wsgi_site, service.url, service.project.id, key, address_header="X-Real-IP")

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import typer._completion_classes
+import typer._completion_shared
 from fastapi import APIRouter, FastAPI
 from mcp.server.streamable_http import StreamableHTTPServerTransport
 from starlette.routing import Route
@@ -34,6 +36,8 @@ USED_PARTS: list[tuple[Any, str, str]] = [
     (TyperArgument, "get_usage_pieces", "copydesk/cli/command_table.py shows arguments as FOLDER"),
     (TyperArgument, "display_type_rich", "copydesk/cli/command_table.py hides the type of an argument"),
     (TyperGroup, "format_commands", "copydesk/cli/command_table.py groups the commands"),
+    (typer._completion_classes, "completion_init", "copydesk/cli/__init__.py completes words"),
+    (typer._completion_shared, "get_completion_script", "copydesk/cli/commands/setup/completion.py prints scripts"),
     (StreamableHTTPServerTransport, "is_terminated", "copydesk/mcp/http/sessions.py forgets sessions that have ended"),
     (StreamableHTTPServerTransport(None), "idle_scope", "copydesk/mcp/http/sessions.py ends sessions that are idle"),
 ]

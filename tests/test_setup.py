@@ -38,6 +38,7 @@ def is_usable(checkout: Path) -> bool:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == __version__
 
 
+@pytest.mark.deep
 def test_an_unknown_group_is_refused_and_help_lists_the_groups(checkout: Path) -> None:
     for group in ("everything", "build"):
         refused = run_setup(checkout, group)

@@ -201,6 +201,7 @@ URLS = st.one_of(
 )
 
 
+@pytest.mark.deep
 @given(URLS, st.frozensets(st.sampled_from(["a", "m", "é"])))
 @example("/..md", frozenset())
 @example("/...md/index.html", frozenset())

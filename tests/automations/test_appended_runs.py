@@ -81,6 +81,7 @@ def automated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Automa
         yield automated
 
 
+@pytest.mark.deep
 def test_appended_run_is_told_in_one_comment_and_the_first_in_none(automated: Automated) -> None:
     change = {"before": {"code": {"main": "a" * 40}}, "after": {"code": {"main": "b" * 40}}}
     automated.run("1")
@@ -96,6 +97,7 @@ def test_appended_run_is_told_in_one_comment_and_the_first_in_none(automated: Au
     assert "#7" not in comment
 
 
+@pytest.mark.deep
 def test_run_without_a_change_adds_no_comment(tmp_path: Path) -> None:
     script = (*SCRIPT[:2], finish("Nothing", "Nothing to change."))
     with open_automated(tmp_path, "github", script) as automated:
@@ -105,6 +107,7 @@ def test_run_without_a_change_adds_no_comment(tmp_path: Path) -> None:
         assert automated.comments == []
 
 
+@pytest.mark.deep
 def test_follow_up_of_a_person_adds_no_comment(tmp_path: Path) -> None:
     with open_automated(tmp_path, "github") as automated:
         job = automated.run("1")
@@ -114,6 +117,7 @@ def test_follow_up_of_a_person_adds_no_comment(tmp_path: Path) -> None:
         assert automated.comments == []
 
 
+@pytest.mark.deep
 def test_refused_comment_does_not_fail_the_run(tmp_path: Path) -> None:
     with open_automated(tmp_path, "gitea") as automated:
         automated.run("1")
@@ -130,6 +134,7 @@ def test_refused_comment_does_not_fail_the_run(tmp_path: Path) -> None:
         assert "**Round 2**" in automated.pull.body
 
 
+@pytest.mark.deep
 def test_words_of_readers_are_in_no_comment(tmp_path: Path) -> None:
     with open_automated(tmp_path, "github") as automated:
         automated.run("1")
@@ -138,6 +143,7 @@ def test_words_of_readers_are_in_no_comment(tmp_path: Path) -> None:
         assert "Zoe Quux" not in automated.comments[0] + automated.pull.body
 
 
+@pytest.mark.deep
 def test_rounds_have_the_day_of_their_request_and_what_started_them(tmp_path: Path) -> None:
     """On the local forge, which has no comments. The days are those that the database has, not today's."""
     with open_automated(tmp_path) as automated:

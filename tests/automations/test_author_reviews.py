@@ -51,6 +51,7 @@ def automated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Automa
         yield automated
 
 
+@pytest.mark.deep
 def test_authors_of_the_triggering_commits_are_asked(automated: Automated) -> None:
     ask_authors(automated)
     add_authors(automated, "rosa", "omar")
@@ -64,6 +65,7 @@ def test_authors_of_the_triggering_commits_are_asked(automated: Automated) -> No
     assert automated.fake.violations == []
 
 
+@pytest.mark.deep
 def test_author_without_access_is_skipped(automated: Automated) -> None:
     ask_authors(automated)
     add_authors(automated, "rosa")
@@ -76,6 +78,7 @@ def test_author_without_access_is_skipped(automated: Automated) -> None:
     assert [note.partition(":")[0] for note in event["notes"]] == ["guest could not be added as a reviewer"]
 
 
+@pytest.mark.deep
 def test_at_most_five_authors_are_asked(tmp_path: Path) -> None:
     with open_automated(tmp_path, "github") as automated:
         ask_authors(automated)
@@ -87,6 +90,7 @@ def test_at_most_five_authors_are_asked(tmp_path: Path) -> None:
         assert event["notes"] == ["Only the newest 5 of 8 authors were asked."]
 
 
+@pytest.mark.deep
 def test_authors_on_another_host_are_not_asked(tmp_path: Path) -> None:
     with open_automated(tmp_path, "github") as automated:
         add_authors(automated, "ada")
@@ -102,6 +106,7 @@ def test_authors_on_another_host_are_not_asked(tmp_path: Path) -> None:
         assert "not on the same forge" in event["notes"][0]
 
 
+@pytest.mark.deep
 def test_run_without_commits_asks_nobody_and_says_so(tmp_path: Path) -> None:
     with open_automated(tmp_path, "github") as automated:
         ask_authors(automated)
@@ -111,6 +116,7 @@ def test_run_without_commits_asks_nobody_and_says_so(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.deep
 def test_without_authors_in_the_reviewers_nobody_is_looked_up(tmp_path: Path) -> None:
     with open_automated(tmp_path, "github") as automated:
         ask_authors(automated, reviewers=[], model=MODEL)
@@ -119,6 +125,7 @@ def test_without_authors_in_the_reviewers_nobody_is_looked_up(tmp_path: Path) ->
         assert (list_reviewers(automated), read_event(automated, job["id"])) == ([], [])
 
 
+@pytest.mark.deep
 def test_refused_lookup_does_not_fail_the_run(tmp_path: Path) -> None:
     with open_automated(tmp_path, "gitlab") as automated:
         ask_authors(automated)

@@ -8,7 +8,7 @@ import pytest
 
 from copydesk.automations.automation import TriggerEvent
 from copydesk.automations.firing import Fired
-from tests.conftest import DATABASES
+from tests.conftest import DATABASE_NAMES
 from tests.crash.forge_case import ForgeCrashCase
 from tests.crash.harness import FILES_AFTER_FOLLOW_UP, FILES_BEFORE, open_new_desk
 from tests.jobs.publish.forges.stage import create_project, fake_forge
@@ -65,7 +65,7 @@ def case(kind: str, database: str, tmp_path: Path) -> Iterator[CommentCase]:
 
 def combine(points: tuple[str, ...], default: tuple[tuple[str, str, str], ...]) -> list[object]:
     return mark_drills(
-        [(kind, base, point) for kind in FORGES for base in DATABASES for point in points], default=default
+        [(kind, base, point) for kind in FORGES for base in DATABASE_NAMES for point in points], default=default
     )
 
 

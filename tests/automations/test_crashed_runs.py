@@ -70,6 +70,7 @@ def test_killed_run_opens_one_pull_request(case: RunCase, point: str) -> None:
     case.check_runs(1)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("point", mark_drills(FOLLOW_UP_KILL_POINTS, default=("pin:recorded", "push:acted")))
 def test_killed_run_that_appends_continues_the_pull_request(case: RunCase, point: str) -> None:
     case.fire("1")

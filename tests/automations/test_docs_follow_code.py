@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pygit2
+import pytest
 from sqlalchemy import update
 
 from copydesk.automations.automation import Automation, Outcome
@@ -74,6 +75,7 @@ def cite(quote: str) -> Turn:
     return calls(("finish", {"title": "Rename the flag", "summary": "As in the code.", "evidence": [citation]}))
 
 
+@pytest.mark.deep
 def test_renamed_flag_leads_to_an_edit_with_verified_evidence(tmp_path: Path) -> None:
     look = calls(("log", {"repository": "code", "limit": 1}), ("read", {"repository": "code", "path": "src/cli.py"}))
     change = edit("index.md", "--try-run", "--dry-run")
@@ -93,6 +95,7 @@ def test_renamed_flag_leads_to_an_edit_with_verified_evidence(tmp_path: Path) ->
         assert list_branches(pair.code) == {"main": head}, "the code is never written to"
 
 
+@pytest.mark.deep
 def test_invented_flag_is_found(tmp_path: Path) -> None:
     change = edit("index.md", "--try-run", "--simulate-all")
     with open_pair(tmp_path, change, *[finish()] * 5) as pair:
@@ -105,6 +108,7 @@ def test_invented_flag_is_found(tmp_path: Path) -> None:
         assert pull.draft
 
 
+@pytest.mark.deep
 def test_change_of_other_paths_ends_without_a_model_call(tmp_path: Path) -> None:
     with open_pair(tmp_path, finish()) as pair:
         pair.push({"README.md": b"# New\n"})
@@ -115,6 +119,7 @@ def test_change_of_other_paths_ends_without_a_model_call(tmp_path: Path) -> None
         assert pair.outcomes() == [Outcome.NOTHING_TO_DO]
 
 
+@pytest.mark.deep
 def test_twenty_changes_within_a_quiet_period_make_one_run(tmp_path: Path) -> None:
     with open_pair(tmp_path, edit("index.md", "--try-run", "--dry-run"), cite('"--dry-run"')) as pair:
         for number in range(19):
@@ -127,6 +132,7 @@ def test_twenty_changes_within_a_quiet_period_make_one_run(tmp_path: Path) -> No
         assert "Rename the flag" in job["prompt"]
 
 
+@pytest.mark.deep
 def test_next_change_continues_the_open_pull_request(tmp_path: Path) -> None:
     script = [
         edit("index.md", "--try-run", "--dry-run"),

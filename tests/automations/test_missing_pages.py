@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pygit2
+import pytest
 
 from tests.support.repositories import commit, make_repository
 from tests.support.service import serve
@@ -24,6 +25,7 @@ def move_page(repository: pygit2.Repository, old: str, new: str) -> None:
     repository.create_commit("refs/heads/main", signature, signature, "Move", tree, [head.id])
 
 
+@pytest.mark.deep
 def test_missing_pages_become_redirects_in_a_pull_request(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"docs.json": CONFIG, "index.md": b"# Home\n", "setup.md": GUIDE})
     repository = pygit2.Repository(str(path))

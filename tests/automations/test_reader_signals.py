@@ -101,6 +101,7 @@ def log_missing(bench: Bench, path: str, requests: int, referrer: str = "") -> N
     bench.desk.store.fold()
 
 
+@pytest.mark.deep
 def test_missing_pages_are_listed_and_rare_or_hostile_ones_left_out(bench: Bench) -> None:
     log_missing(bench, "/old/guide", 4, "/start")
     log_missing(bench, "/rare", 2)

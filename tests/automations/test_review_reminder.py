@@ -72,6 +72,7 @@ def automated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Automa
         yield automated
 
 
+@pytest.mark.deep
 def test_untouched_pull_request_is_mentioned_once(automated: Automated) -> None:
     desk, pull = automated.service.desk, automated.pull
     [job] = desk.jobs.list_newest(automated.service.project.id, 0, 5)
@@ -95,6 +96,7 @@ def test_untouched_pull_request_is_mentioned_once(automated: Automated) -> None:
     assert count_mentions(automated) == 1, "never again"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("touch", ["comment", "push", "message"])
 def test_touched_pull_request_waits_from_the_touch_on(automated: Automated, touch: str) -> None:
     desk, pull = automated.service.desk, automated.pull
@@ -117,6 +119,7 @@ def test_touched_pull_request_waits_from_the_touch_on(automated: Automated, touc
     assert count_mentions(automated) == 1
 
 
+@pytest.mark.deep
 def test_runs_of_the_automation_itself_are_no_touch(automated: Automated) -> None:
     desk, pull = automated.service.desk, automated.pull
     let_pass(desk, 10, pull)
@@ -127,6 +130,7 @@ def test_runs_of_the_automation_itself_are_no_touch(automated: Automated) -> Non
     assert count_mentions(automated) == 1
 
 
+@pytest.mark.deep
 def test_pull_requests_of_people_are_not_mentioned(tmp_path: Path) -> None:
     with open_automated(tmp_path, "github") as automated:
         client = automated.service.client

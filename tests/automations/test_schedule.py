@@ -88,6 +88,7 @@ EXPRESSIONS = (
 PERIODS = (("2026-03-26", 6), ("2026-10-22", 6), ("2026-04-03", 4), ("2026-10-02", 4), ("2028-02-26", 5))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("cron", EXPRESSIONS)
 def test_slots_equal_those_of_croniter_in_wall_time(cron: str, zone: str) -> None:
@@ -128,6 +129,7 @@ def test_daily_slot_occurs_on_every_day_exactly_once(cron: str, zone: str) -> No
     assert days == [datetime(2026, 1, 1, tzinfo=UTC).date() + timedelta(days=n) for n in range(365)]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("cron", EXPRESSIONS)
 def test_slots_equal_those_of_croniter_in_utc(cron: str) -> None:
     start = at("2026-01-01")
@@ -160,6 +162,7 @@ def test_last_slot_of_a_rare_schedule_is_the_missed_one() -> None:
     assert find_last_slot("0 0 29 2 *", "UTC", missed, at("2031-01-01")) == missed
 
 
+@pytest.mark.deep
 def test_next_slot_is_always_later() -> None:
     """Also in the repeated hour, where wall time goes back."""
     for zone in ZONES:

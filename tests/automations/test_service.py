@@ -123,6 +123,7 @@ def test_automation_of_another_project_is_not_found(bench: Bench) -> None:
     assert service.list_for_project(other.id) == []
 
 
+@pytest.mark.deep
 def test_project_has_at_most_a_hundred_automations(bench: Bench) -> None:
     for number in range(100):
         bench.create(name=f"{number}")

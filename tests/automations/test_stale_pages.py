@@ -129,6 +129,7 @@ def list_data(job: Job) -> list[str]:
     return [line.removeprefix("| ") for line in job.prompt.splitlines() if line.startswith("| ")]
 
 
+@pytest.mark.deep
 def test_run_is_told_which_source_of_a_popular_page_changed(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:
@@ -144,6 +145,7 @@ def test_run_is_told_which_source_of_a_popular_page_changed(
     assert "/run" not in hide_reader_data(job.prompt)
 
 
+@pytest.mark.deep
 def test_run_ends_without_a_model_when_no_source_changed(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:
@@ -155,6 +157,7 @@ def test_run_ends_without_a_model_when_no_source_changed(
     assert runner.model.conversations == []
 
 
+@pytest.mark.deep
 def test_page_that_was_edited_afterwards_is_not_told(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:
@@ -164,6 +167,7 @@ def test_page_that_was_edited_afterwards_is_not_told(
     assert runner.run(automation).message == NO_STALE_PAGES
 
 
+@pytest.mark.deep
 def test_page_without_readers_is_not_told(bench: Bench, code: Path, automation: Automation, runner: Runner) -> None:
     write(code, {"src/cli.py": b'parser.add("--preview")\n'}, 10)
     assert runner.run(automation).message == "No page had a reader."
@@ -171,6 +175,7 @@ def test_page_without_readers_is_not_told(bench: Bench, code: Path, automation: 
     assert runner.run(automation).message == "None of the popular pages is a file of the repository."
 
 
+@pytest.mark.deep
 def test_page_is_told_once_until_a_source_changes_again(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:
@@ -185,6 +190,7 @@ def test_page_is_told_once_until_a_source_changes_again(
     assert "Rename the flag" in runner.run(automation).prompt
 
 
+@pytest.mark.deep
 def test_page_of_a_failed_run_is_told_again(bench: Bench, code: Path, automation: Automation, runner: Runner) -> None:
     read_pages(bench, run=3)
     write(code, {"src/cli.py": b'parser.add("--preview")\n'}, 10)
@@ -194,6 +200,7 @@ def test_page_of_a_failed_run_is_told_again(bench: Bench, code: Path, automation
     assert list_data(runner.run(automation)) == list_data(first)
 
 
+@pytest.mark.deep
 def test_pages_with_the_most_readers_come_first(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:
@@ -204,6 +211,7 @@ def test_pages_with_the_most_readers_come_first(
     assert pages == ["/p3", "/p1", "/run", "/p2", "/p0", "/p4"]
 
 
+@pytest.mark.deep
 def test_without_code_only_pages_that_nobody_edited_for_long_are_told(
     bench: Bench, automation: Automation, runner: Runner
 ) -> None:
@@ -222,6 +230,7 @@ def test_without_code_only_pages_that_nobody_edited_for_long_are_told(
     assert "changed since" not in job.prompt
 
 
+@pytest.mark.deep
 def test_automation_reads_only_its_own_context_repositories(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:
@@ -233,6 +242,7 @@ def test_automation_reads_only_its_own_context_repositories(
     assert "src/cli.py in product" in runner.run(automation).prompt
 
 
+@pytest.mark.deep
 def test_evidence_of_earlier_jobs_names_sources(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:
@@ -251,6 +261,7 @@ def test_evidence_of_earlier_jobs_names_sources(
     assert "src/limits.py in product" in runner.run(automation).prompt
 
 
+@pytest.mark.deep
 def test_hostile_names_and_secrets_stay_quoted_data(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:
@@ -269,6 +280,7 @@ def test_hostile_names_and_secrets_stay_quoted_data(
     assert len(data.splitlines()) == 2
 
 
+@pytest.mark.deep
 def test_unreadable_repository_fails_the_run_and_says_which(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:
@@ -284,6 +296,7 @@ def test_unreadable_repository_fails_the_run_and_says_which(
     assert "src/cli.py in product" in runner.run(automation).prompt
 
 
+@pytest.mark.deep
 def test_firing_reads_no_repository(bench: Bench, code: Path, automation: Automation, runner: Runner) -> None:
     """Neither a request nor the thread of the schedules waits for git."""
     read_pages(bench, run=3)
@@ -298,6 +311,7 @@ def test_firing_reads_no_repository(bench: Bench, code: Path, automation: Automa
     assert not list(bench.desk.settings.mirrors_folder.glob("*"))
 
 
+@pytest.mark.deep
 def test_run_that_found_nothing_does_not_count_against_the_daily_limit(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:
@@ -348,6 +362,7 @@ def test_run_while_the_one_before_is_active_is_refused(bench: Bench, code: Path,
     assert [job.id for job in bench.list_jobs()] == [first.id]
 
 
+@pytest.mark.deep
 def test_later_run_continues_the_open_pull_request_with_new_pages(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:

@@ -115,6 +115,7 @@ def test_one_worker_computes_at_a_time_and_another_takes_over_when_it_is_killed(
     assert reports.load(bench.project.id).report == EMPTY
 
 
+@pytest.mark.deep
 def test_workers_that_begin_together_compute_once(bench: Bench, code: Path) -> None:
     read_pages(bench, run=3)
     bench.desk.stale_pages.reports.request(bench.project.id)
@@ -128,6 +129,7 @@ def test_workers_that_begin_together_compute_once(bench: Bench, code: Path) -> N
     assert bench.desk.stale_pages.reports.load(bench.project.id).report is not None
 
 
+@pytest.mark.deep
 def test_unchanged_commits_are_not_compared_again(bench: Bench, code: Path) -> None:
     reports = bench.desk.stale_pages.reports
     read_pages(bench, run=3)
@@ -147,6 +149,7 @@ def test_unchanged_commits_are_not_compared_again(bench: Bench, code: Path) -> N
     assert len(made) == 2
 
 
+@pytest.mark.deep
 def test_failure_says_why_and_keeps_the_last_report(bench: Bench, code: Path) -> None:
     reports = bench.desk.stale_pages.reports
     read_pages(bench, run=3)
@@ -194,6 +197,7 @@ def test_opened_report_is_computed_again_after_a_day_or_with_other_context_repos
     assert reports.load_recent(bench.project.id, []).requested_at is not None
 
 
+@pytest.mark.deep
 def test_secrets_and_hostile_names_do_not_reach_the_report(bench: Bench, code: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6" * 3
     write(code, {"src/cli\u2028.py": b'parser.add("--hostile-flag")\n'}, 200)

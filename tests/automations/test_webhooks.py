@@ -140,6 +140,7 @@ def github(service: Service, tmp_path: Path) -> Iterator[HookedProject]:
         yield open_project("github", fake, service)
 
 
+@pytest.mark.deep
 def test_push_starts_a_run_for_what_the_repository_contains(place: HookedProject) -> None:
     automation = place.create(type="content_update")
     head = place.push(message="Say hello")
@@ -152,6 +153,7 @@ def test_push_starts_a_run_for_what_the_repository_contains(place: HookedProject
     assert place.due_names() == []
 
 
+@pytest.mark.deep
 def test_push_to_a_context_repository_starts_a_run(place: HookedProject) -> None:
     code, docs = place.create(type="code_change"), place.create(type="content_update")
     head = place.push("acme/code")
@@ -164,6 +166,7 @@ def test_push_to_a_context_repository_starts_a_run(place: HookedProject) -> None
     assert place.runs(docs) == []  # nobody said that the documentation changed
 
 
+@pytest.mark.deep
 def test_pushed_tag_and_release_start_one_run(place: HookedProject) -> None:
     automation = place.create(type="release")
     code = place.fake.repositories["acme/code"]
@@ -179,6 +182,7 @@ def test_pushed_tag_and_release_start_one_run(place: HookedProject) -> None:
     assert place.due_names() == []
 
 
+@pytest.mark.deep
 def test_release_makes_a_look_due(place: HookedProject) -> None:
     place.create(type="release")
     desk = place.service.desk
@@ -193,6 +197,7 @@ def test_release_makes_a_look_due(place: HookedProject) -> None:
     assert place.due_names() == ["code"]
 
 
+@pytest.mark.deep
 def test_deletion_other_branch_and_unwatched_kind_make_no_look_due(place: HookedProject) -> None:
     place.create(type="content_update")
     send_push(place.fake, MAIN, after=ZEROS, before="b" * 40)
@@ -203,6 +208,7 @@ def test_deletion_other_branch_and_unwatched_kind_make_no_look_due(place: Hooked
     assert place.requests() == {}
 
 
+@pytest.mark.deep
 def test_branch_created_without_commits_makes_a_look_due(place: HookedProject) -> None:
     place.create(type="content_update")
     send_push(place.fake, MAIN, after="a" * 40, before=ZEROS)
@@ -210,6 +216,7 @@ def test_branch_created_without_commits_makes_a_look_due(place: HookedProject) -
     assert place.due_names() == [""]
 
 
+@pytest.mark.deep
 def test_repeated_delivery_is_ignored_and_another_waits_for_its_interval(place: HookedProject) -> None:
     place.create(type="content_update")
     send_push(place.fake, MAIN, after="a" * 40, before="b" * 40)
@@ -244,6 +251,7 @@ def test_forged_delivery_is_refused(place: HookedProject) -> None:
     assert forged.status_code == 401
 
 
+@pytest.mark.deep
 def test_quiet_period_collects_pushes_and_the_run_starts_at_its_end(place: HookedProject) -> None:
     automation = place.create(type="content_update")
     for number in range(3):
@@ -292,6 +300,7 @@ def test_ping_and_payload_as_a_form_are_accepted(github: HookedProject) -> None:
         assert github.deliver(broken, **media_type).status_code == 400
 
 
+@pytest.mark.deep
 def test_huge_and_odd_payloads_are_answered(github: HookedProject) -> None:
     github.create(type="content_update")
     send_push(github.fake, MAIN, after="a" * 40)
@@ -309,6 +318,7 @@ def test_huge_and_odd_payloads_are_answered(github: HookedProject) -> None:
     assert github.deliver(Delivery("push", too_large, delivery.hook)).status_code == 413
 
 
+@pytest.mark.deep
 def test_context_repository_on_another_forge_and_a_project_on_none(service: Service, tmp_path: Path) -> None:
     """The documentation is a local repository. Its context repository on GitLab sends webhooks to the project."""
     with FAKE_FORGES["gitlab"](tmp_path) as fake:
@@ -330,6 +340,7 @@ def test_context_repository_on_another_forge_and_a_project_on_none(service: Serv
         assert set(hooked.statuses()) == {202}
 
 
+@pytest.mark.deep
 def test_request_of_a_killed_worker_is_done_by_another_one(github: HookedProject) -> None:
     github.create(type="content_update")
     send_push(github.fake, MAIN, after="a" * 40)
@@ -341,6 +352,7 @@ def test_request_of_a_killed_worker_is_done_by_another_one(github: HookedProject
     assert list(requests.claim_due()) == [claimed]
 
 
+@pytest.mark.deep
 def test_delivery_during_a_look_stays_due(github: HookedProject) -> None:
     github.create(type="content_update")
     send_push(github.fake, MAIN, after="a" * 40, before="b" * 40)
@@ -353,6 +365,7 @@ def test_delivery_during_a_look_stays_due(github: HookedProject) -> None:
     assert github.due_names() == [""]
 
 
+@pytest.mark.deep
 def test_worker_looks_within_seconds(tmp_path: Path) -> None:
     docs = make_repository(tmp_path / "docs.git", {"a.md": b"#\n"})
     with (

@@ -8,6 +8,8 @@ from playwright.sync_api import Browser, Page
 from tests.browser.site import DOCS, BeaconSite
 from tests.support.service import Service
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture
 def page(browser: Browser, site: BeaconSite, service: Service) -> Iterator[Page]:

@@ -13,6 +13,8 @@ from tests.support.programs import curl_command
 from tests.support.repositories import make_repository, read_file
 from tests.support.service import Service, serve
 
+pytestmark = pytest.mark.deep
+
 PERSON = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
 PASSWORD = "correct horse battery"
 REFUSED = "responded with a status of 4"

@@ -17,6 +17,8 @@ from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 from tests.web.dashboard.auth.test_roles import add_webhook, read_role_table
 
+pytestmark = pytest.mark.deep
+
 PAGES = {
     "projects": "/projects",
     "found projects": "/projects?search=d",

@@ -16,6 +16,8 @@ from tests.support.repositories import make_repository
 from tests.support.scripted_model import ScriptedModel, edit, finish
 from tests.support.service import Service, serve
 
+pytestmark = pytest.mark.deep
+
 TEXT = b"# Hello\n\nThe colour of things.\nThe flavour of things.\n" + b"More.\n" * 20 + b"The end.\n"
 SCRIPT = [
     edit("docs/index.md", "The colour of things.", "The color of things."),

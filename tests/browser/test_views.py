@@ -10,6 +10,8 @@ from tests.browser.chromium import FLAGS
 from tests.browser.conftest import host_resolver_rules
 from tests.browser.site import DOCS, ROUTER, BeaconSite
 
+pytestmark = pytest.mark.deep
+
 WITHOUT = "Object.defineProperty({}, '{}', {{value: undefined}})"
 SPECULATION = '<script type="speculationrules">{"prerender": [{"urls": ["/guide"], "eagerness": "immediate"}]}</script>'
 

@@ -51,6 +51,7 @@ def test_privacy_is_chosen_when_a_project_is_created(run: Run, tmp_path: Path) -
     assert len(parse_output(run("project", "list", "--json"))) == 2
 
 
+@pytest.mark.deep
 def test_second_project_of_the_same_name_is_refused_unless_allowed(run: Run, tmp_path: Path) -> None:
     repository = str(make_repository(tmp_path / "docs.git", {"a.md": b"a\n"}))
     first = parse_output(run("project", "create", "Docs", "--repo", repository, "--json"))["projectId"]
@@ -70,6 +71,7 @@ def test_second_project_of_the_same_name_is_refused_unless_allowed(run: Run, tmp
     assert f"Note: Another project is named 'Docs' too: {first}." in renamed.stderr
 
 
+@pytest.mark.deep
 def test_project_and_key_are_created_without_a_server(run: Run, tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"}, branch="trunk")
     project = parse_output(run("project", "create", "Docs", "--repo", str(repository), "--json"))
@@ -88,6 +90,7 @@ def test_project_and_key_are_created_without_a_server(run: Run, tmp_path: Path) 
     ]
 
 
+@pytest.mark.deep
 def test_key_expires_after_90_days_unless_told_otherwise(run: Run, tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
     project = parse_output(run("project", "create", "Docs", "--repo", str(repository), "--json"))["projectId"]
@@ -107,6 +110,7 @@ def test_key_expires_after_90_days_unless_told_otherwise(run: Run, tmp_path: Pat
     assert isinstance(run("key", "create", "--project", project, "--expires", "soon").exception, InvalidRequest)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "options",
     [
@@ -129,6 +133,7 @@ def test_project_with_unusable_repository_is_refused(run: Run, tmp_path: Path, o
     assert parse_output(run("project", "list", "--json")) == []
 
 
+@pytest.mark.deep
 def test_creating_a_project_says_that_its_branch_is_checked_out(run: Run, tmp_path: Path) -> None:
     bare = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
     checkout = tmp_path / "handbook"
@@ -140,6 +145,7 @@ def test_creating_a_project_says_that_its_branch_is_checked_out(run: Run, tmp_pa
     assert "checked out" not in run("project", "create", "Docs", "--repo", str(bare)).stderr
 
 
+@pytest.mark.deep
 def test_key_with_another_prefix_is_created_and_imported(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +175,7 @@ def test_every_command_has_help(run: Run) -> None:
         assert "Usage" in result.stdout
 
 
+@pytest.mark.deep
 def test_a_refusal_is_one_line_on_standard_error_and_exit_code_1(tmp_path: Path) -> None:
     environment = {"COPYDESK_DATA": str(tmp_path / "data"), "PATH": os.environ["PATH"]}
     command = [sys.executable, "-m", "copydesk", "project", "show", "--project", "proj_unknown"]
@@ -182,6 +189,7 @@ def test_a_refusal_is_one_line_on_standard_error_and_exit_code_1(tmp_path: Path)
     assert result.stderr.startswith("copydesk: COPYDESK_JOB_MINUTES: ")
 
 
+@pytest.mark.deep
 def test_a_job_from_creation_to_merge(against: Run, service: Service) -> None:
     made = against("job", "create", "Replace colour with color in docs/index.md", "--watch", "--json")
     job = parse_output(made)
@@ -201,6 +209,7 @@ def test_a_job_from_creation_to_merge(against: Run, service: Service) -> None:
     assert parse_output(against("job", "get", job["id"], "--json"))["status"] == "archived"
 
 
+@pytest.mark.deep
 def test_watching_prints_plain_lines_when_piped(against: Run) -> None:
     made = against("job", "create", "Replace colour with color in docs/index.md")
     job_id = made.stdout.split()[1]
@@ -211,6 +220,7 @@ def test_watching_prints_plain_lines_when_piped(against: Run) -> None:
     assert not any("\x1b" in line for line in lines)
 
 
+@pytest.mark.deep
 def test_a_prompt_that_is_not_understood_exits_with_1(against: Run, service: Service) -> None:
     made = against("job", "create", "Write a poem about the sea", "--watch", "--json")
     assert made.exit_code == 1
@@ -227,6 +237,7 @@ def test_a_prompt_that_is_not_understood_exits_with_1(against: Run, service: Ser
     assert (nothing.exit_code, json.loads(nothing.stdout)["reason"]) == (0, "no_changes")
 
 
+@pytest.mark.deep
 def test_job_can_be_messaged_canceled_and_archived(against: Run, service: Service) -> None:
     job = parse_output(against("job", "create", "Replace colour with color", "--watch", "--json"))
     again = parse_output(against("job", "message", job["id"], "Replace Hello with Welcome", "--watch", "--json"))
@@ -239,6 +250,7 @@ def test_job_can_be_messaged_canceled_and_archived(against: Run, service: Servic
     assert "completed" in str(refused.exception)
 
 
+@pytest.mark.deep
 def test_job_can_be_retried(against: Run) -> None:
     job = parse_output(against("job", "create", "Replace nonexistent with existing", "--watch", "--json"))
     retried = parse_output(against("job", "retry", job["id"], "--watch", "--json"))
@@ -251,6 +263,7 @@ def test_a_prompt_is_read_from_standard_input(against: Run) -> None:
     assert job["prompt"] == "Replace colour with color\n"
 
 
+@pytest.mark.deep
 def test_closing_a_pull_request(against: Run, service: Service) -> None:
     parse_output(against("job", "create", "Replace colour with color", "--watch", "--json"))
     assert parse_output(against("pull", "close", "1", "--json"))["state"] == "closed"
@@ -258,6 +271,7 @@ def test_closing_a_pull_request(against: Run, service: Service) -> None:
     assert "color" not in str(read_file(service.repository, "main", "docs/index.md"))
 
 
+@pytest.mark.deep
 def test_doctor_reports_problems(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(check["ok"] for check in parse_output(run("doctor", "--json")))
     monkeypatch.setenv("COPYDESK_MODEL", "openai-compatible:x")
@@ -270,6 +284,7 @@ def failing_checks(result: Result) -> list[str]:
     return [check["check"] for check in json.loads(result.stdout) if not check["ok"]]
 
 
+@pytest.mark.deep
 def test_doctor_reports_one_fault_once(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
     for name in ("One", "Two"):
@@ -286,6 +301,7 @@ def test_doctor_reports_one_fault_once(run: Run, tmp_path: Path, monkeypatch: py
     assert "– repositories: not checked, because the check 'database' failed" in run("doctor").stdout
 
 
+@pytest.mark.deep
 def test_doctor_reports_undecryptable_secrets_once_and_as_secrets(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,6 +333,7 @@ def test_doctor_names_unknown_variables_with_the_nearest_known_one(
     assert "Did you mean COPYDESK_MODEL?" in shown.stdout
 
 
+@pytest.mark.deep
 def test_token_variable_of_a_project_is_not_unknown(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COPYDESK_DOCS_TOKEN", "token")
     repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
@@ -325,6 +342,7 @@ def test_token_variable_of_a_project_is_not_unknown(run: Run, tmp_path: Path, mo
     assert "COPYDESK_DOCS_TOKEN" not in run("doctor").stdout
 
 
+@pytest.mark.deep
 def test_the_demo_works(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "copydesk", "demo"]
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}

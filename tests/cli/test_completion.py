@@ -51,6 +51,7 @@ def complete_in_bash(script: Path, *words: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.deep
 def test_bash_completes_commands_subcommands_and_options(scripts: dict[str, Path]) -> None:
     script = scripts["bash"]
     assert complete_in_bash(script, "copydesk", "") == list(COMMANDS)
@@ -98,6 +99,7 @@ def read_terminal(terminal: int) -> bytes:
         return b""
 
 
+@pytest.mark.deep
 def test_zsh_completes_commands_with_their_help(scripts: dict[str, Path], tmp_path: Path) -> None:
     zsh = shutil.which("zsh")
     if zsh is None:
@@ -127,6 +129,7 @@ def test_fish_completes_commands_with_their_help(scripts: dict[str, Path], tmp_p
     assert words == ["project", "--ref", "--repo"]
 
 
+@pytest.mark.deep
 def test_unknown_shell_is_refused() -> None:
     command = [sys.executable, "-m", "copydesk", "completion", "tcsh"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -57,6 +57,7 @@ def test_command_creates_no_data_folder_and_names_the_one_it_looked_for(run: Run
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_doctor_creates_no_data_folder(run: Run, tmp_path: Path) -> None:
     shown = run("doctor")
     assert shown.exit_code == 0, shown.output
@@ -66,6 +67,7 @@ def test_doctor_creates_no_data_folder(run: Run, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("command", ["person first-link", "person invite ada@example.org", "project create"])
 def test_first_command_creates_the_data_folder(run: Run, tmp_path: Path, command: str) -> None:
     repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
@@ -74,6 +76,7 @@ def test_first_command_creates_the_data_folder(run: Run, tmp_path: Path, command
     assert (tmp_path / "copydesk-data" / "copydesk.db").exists()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("command", NEED_A_PROJECT)
 def test_unknown_project_is_reported_with_the_data_folder(run: Run, tmp_path: Path, command: str) -> None:
     assert run("person", "first-link").exit_code == 0
@@ -91,6 +94,7 @@ def test_missing_sqlite_file_is_named(run: Run, tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_postgres_needs_no_data_folder_and_its_password_is_not_shown(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +107,7 @@ def test_postgres_needs_no_data_folder_and_its_password_is_not_shown(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_secrets_are_not_encrypted_with_a_key_in_a_new_folder(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def test_refused_connection_asks_whether_the_service_runs() -> None:
         client.create_job("Fix it.")
 
 
+@pytest.mark.deep
 def test_unknown_project_is_answered_with_the_nearest_name(run: Run, service: Service) -> None:
     name = service.project.name
     nearest = run("project", "show", "--project", f"{name.lower()}s")

@@ -62,6 +62,7 @@ def list_names(value: Any) -> Iterator[str]:
             yield from list_names(each)
 
 
+@pytest.mark.deep
 def test_every_field_of_every_command_is_named_in_camel_case(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +85,7 @@ def test_every_field_of_every_command_is_named_in_camel_case(
     assert {command: names for command, names in wrong.items() if names} == {}
 
 
+@pytest.mark.deep
 def test_names_in_json_are_accepted_as_settings(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     set_client_variables(service, monkeypatch)
     for name in ("branchPrefix", "branch_prefix", "branch-prefix"):

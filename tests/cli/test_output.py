@@ -33,6 +33,7 @@ def test_ids_and_links_are_never_broken(columns: int) -> None:
     assert shown.count(LINK) == 2
 
 
+@pytest.mark.deep
 def test_wide_terminal_shows_a_table_and_a_narrow_one_lines() -> None:
     assert run_in_terminal(200, "-c", PRINT).splitlines()[0].split()[:2] == ["job", "status"]
     narrow = run_in_terminal(60, "-c", PRINT).splitlines()
@@ -50,6 +51,7 @@ def test_help_lists_every_command_once_with_its_whole_sentence() -> None:
         assert f"{title}:" in shown
 
 
+@pytest.mark.deep
 def test_help_of_a_group_is_not_cut() -> None:
     shown = run_in_terminal(80, "-m", "copydesk", "analytics", "--help")
     assert "..." not in shown.partition("Commands:")[2]

@@ -34,6 +34,7 @@ def request_probe(port: int) -> bytes:
         return connection.recv(1000)
 
 
+@pytest.mark.deep
 def test_connections_beyond_the_limit_are_closed_and_start_no_thread(port: int) -> None:
     before = threading.active_count()
     silent = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(MAX_CONNECTIONS + 40)]

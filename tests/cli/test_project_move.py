@@ -45,6 +45,7 @@ def run_job(service: Service) -> dict[str, object]:
     return dict(service.client.wait(service.client.create_job("Replace colour with color.")["id"]))
 
 
+@pytest.mark.deep
 def test_project_follows_its_repository_also_when_the_old_one_is_gone(
     run: Run, service: Service, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_project_follows_its_repository_also_when_the_old_one_is_gone(
     assert entry["details"] == {"before": str(service.repository), "after": str(tmp_path / "moved.git")}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_repository_with_another_history_is_refused(run: Run, service: Service, tmp_path: Path, is_gone: bool) -> None:
     run_job(service)
@@ -96,6 +98,7 @@ def test_project_with_a_running_job_is_not_moved(tmp_path: Path, monkeypatch: py
         assert service.desk.projects.get(service.project.id) == service.project
 
 
+@pytest.mark.deep
 def test_secrets_of_the_old_host_are_deleted_and_never_sent_to_the_new_one(
     run: Run, service: Service, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ def test_commands_that_use_duckdb_print_no_binding_warnings(environment: dict[st
         assert "nanobind" not in done.stderr
 
 
+@pytest.mark.deep
 def test_connection_held_by_a_daemon_thread_is_not_reported_as_a_leak(environment: dict[str, str]) -> None:
     code = """
 import threading, time, duckdb
@@ -67,6 +68,7 @@ print("written")
     assert (done.returncode, done.stdout, done.stderr) == (3, "written\n", "")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("stop", mark_drills((signal.SIGTERM, signal.SIGINT), default=(signal.SIGTERM,)))
 def test_stopped_server_prints_no_duckdb_binding_warnings(
     environment: dict[str, str], tmp_path: Path, stop: signal.Signals
@@ -90,6 +92,7 @@ def test_stopped_server_prints_no_duckdb_binding_warnings(
     assert "nanobind" not in said
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [("--version", 0), ("project list", 0), ("project show --project none", 1), ("project --wrong", 2)],
@@ -100,6 +103,7 @@ def test_exit_status_says_how_a_command_ended(environment: dict[str, str], argum
     assert done.stdout or done.stderr
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 def test_output_that_cannot_be_written_is_an_error(environment: dict[str, str]) -> None:
     with Path("/dev/full").open("w") as full:

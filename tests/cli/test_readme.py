@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent.parent
 BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.M | re.S)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
 def test_commands_fail_with_a_sentence_when_the_repository_and_the_server_are_missing(
     tmp_path: Path, page: str

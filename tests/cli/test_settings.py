@@ -42,6 +42,7 @@ def test_a_projects_settings_are_changed_and_shown(run: Run, project: str) -> No
     assert shown.count("sign_off") == 1
 
 
+@pytest.mark.deep
 def test_project_is_found_by_id_by_name_and_by_the_variable(
     run: Run, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +70,7 @@ def test_project_is_found_by_id_by_name_and_by_the_variable(
     assert "There is no project 'Dogs' in" in str(run("project", "show", "--project", "Dogs").exception)
 
 
+@pytest.mark.deep
 def test_missing_branch_or_folder_is_stored_with_a_note(run: Run, project: str, tmp_path: Path) -> None:
     for value, note in (
         ("root=handbook", "There is no folder handbook on the branch main"),
@@ -85,6 +87,7 @@ def test_missing_branch_or_folder_is_stored_with_a_note(run: Run, project: str, 
     assert "There is no folder handbook on the branch main" in made.stderr
 
 
+@pytest.mark.deep
 def test_repository_of_a_project_is_checked(run: Run, project: str) -> None:
     assert run("project", "check", "--project", project).stdout == "Access works. Jobs start from main.\n"
     assert json.loads(run("project", "check", "--project", "Docs", "--json").stdout) == {
@@ -117,6 +120,7 @@ def test_a_wrong_setting_is_refused_with_a_sentence(run: Run, project: str, valu
     assert run("project", "show", "--project", project, "--json").stdout == before
 
 
+@pytest.mark.deep
 def test_a_secret_is_set_listed_and_removed_and_never_shown(run: Run, project: str) -> None:
     said = run("secret", "set", "forge_token", "--project", project, input=f"{TOKEN}\n").stdout
     said += run("secret", "list", "--project", project).stdout
@@ -129,6 +133,7 @@ def test_a_secret_is_set_listed_and_removed_and_never_shown(run: Run, project: s
     assert run("secret", "set", "password", "--project", project, input="x").exit_code == 1
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("forge", ["github", "gitlab", "gitea", "forgejo"])
 def test_project_on_a_forge_is_created_once_its_token_has_the_needed_permissions(
     run: Run, tmp_path: Path, forge: str

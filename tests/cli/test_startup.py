@@ -69,6 +69,7 @@ ON_DATABASE = (
 )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("arguments", mark_drills(HELP, default=("--help", "project --help")))
 def test_help_imports_no_part_of_the_service(arguments: str, environment: dict[str, str]) -> None:
     assert list_imported_packages(arguments, environment) & EVERYTHING == set()
@@ -78,12 +79,14 @@ def test_version_does_not_import_pydantic(environment: dict[str, str]) -> None:
     assert "pydantic" not in list_imported_packages("--version", environment)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("arguments", mark_drills(ON_DATABASE, default=("project list", "pull list")))
 def test_commands_on_the_database_import_nothing_else(arguments: str, environment: dict[str, str]) -> None:
     packages = list_imported_packages(arguments.format(project=environment["COPYDESK_PROJECT"]), environment)
     assert packages & EVERYTHING == NEEDED_BY_DATABASE
 
 
+@pytest.mark.deep
 def test_commands_on_the_api_import_only_its_client(environment: dict[str, str]) -> None:
     assert list_imported_packages("job list", environment) & EVERYTHING == {"httpx2"}
 
@@ -135,6 +138,7 @@ def test_command_tree_can_be_traversed() -> None:
     assert [command.name for command in root.commands.values()] == list(COMMANDS)
 
 
+@pytest.mark.deep
 def test_misspelled_command_gets_a_suggestion(environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "copydesk", "projct", "list"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)

@@ -56,6 +56,7 @@ def make_request(url: str, **headers: str) -> dict[str, Any]:
     return {"url": url, "headers": AGENT | headers}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
 def test_page_view_is_sent_with_all_visitor_fields(collector: FakeCollector, docs: str, piece: Path) -> None:
     run_edge_code(piece, collector, make_request(f"{docs}/guide/setup?a=1"))
@@ -75,6 +76,7 @@ def test_page_view_is_sent_with_all_visitor_fields(collector: FakeCollector, doc
     }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
 def test_only_page_views_and_missing_pages_are_sent(collector: FakeCollector, docs: str, piece: Path) -> None:
     requests = [make_request(docs + path) for path in (*PAGES, "/missing", "/twin")]
@@ -88,12 +90,14 @@ def test_only_page_views_and_missing_pages_are_sent(collector: FakeCollector, do
     assert len({event["eventId"] for event in collector.events}) == len(expected)
 
 
+@pytest.mark.deep
 def test_worker_passes_every_response_through_unchanged(collector: FakeCollector, docs: str) -> None:
     answers = run_edge_code(WORKER, collector, *(make_request(docs + path) for path in (*PAGES, "/missing")))
     expected = [[status, f"this is {path}" if status != 304 else ""] for path, (status, _) in PAGES.items()]
     assert answers == [*expected, [404, "this is /missing"]]
 
 
+@pytest.mark.deep
 def test_worker_skips_prefetches_and_browsers_with_the_beacon(collector: FakeCollector, docs: str) -> None:
     browser = {"sec-fetch-dest": "document", "sec-fetch-mode": "navigate"}
     run_edge_code(

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import pkgutil, importlib, copydesk
 from copydesk.core.errors import UserFacingError
@@ -22,6 +24,7 @@ print(kind.__doc__, UserFacingError("Given.").message, UserFacingError().message
 """
 
 
+@pytest.mark.deep
 def test_errors_keep_their_messages_without_docstrings() -> None:
     """`python -OO` drops docstrings."""
     run = subprocess.run([sys.executable, "-OO", "-c", PROGRAM], capture_output=True, text=True, check=False)

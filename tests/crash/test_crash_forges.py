@@ -4,6 +4,8 @@ import pytest
 
 from tests.crash.forge_suite import ForgeCrashSuite
 
+pytestmark = pytest.mark.deep
+
 
 class TestSqlite(ForgeCrashSuite):
     database = "sqlite"

@@ -1,6 +1,10 @@
 """The crash matrix on PostgreSQL."""
 
+import pytest
+
 from tests.crash.suite import CrashSuite
+
+pytestmark = pytest.mark.deep
 
 
 class TestPostgres(CrashSuite):

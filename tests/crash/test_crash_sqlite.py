@@ -1,6 +1,10 @@
 """The crash matrix on SQLite."""
 
+import pytest
+
 from tests.crash.suite import CrashSuite
+
+pytestmark = pytest.mark.deep
 
 
 class TestSqlite(CrashSuite):

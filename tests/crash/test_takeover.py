@@ -18,7 +18,7 @@ import pytest
 
 from copydesk.jobs.job import FAILED, Phase, Reason
 from copydesk.jobs.service import NewJob
-from tests.conftest import DATABASES
+from tests.conftest import DATABASE_NAMES, DATABASES
 from tests.crash.harness import (
     FILES_AFTER,
     FILES_AFTER_FOLLOW_UP,
@@ -30,9 +30,11 @@ from tests.crash.harness import (
 from tests.support.drills import mark_drills
 from tests.support.repositories import commit
 
+pytestmark = pytest.mark.deep
+
 PAUSES = ("turn-1-reply:middle", "push:before", "push:acted")
 BOTH = pytest.mark.parametrize("database", DATABASES)
-SQLITE_FIRST = pytest.mark.parametrize("database", mark_drills(DATABASES, default=("sqlite",)))
+SQLITE_FIRST = pytest.mark.parametrize("database", mark_drills(DATABASE_NAMES, default=("sqlite",)))
 SQLITE = pytest.mark.parametrize("database", ["sqlite"])  # independent of the database
 POSTGRES = pytest.mark.parametrize("database", ["postgres"])  # SQLite allows only one writer
 

@@ -85,6 +85,7 @@ def test_locked_packages_cover_every_extra() -> None:
     assert names - set(locked) == set()
 
 
+@pytest.mark.deep
 def test_health_check_fails_without_an_answer(tmp_path: Path) -> None:
     words = find_step("HEALTHCHECK").command
     assert words[:4] == ["python", "-IS", "/opt/copydesk/probe.py", "127.0.0.1"]

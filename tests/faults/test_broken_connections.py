@@ -23,6 +23,8 @@ from tests.crash.harness import wait_until
 from tests.support.postgres import connect_to_server, new_database, url_through_port
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 
+pytestmark = pytest.mark.deep
+
 SHORT = 1.0
 
 

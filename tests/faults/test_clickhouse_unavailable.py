@@ -13,6 +13,8 @@ from tests.faults.traffic import Traffic
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.postgres import new_database
 
+pytestmark = pytest.mark.deep
+
 AWAY: dict[str, tuple[Callable[[ClickHouseServer], None], Callable[[ClickHouseServer], None]]] = {
     "killed": (ClickHouseServer.kill, ClickHouseServer.start),
     "silent": (ClickHouseServer.pause, ClickHouseServer.resume),

@@ -15,13 +15,15 @@ from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.execution.queue import Queue, QueueLimits
 from copydesk.jobs.job import ACTIVE, FAILED, JobOutcome
 from copydesk.jobs.service import NewJob
-from tests.conftest import DATABASES
+from tests.conftest import DATABASE_NAMES
 from tests.faults.drill_output import DRILL_SCALE
 from tests.faults.final_state import check_final_state
 from tests.faults.fleet import LEASE_SECONDS, serve_slow_model, start_fleet
 from tests.faults.traffic import Traffic
 from tests.support.drills import mark_drills
 from tests.support.postgres import new_database
+
+pytestmark = pytest.mark.deep
 
 AHEAD, BEHIND = 3600.0, -3600.0
 BOUNDS = QueueLimits(lease_ms=10_000, project_slots=4, total_slots=10)
@@ -51,7 +53,7 @@ def test_clock_skew_of_an_hour_loses_and_repeats_nothing(tmp_path: Path) -> None
         assert max(made) - min(made) > 1.9 * HOUR, "the clocks were right"
 
 
-@pytest.fixture(params=mark_drills(DATABASES, default=("postgres",)))
+@pytest.fixture(params=mark_drills(DATABASE_NAMES, default=("postgres",)))
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     url = new_database() if request.param == "postgres" else ""
     desk = open_desk(Settings(data=tmp_path / "data", database_url=url))

@@ -10,6 +10,8 @@ from copydesk.core.db.migrate import SCHEMA_VERSION
 from tests.support.postgres import new_database
 from tests.support.processes import CommandSpec, RunningServer, free_port, settings_environment
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.mark.drill
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

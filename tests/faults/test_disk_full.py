@@ -17,6 +17,8 @@ from tests.support.postgres import new_database
 from tests.support.repositories import AUTHOR, make_repository
 from tests.support.small_disk import small_disk
 
+pytestmark = pytest.mark.deep
+
 MEGABYTE = 1 << 20
 
 

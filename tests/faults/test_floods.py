@@ -18,6 +18,8 @@ from tests.support.processes import CommandSpec, RunningServer, free_port, setti
 from tests.support.repositories import make_repository
 from tests.support.sockets import connect, encode_chunk, read_one_response, response_status, send_all
 
+pytestmark = pytest.mark.deep
+
 MEBIBYTE = 1024 * 1024
 PIECE = b"a" * (256 * 1024)
 ANOTHER_ADDRESS = "127.0.0.2"

@@ -13,6 +13,8 @@ from tests.faults.traffic import PROMPT
 from tests.support.model_server import ModelServer
 from tests.support.postgres import new_database
 
+pytestmark = pytest.mark.deep
+
 WARM_UP_SECONDS = 2.0
 """A new worker loads modules for its child processes first; a job that it claims now waits for them."""
 

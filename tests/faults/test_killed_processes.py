@@ -14,6 +14,8 @@ from tests.faults.traffic import Traffic
 from tests.support.postgres import connect_to_server, dedicated_server, new_database, url_through_port
 from tests.support.tcp_proxy import tcp_proxy
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.mark.drill
 def test_nothing_is_lost_or_done_twice_while_processes_are_killed(tmp_path: Path) -> None:

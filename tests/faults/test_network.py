@@ -18,6 +18,8 @@ from tests.faults.traffic import Traffic
 from tests.support.postgres import connect_to_server, new_database, url_through_port
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 
+pytestmark = pytest.mark.deep
+
 TROUBLES = ("slow", "cut", "half-closed", "refused", "silent", "forgotten")
 CLIENTS = 100
 ANSWERED_WITHIN = 20.0

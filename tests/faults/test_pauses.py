@@ -15,6 +15,8 @@ from tests.faults.traffic import PROMPT, AcceptedWork, Traffic
 from tests.support.model_server import ModelRequest
 from tests.support.postgres import new_database
 
+pytestmark = pytest.mark.deep
+
 EXPECTED = 2
 """Replies that a job needs."""
 

@@ -19,6 +19,8 @@ from tests.faults.traffic import PROMPT, Traffic
 from tests.support.postgres import dedicated_server, new_database
 from tests.support.processes import RunningServer
 
+pytestmark = pytest.mark.deep
+
 HOW: tuple[Literal["fast", "immediate"], ...] = ("fast", "immediate")
 
 

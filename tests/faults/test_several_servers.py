@@ -21,6 +21,8 @@ from tests.faults.fleet import SCRIPTED_MODEL, Fleet, FleetProject, serve_slow_m
 from tests.support.model_server import ModelRequest, ModelServer
 from tests.support.postgres import new_database
 
+pytestmark = pytest.mark.deep
+
 ALLOWED, ASKED = 40, 60
 EXPORTS = 60
 PROJECT_SLOTS, TOTAL_SLOTS = 2, 3

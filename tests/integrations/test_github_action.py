@@ -26,6 +26,7 @@ def inputs(running: CiService) -> dict[str, str]:
     return {**running.inputs, "api-key": running.service.key, "prompt": "Change it"}
 
 
+@pytest.mark.deep
 def test_job_ends_with_the_link_of_its_pull_request(running: CiService, inputs: dict[str, str], tmp_path: Path) -> None:
     running.follow(edit("docs/index.md", "colour", "color"), finish("American spelling", "Changed one word."))
     result = run_action({**inputs, "title": "Spelling", "draft": "true"}, tmp_path)
@@ -59,6 +60,7 @@ def test_prompt_reaches_the_job_unchanged_and_runs_nothing(
     assert result.outputs["status"] == "completed"
 
 
+@pytest.mark.deep
 def test_text_of_the_model_gives_no_commands_to_the_runner(
     running: CiService, inputs: dict[str, str], tmp_path: Path
 ) -> None:
@@ -75,6 +77,7 @@ def test_text_of_the_model_gives_no_commands_to_the_runner(
     assert "<img" not in before
 
 
+@pytest.mark.deep
 def test_message_of_a_job_gives_no_commands_to_the_runner(
     running: CiService, inputs: dict[str, str], tmp_path: Path
 ) -> None:
@@ -86,6 +89,7 @@ def test_message_of_a_job_gives_no_commands_to_the_runner(
     assert "set-output" in result.summary
 
 
+@pytest.mark.deep
 def test_failed_job_fails_the_step_unless_it_is_told_not_to(
     running: CiService, inputs: dict[str, str], tmp_path: Path
 ) -> None:
@@ -98,6 +102,7 @@ def test_failed_job_fails_the_step_unless_it_is_told_not_to(
     assert run_action({**wrong, "fail-on": "never"}, tmp_path / "again").exit_code == 0
 
 
+@pytest.mark.deep
 def test_automation_is_run_by_id_and_by_name(running: CiService, inputs: dict[str, str], tmp_path: Path) -> None:
     created = running.service.client.create_automation(
         name="Weekly Fix", kind="custom", prompt="Fix it", trigger={"type": "api"}
@@ -156,6 +161,7 @@ def test_wrong_key_fails_with_the_reason(idle: Service, tmp_path: Path, scopes: 
     assert ("Check the API key" if scopes is None else "needs the scope 'write'") in result.commands[-1]
 
 
+@pytest.mark.deep
 def test_server_that_is_down_fails_the_step_with_its_address(tmp_path: Path) -> None:
     with ScriptedServer((200, {}, {})) as server:
         url = server.url

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.integrations.ci_runner import (
@@ -22,6 +23,7 @@ from tests.support.scripted_model import edit, finish
 from tests.support.service import Service
 
 
+@pytest.mark.deep
 def test_job_ends_with_a_report_of_its_merge_request(running: CiService, tmp_path: Path) -> None:
     running.follow(edit("docs/index.md", "colour", "color"), finish("American spelling", "Changed one word."))
     result = run_component({**running.inputs, "prompt": HOSTILE, "draft": True}, running.service.key, tmp_path)

@@ -25,10 +25,12 @@ def validate(file: Path, schema: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.deep
 def test_action_follows_the_schema_of_github() -> None:
     validate(ACTION_FOLDER / "action.yml", "github-actions")
 
 
+@pytest.mark.deep
 def test_component_follows_the_schema_of_gitlab(tmp_path: Path) -> None:
     for number, part in enumerate(yaml.safe_load_all(TEMPLATE.read_text("utf-8"))):
         file = tmp_path / f"{number}.yml"
@@ -36,6 +38,7 @@ def test_component_follows_the_schema_of_gitlab(tmp_path: Path) -> None:
         validate(file, "gitlab-ci")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("number", range(len(WORKFLOWS)))
 def test_documented_workflows_are_valid_and_use_declared_inputs_and_outputs(number: int, tmp_path: Path) -> None:
     file = tmp_path / "workflow.yml"
@@ -50,6 +53,7 @@ def test_documented_workflows_are_valid_and_use_declared_inputs_and_outputs(numb
     assert set(used) <= set(action["outputs"])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("number", range(len(PIPELINES)))
 def test_documented_pipelines_are_valid_and_use_declared_inputs(number: int, tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yml"

@@ -207,6 +207,7 @@ def http(scripted_service: Service) -> httpx.Client:
     return scripted_service.http
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_hooks_and_configuration_of_a_repository_run_nothing(
     scripted_service: Service, tmp_path: Path, scheme: str
@@ -282,6 +283,7 @@ def test_git_wrapper_refuses_unsafe_addresses(tmp_path: Path, address: str) -> N
     assert not mark.exists()
 
 
+@pytest.mark.deep
 def test_private_addresses_are_refused_if_the_project_forbids_them(scripted_service: Service, tmp_path: Path) -> None:
     with GitHttpServer(tmp_path) as far:
         for host in ("127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "[::1]",
@@ -360,6 +362,7 @@ TOKEN = "t0ken/with+odd=characters"
 BASIC = base64.b64encode(f"x-access-token:{TOKEN}".encode()).decode()
 
 
+@pytest.mark.deep
 def test_job_over_http_never_shows_its_token(
     scripted_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,6 +436,7 @@ def assert_secret_absent(secret: str, folder: Path) -> None:
         assert not file.is_file() or secret.encode() not in file.read_bytes(), file
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.drill)])
 def test_many_concurrent_jobs_are_all_accepted_and_all_end(tmp_path: Path, count: int) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})

@@ -139,6 +139,7 @@ def _call_overwrite(path: str) -> ModelAnswer:
     return call_write(path, **seen)
 
 
+@pytest.mark.deep
 def test_remaining_changes_are_published_without_the_refused_ones(place: DrillProject) -> None:
     attack = [call_write(path) for path in (".github/workflows/x.yml", "../x.md", "docs/.hidden/x.md")]
     job = place.run_job(call_several(*attack), *FIX_SCRIPT)
@@ -302,6 +303,7 @@ def test_lookalike_host_is_treated_as_new(running: Running, tmp_path: Path) -> N
         assert list(list_branches(place.folder)) == ["main"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("hidden", ["\u202etxet", "pass\u200bword", "x\U000e0041\U000e0042", "p\u0430yp\u0430l"])
 def test_hidden_text_cannot_be_added_to_a_page(place: DrillProject, hidden: str) -> None:
     job = place.run_job(call_edit("colour", f"colour {hidden}"), call_finish())
@@ -330,6 +332,7 @@ LOUD = re.compile(
 )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", SHOUTED)
 def test_pull_request_text_has_no_mentions_closing_keywords_or_images(place: DrillProject, how: str) -> None:
     shout = SHOUTED[how]
@@ -345,6 +348,7 @@ def test_pull_request_text_has_no_mentions_closing_keywords_or_images(place: Dri
     assert "```\n" not in pull.body
 
 
+@pytest.mark.deep
 def test_output_of_a_check_command_is_neutralized(running: Running, tmp_path: Path) -> None:
     shout = f"Thanks @everyone, closes #1 ![x]({TRACKER}) <!-- a ` b @everyone"
     command = f"grep -q colour docs/index.md || {{ echo {shlex.quote(shout)}; exit 1; }}"
@@ -360,6 +364,7 @@ def test_output_of_a_check_command_is_neutralized(running: Running, tmp_path: Pa
 # Pushing elsewhere, a second pull request, the budget.
 
 
+@pytest.mark.deep
 def test_no_tool_can_push_fetch_or_open_a_url(place: DrillProject) -> None:
     before = len(place.fake.pulls)
     tries = [
@@ -376,6 +381,7 @@ def test_no_tool_can_push_fetch_or_open_a_url(place: DrillProject) -> None:
     assert [text.startswith("There is no tool") for text in told[:3]] == [True] * 3
 
 
+@pytest.mark.deep
 def test_extra_arguments_of_finish_do_not_change_branch_or_title(place: DrillProject) -> None:
     asked = call("finish", {"title": "x", "summary": "y", "branch": "main", "base": "release", "draft": False})
     job = place.run_job(call_edit("colour", "color"), asked, call_finish("Kept", "z"))
@@ -383,6 +389,7 @@ def test_extra_arguments_of_finish_do_not_change_branch_or_title(place: DrillPro
     assert place.fake.pulls[-1].title == "Kept"
 
 
+@pytest.mark.deep
 def test_follow_up_cannot_open_a_second_pull_request(place: DrillProject) -> None:
     first = place.run_job(
         *FIX_SCRIPT, call_edit("# Other", "# Another", "docs/other.md"), call_finish("Second", "In a new one.")
@@ -405,6 +412,7 @@ def test_endless_task_ends_when_the_budget_is_used_up(place: DrillProject) -> No
 # Comments.
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("way", ["github", "gitlab", "gitea"])
 def test_mention_by_an_unauthorized_user_is_ignored(running: Running, tmp_path: Path, way: str) -> None:
     with open_drill_project(way, *running, tmp_path / "forge") as place:
@@ -421,6 +429,7 @@ def test_mention_by_an_unauthorized_user_is_ignored(running: Running, tmp_path: 
         assert list(changed_files(place, job["branch"])) == ["docs/index.md"]
 
 
+@pytest.mark.deep
 def test_maintainer_comment_is_bound_by_the_policy(running: Running, tmp_path: Path) -> None:
     with open_drill_project("github", *running, tmp_path / "forge") as place:
         place.listen()

@@ -45,6 +45,7 @@ def changed_paths(fake: Any, branch: str) -> set[str]:
     return {path for path, data in FILES.items() if read_file_on_branch(fake, branch, path) != data}
 
 
+@pytest.mark.deep
 def test_model_reads_everywhere_but_changes_only_the_documentation(desk: Desk, fake: Any) -> None:
     script = (
         calls(("read", {"path": "src/palette.md"}), ("write", {"path": "src/new.md", "content": "# New\n"})),
@@ -63,6 +64,7 @@ def test_model_reads_everywhere_but_changes_only_the_documentation(desk: Desk, f
     assert read_file_on_branch(fake, job.branch, "src/new.md") is None
 
 
+@pytest.mark.deep
 def test_checks_stay_within_the_documentation(desk: Desk, fake: Any) -> None:
     script = (edit("site/docs/index.md", "colour", "color"), finish("Spell color so"))
     with start_bench(fake, desk, create_project(desk, "gitea", fake, root="site/docs"), *script) as bench:
@@ -73,6 +75,7 @@ def test_checks_stay_within_the_documentation(desk: Desk, fake: Any) -> None:
         assert "nowhere.md" not in bench.pull.body
 
 
+@pytest.mark.deep
 def test_the_mechanic_stays_within_the_documentation(desk: Desk, fake: Any) -> None:
     with start_bench(fake, desk, create_project(desk, "gitea", fake, root="site/docs"), model=Mechanic()) as bench:
         job = bench.run_job("Replace colour with color.")

@@ -90,6 +90,7 @@ def test_nothing_is_sent_without_settings(desk: Desk, project_id: str) -> None:
     assert read_mail(desk).attempts == 0
 
 
+@pytest.mark.deep
 def test_many_servers_send_each_mail_once(desk: Desk, project_id: str) -> None:
     for number in range(30):
         enqueue(desk, project_id, f"k{number}")

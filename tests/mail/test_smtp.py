@@ -194,6 +194,7 @@ def test_settings_of_mail_are_validated(monkeypatch: pytest.MonkeyPatch) -> None
     assert "secret password" not in str(failure.value)
 
 
+@pytest.mark.deep
 def test_command_sends_a_test_mail_and_doctor_checks_the_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

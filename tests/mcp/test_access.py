@@ -49,6 +49,7 @@ def post(service: Service, key: str | None, body: Any = LIST_TOOLS, **headers: s
     return httpx.post(f"{service.url}/mcp", json=body, headers=sent, timeout=60)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_read_only_key_gets_only_the_tools_that_read(service: Service, transport: Transport) -> None:
     async def check() -> None:
@@ -60,6 +61,7 @@ def test_read_only_key_gets_only_the_tools_that_read(service: Service, transport
     asyncio.run(check())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_read_only_key_cannot_call_a_tool_that_writes_although_it_knows_its_name(
     service: Service, transport: Transport
@@ -115,6 +117,7 @@ def test_invalid_key_returns_401(service: Service, kind: str) -> None:
     assert response.headers["www-authenticate"].startswith("Bearer")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_key_that_is_revoked_during_a_session_is_refused_at_the_next_call(
     service: Service, transport: Transport
@@ -135,6 +138,7 @@ def test_key_that_is_revoked_during_a_session_is_refused_at_the_next_call(
     asyncio.run(check())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_wait_ends_when_its_key_is_revoked(service: Service, transport: Transport) -> None:
     key, secret = service.desk.keys.create(service.project.id, actor="test")
@@ -182,6 +186,7 @@ def test_tools_are_called_from_the_address_of_the_client_behind_a_trusted_proxy(
         assert (response.status_code, response.json()["code"]) == (403, "address_refused")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_job_of_another_project_looks_like_one_that_does_not_exist(service: Service, transport: Transport) -> None:
     other = service.another_project()
@@ -204,6 +209,7 @@ def test_job_of_another_project_looks_like_one_that_does_not_exist(service: Serv
     assert other.client.get_job(theirs)["status"] == "active"
 
 
+@pytest.mark.deep
 def test_stdio_server_of_another_project_is_refused(service: Service) -> None:
     other = service.another_project()
     mixed = Service(service.url, service.desk, other.project, service.key, service.repository)
@@ -244,6 +250,7 @@ def test_limit_of_jobs_per_hour_holds(tmp_path: Path) -> None:
         assert len(service.client.list_jobs()["jobs"]) == 2
 
 
+@pytest.mark.deep
 def test_limit_of_exports_per_minute_holds(tmp_path: Path) -> None:
     with run_service(tmp_path, exports_per_minute=2) as service:
 
@@ -256,6 +263,7 @@ def test_limit_of_exports_per_minute_holds(tmp_path: Path) -> None:
         assert "COPYDESK_EXPORTS_PER_MINUTE" in asyncio.run(attack())
 
 
+@pytest.mark.deep
 def test_waits_count_as_live_streams_of_the_key(tmp_path: Path) -> None:
     with run_service(tmp_path, streams_per_key=1) as service:
         job = service.client.create_job("Wait for me")["id"]
@@ -335,6 +343,7 @@ def test_white_space_around_header_values_does_not_matter(service: Service) -> N
     connection.close()
 
 
+@pytest.mark.deep
 def test_key_opens_only_its_own_project_on_either_database(tmp_path: Path, migrated_url: str) -> None:
     with run_service(tmp_path, database_url=migrated_url) as service:
         other = service.another_project()

@@ -31,6 +31,7 @@ SCRIPT = [
 ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_assistant_creates_a_job_waits_reads_the_diff_and_asks_for_top_pages(

@@ -43,6 +43,7 @@ def run_python(code: str, *arguments: str, **environment: str) -> "subprocess.Co
     )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("is_installed", [True, False])
 def test_server_imports_the_sdk_when_it_is_used_and_says_how_to_install_it(tmp_path: Path, is_installed: bool) -> None:
     url = new_sqlite(tmp_path)
@@ -73,6 +74,7 @@ def test_command_says_how_to_install_the_sdk() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("given", "missing", "exit_code"),
     [({}, "COPYDESK_PROJECT", 2), ({"COPYDESK_PROJECT": f"proj_{'0' * 26}"}, "COPYDESK_API_KEY", 1)],
@@ -90,6 +92,7 @@ def test_command_says_which_variable_is_missing(given: dict[str, str], missing: 
     assert done.stdout == ""
 
 
+@pytest.mark.deep
 def test_command_ends_with_its_input_and_prints_nothing_else() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "copydesk", "mcp"],

@@ -221,6 +221,7 @@ def test_completion_of_an_unknown_argument_is_an_error(
     assert error.value.code == INVALID_PARAMS
 
 
+@pytest.mark.deep
 def test_completions_show_nothing_of_another_project(service: Service) -> None:
     other = service.another_project()
     other.client.create_job("A secret prompt of theirs")

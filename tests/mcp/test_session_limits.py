@@ -90,6 +90,7 @@ def test_session_with_a_call_in_progress_is_kept_and_no_client_is_refused(
         assert [client.is_kept(session) for session in (busy, newest)] == [True, True]
 
 
+@pytest.mark.deep
 def test_flood_of_sessions_does_not_end_those_of_other_keys(service: Service) -> None:
     with serve_with_limits(service, per_key=10, total=100) as url:
         flood, other = RawClient(url, service.new_key()), RawClient(url, service.new_key())

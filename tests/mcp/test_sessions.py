@@ -171,6 +171,7 @@ def test_cancelling_a_call_ends_it_at_the_server_and_leaves_the_job_active(servi
     assert client.is_kept(session)
 
 
+@pytest.mark.deep
 def test_disconnecting_ends_a_wait_but_does_not_cancel_the_job(service: Service, client: RawClient) -> None:
     """Within a session, a disconnect is not a cancellation. The wait ends because its result would reach nobody."""
     job = service.client.create_job("Wait for me")["id"]
@@ -278,6 +279,7 @@ def test_tool_can_ask_the_client(service: Service) -> None:
     assert "accept" in result
 
 
+@pytest.mark.deep
 def test_many_sessions_work_at_the_same_time(service: Service) -> None:
     async def use_session(number: int) -> str:
         headers = {"Authorization": f"Bearer {service.key}"}

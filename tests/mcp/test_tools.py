@@ -89,6 +89,7 @@ def test_arguments_are_spelled_as_in_the_api() -> None:
     assert all(re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", name) for name in names)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_every_tool_returns_what_its_schema_says(filled: Service, transport: Transport) -> None:
     """Calls every tool. The client compares each result with the schema, and so does this test."""
@@ -129,6 +130,7 @@ def test_every_tool_returns_what_its_schema_says(filled: Service, transport: Tra
     assert results["retry_job"]["id"] != job
 
 
+@pytest.mark.deep
 def test_scope_of_each_tool_is_that_of_its_calls(filled: Service) -> None:
     """The scope decides which tools a key sees. The gate decides what it can do: both must agree."""
     job, automation = filled.client.list_jobs()["jobs"][-1]["id"], filled.client.list_automations()[0]["id"]
@@ -161,6 +163,7 @@ def test_top_pages_are_ranked_by_the_audience(filled: Service) -> None:
     assert asyncio.run(check()) == [["/guide", "/api"], ["/guide", "/faq"], ["/api", "/guide"]]
 
 
+@pytest.mark.deep
 def test_ranking_by_audience_reads_on_until_it_is_exact(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The page that AI reads most is the last of 300 by its total."""
     folder = tmp_path_factory.mktemp("many")
@@ -248,6 +251,7 @@ def test_unknown_tool_and_unknown_resource_are_errors_of_the_protocol(filled: Se
     asyncio.run(check())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_lists_have_one_page_and_refuse_cursors(filled: Service, transport: Transport) -> None:
     async def check() -> None:
@@ -261,6 +265,7 @@ def test_lists_have_one_page_and_refuse_cursors(filled: Service, transport: Tran
     asyncio.run(check())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_diffs_and_reports_are_resources(filled: Service, transport: Transport) -> None:
     job = filled.client.list_jobs()["jobs"][-1]["id"]
@@ -281,6 +286,7 @@ def test_diffs_and_reports_are_resources(filled: Service, transport: Transport) 
     asyncio.run(check())
 
 
+@pytest.mark.deep
 def test_long_diff_comes_in_parts_that_end_with_whole_lines(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("long")
     page = "".join(f"The colour of thing {number}.\n" for number in range(1500))
@@ -310,6 +316,7 @@ def test_text_without_line_ends_is_cut_anywhere() -> None:
     assert cut_text("x" * 25, 99, 10) == ("", None)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "result",
     [
@@ -331,6 +338,7 @@ def test_small_result_is_unchanged() -> None:
     assert bound_result(result) == result
 
 
+@pytest.mark.deep
 def test_documented_python_example_prints_a_report(filled: Service) -> None:
     [code] = re.findall(r"^```python no-run\n(.*?)^```$", (ROOT / "docs/mcp.md").read_text("utf-8"), re.M | re.S)
     done = subprocess.run(

@@ -33,6 +33,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 def test_progress_is_reported_until_the_job_ends(service: Service, transport: Transport, mode: Mode) -> None:
     steps: list[float] = []
@@ -136,6 +137,7 @@ def test_wait_of_an_older_client_ends_with_its_session(idle: Service) -> None:
     assert asyncio.run(check())["job"]["status"] == "active"
 
 
+@pytest.mark.deep
 def test_wait_over_stdio_survives_an_interruption_of_the_network(idle: Service) -> None:
     job = idle.client.create_job("Wait for me")["id"]
     address = httpx.URL(idle.url)
@@ -159,6 +161,7 @@ def test_wait_over_stdio_survives_an_interruption_of_the_network(idle: Service) 
     assert waited["job"]["reason"] == "cancelled"
 
 
+@pytest.mark.deep
 def test_server_that_stops_does_not_wait_for_the_job(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
 
@@ -190,6 +193,7 @@ class AlternatingTransport(httpx.AsyncHTTPTransport):
         return await super().handle_async_request(request)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_any_server_behind_a_load_balancer_answers_any_request(service: Service, mode: Mode) -> None:
     async def check(second_url: str) -> list[int | None]:

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk
 from copydesk.jobs.service import NewJob
-from tests.conftest import DATABASES
+from tests.conftest import DATABASE_NAMES
 from tests.jobs.drills import SCRIPTED_MODEL, call_edit, call_finish
 from tests.support.drills import mark_drills
 from tests.support.model_server import ModelServer, hang
@@ -26,9 +26,11 @@ from tests.support.repositories import make_repository
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 PAGE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}
-SQLITE_FIRST = pytest.mark.parametrize("database_url", mark_drills(DATABASES, default=("sqlite",)), indirect=True)
+SQLITE_FIRST = pytest.mark.parametrize("database_url", mark_drills(DATABASE_NAMES, default=("sqlite",)), indirect=True)
 SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # independent of the database
-POSTGRES_FIRST = pytest.mark.parametrize("database_url", mark_drills(DATABASES, default=("postgres",)), indirect=True)
+POSTGRES_FIRST = pytest.mark.parametrize(
+    "database_url", mark_drills(DATABASE_NAMES, default=("postgres",)), indirect=True
+)
 
 
 class DrainStage:
@@ -135,6 +137,7 @@ def test_steady_requests_see_no_error_when_a_server_stops(stage: DrainStage) -> 
     assert len(balancer.seen) > 10
 
 
+@pytest.mark.deep
 @SQLITE
 def test_draining_server_reports_unready_and_answers_until_a_second_signal(stage: DrainStage) -> None:
     server = stage.serve(drain_seconds=600)
@@ -151,6 +154,7 @@ def test_draining_server_reports_unready_and_answers_until_a_second_signal(stage
     assert server.stop() < 60, "the second signal hurries, and the exit code is 0"
 
 
+@pytest.mark.deep
 @SQLITE
 def test_started_requests_finish_and_live_streams_are_closed(stage: DrainStage) -> None:
     server = stage.serve("--no-worker")
@@ -202,6 +206,7 @@ def test_job_that_ends_while_its_worker_drains_is_not_released(stage: DrainStage
         assert took < 5, "it leaves as soon as it is done"
 
 
+@pytest.mark.deep
 @SQLITE_FIRST
 def test_job_that_does_not_end_in_time_is_released(stage: DrainStage) -> None:
     with ModelServer([hang(600)], by_turn=True) as model:

@@ -206,6 +206,7 @@ def test_media_type_with_parameter_or_json_suffix_is_json(service: Service, http
         assert answer.status_code == 201, kind
 
 
+@pytest.mark.deep
 def test_body_of_40_megabytes_returns_413(service: Service, http: httpx.Client) -> None:
     piece = b"a" * 65536
 
@@ -326,6 +327,7 @@ def postgres_service(tmp_path: Path) -> Iterator[Service]:
         yield running
 
 
+@pytest.mark.deep
 def test_unavailable_database_returns_503_without_details(postgres_service: Service) -> None:
     job = postgres_service.client.create_job("Any")
     database = str(make_url(postgres_service.desk.settings.database_url).database)
@@ -346,6 +348,7 @@ def test_unavailable_database_returns_503_without_details(postgres_service: Serv
         assert database not in body["error"]
 
 
+@pytest.mark.deep
 def test_connections_cut_by_the_database_are_replaced_transparently(postgres_service: Service) -> None:
     for _ in range(3):
         postgres_service.client.list_jobs()

@@ -16,7 +16,7 @@ from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
 from copydesk.transfer.backup.create import create_backup
 from copydesk.transfer.progress import SilentProgress
-from tests.conftest import DATABASES
+from tests.conftest import DATABASE_NAMES
 from tests.jobs.drills import FILES, FIX_SCRIPT, SCRIPTED_MODEL, DrillProject, open_drill_project
 from tests.jobs.publish.guard.test_secrets import PUSH, echo_credentials
 from tests.jobs.secret_scan import NamedContent, find_secrets
@@ -98,8 +98,9 @@ def with_password(url: str) -> str:
     return parts.set(password="password-of-the-database").render_as_string(hide_password=False)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("form", mark_drills(("json", "text"), default=("json",)))
-@pytest.mark.parametrize("database_url", mark_drills(DATABASES, default=("postgres",)), indirect=True)
+@pytest.mark.parametrize("database_url", mark_drills(DATABASE_NAMES, default=("postgres",)), indirect=True)
 def test_telemetry_of_a_full_run_contains_no_secret_and_no_address(
     tmp_path: Path, database_url: str, form: str, provider: OidcProvider
 ) -> None:

@@ -150,6 +150,7 @@ def test_every_route_needs_a_key_or_is_listed_as_public(service: Service) -> Non
     assert {(method, path) for method, path in list_routes(service) if not closed.fullmatch(path)} == PUBLIC
 
 
+@pytest.mark.deep
 def test_public_routes_answer_without_a_key(service: Service) -> None:
     for method, path in PUBLIC - OPENED_OTHERWISE:
         assert client_without_key().request(method, service.url + path).status_code == 200, path
@@ -211,6 +212,7 @@ def test_no_route_accepts_an_invalid_key(service: Service) -> None:
             assert key == "desk_" or key not in response.text
 
 
+@pytest.mark.deep
 def test_no_route_accepts_another_authentication_scheme(service: Service) -> None:
     for method, path in list_closed_routes(service):
         for scheme in ("Basic", "Token", "Digest"):
@@ -353,6 +355,7 @@ def test_scopes_decide_who_reads_and_who_sends_events(
     assert (read.status_code, call_with_key(service, "POST", EVENTS, key=key).status_code) == statuses
 
 
+@pytest.mark.deep
 def test_key_with_an_allow_list_is_refused_from_other_addresses(service: Service) -> None:
     elsewhere = service.new_key(allow=["192.0.2.0/24", "2001:db8::/32", "127.0.0.2"])
     here = service.new_key(allow=["192.0.2.0/24", "127.0.0.1"])

@@ -196,6 +196,7 @@ def test_pattern_matches_its_routes_and_no_others(app: FastAPI, name: str) -> No
     assert find_matches(app, name) == MATCHED_ROUTES[name]
 
 
+@pytest.mark.deep
 def test_gate_requires_a_key_for_exactly_the_routes_that_are_documented_to_need_one(app: FastAPI) -> None:
     documented = {
         path

@@ -46,6 +46,7 @@ def add_endpoint(service: Service, url: str = "http://127.0.0.1:1/") -> None:
     service.desk.webhooks.endpoints.add(service.project.id, url, actor="test")
 
 
+@pytest.mark.deep
 def test_job_sends_its_events_in_order(service: Service) -> None:
     with receive_webhooks() as receiver:
         add_endpoint(service, receiver.url)
@@ -71,6 +72,7 @@ def wait_until_delivered(service: Service) -> None:
     assert service.desk.webhooks.read_stats().waiting == 0
 
 
+@pytest.mark.deep
 def test_follow_up_opens_no_second_pull_request_but_completes_again(service: Service) -> None:
     job = service.client.wait(service.client.create_job(FIX)["id"])
     add_endpoint(service)
@@ -79,6 +81,7 @@ def test_follow_up_opens_no_second_pull_request_but_completes_again(service: Ser
     assert list_types(service) == ["job.completed"]
 
 
+@pytest.mark.deep
 def test_closed_pull_request_that_is_reopened_is_opened_again(service: Service) -> None:
     job = service.client.wait(service.client.create_job(FIX)["id"])
     desk, project_id = service.desk, service.project.id
@@ -138,6 +141,7 @@ def test_feedback_is_told_without_the_contact_and_forgotten_with_the_entry(servi
     assert list_events(service) == []
 
 
+@pytest.mark.deep
 def test_weekly_summary_needs_no_mail_server(service: Service) -> None:
     desk, project_id = service.desk, service.project.id
     desk.webhooks.endpoints.add(project_id, "http://127.0.0.1:1/", events=["summary.weekly"], actor="test")
@@ -153,6 +157,7 @@ def test_weekly_summary_needs_no_mail_server(service: Service) -> None:
     assert event.data["summary"]["firstDay"] < event.data["summary"]["lastDay"]
 
 
+@pytest.mark.deep
 def test_hanging_receiver_does_not_hold_up_jobs(service: Service) -> None:
     with receive_webhooks(lambda _: hang()) as receiver:
         add_endpoint(service, receiver.url)

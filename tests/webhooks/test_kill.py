@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 
 from copydesk.analytics.tables import feedback
@@ -59,6 +60,7 @@ def count_feedback(desk: Desk) -> int:
         return len(tx.execute(select(feedback.c.id)).all())
 
 
+@pytest.mark.deep
 def test_killed_senders_lose_nothing_and_keep_the_order(
     desk: Desk, deliveries: Deliveries, numbers: Callable[[Any], list[int]]
 ) -> None:
@@ -84,6 +86,7 @@ def test_killed_senders_lose_nothing_and_keep_the_order(
         assert first_times == sorted(first_times)
 
 
+@pytest.mark.deep
 def test_killed_change_and_its_event_are_both_stored_or_neither(
     desk: Desk, project_id: str, deliveries: Deliveries
 ) -> None:

@@ -120,6 +120,7 @@ def test_unusable_webhook_is_refused_with_a_reason(service: Service, fields: dic
     assert service.client.list_webhooks() == []
 
 
+@pytest.mark.deep
 def test_project_has_a_bounded_number_of_webhooks(service: Service) -> None:
     for _ in range(MAX_ENDPOINTS):
         service.client.add_webhook("http://127.0.0.1:1/")
@@ -144,6 +145,7 @@ def test_unknown_webhooks_and_deliveries_return_404(service: Service) -> None:
         assert refusal.value.status == 404
 
 
+@pytest.mark.deep
 def test_dashboard_adds_tests_and_shows_a_webhook(service: Service, receiver: Receiver) -> None:
     admin = signed_in_client(service, "admin")
     path, headers = f"/projects/{service.project.id}/webhooks", {"Origin": service.url}
@@ -184,6 +186,7 @@ def test_dashboard_adds_tests_and_shows_a_webhook(service: Service, receiver: Re
     assert admin.get(own).status_code == 404
 
 
+@pytest.mark.deep
 def test_command_line_manages_webhooks(service: Service, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COPYDESK_DATA", str(service.desk.settings.data))
     monkeypatch.setenv("COPYDESK_WEBHOOK_ALLOW_PRIVATE", "true")
@@ -219,6 +222,7 @@ def test_command_line_manages_webhooks(service: Service, receiver: Receiver, mon
     assert "This project has no webhooks." in plain.output
 
 
+@pytest.mark.deep
 def test_receivers_that_hang_do_not_delay_other_pages(service: Service) -> None:
     """Sends more tests than the threads of the event loop, which has up to 32, and opens a page that needs one."""
     is_over = threading.Event()

@@ -163,6 +163,7 @@ def test_events_of_a_job_stay_in_order_and_hold_only_their_own_job(deliveries: D
     assert [number for number in numbers(receiver) if number < 10] == [1, 1, 2, 3]
 
 
+@pytest.mark.deep
 def test_many_servers_deliver_each_event_once_and_in_order(deliveries: Deliveries, numbers: Numbers) -> None:
     with receive_webhooks() as receiver:
         deliveries.add_endpoint(receiver.url)
@@ -178,6 +179,7 @@ def test_many_servers_deliver_each_event_once_and_in_order(deliveries: Deliverie
         assert own == sorted(own)
 
 
+@pytest.mark.deep
 def test_hanging_endpoint_does_not_hold_up_others(deliveries: Deliveries, numbers: Numbers) -> None:
     with receive_webhooks(lambda _: hang()) as hanging, receive_webhooks() as healthy:
         deliveries.add_endpoint(hanging.url, events=["feedback.created"])
@@ -217,6 +219,7 @@ def send_head_and_drip(connection: socket.socket, request: Received) -> None:
     drip(b"y" * 100)(connection, request)
 
 
+@pytest.mark.deep
 def test_answers_that_drip_or_lie_are_bounded_and_only_the_status_counts(deliveries: Deliveries) -> None:
     huge = b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n" + b"x" * 3_000_000
     accepted = [
@@ -256,6 +259,7 @@ def test_log_keeps_a_short_excerpt_without_secrets(deliveries: Deliveries) -> No
     assert attempt.duration_ms >= 0
 
 
+@pytest.mark.deep
 def test_killed_server_loses_nothing(desk: Desk, deliveries: Deliveries) -> None:
     """Kills a server after the receiver has the delivery and before its answer, and then sends it again."""
     with receive_webhooks(lambda _: hang()) as receiver:

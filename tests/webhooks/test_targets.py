@@ -139,6 +139,7 @@ def test_refusal_says_which_setting_allows_the_address(strict_desk: Desk, strict
             strict_desk.webhooks.endpoints.add(strict_project, url, actor="test")
 
 
+@pytest.mark.deep
 def test_doctor_warns_about_enabled_webhooks_whose_address_is_not_allowed(
     strict_desk: Desk, strict_project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

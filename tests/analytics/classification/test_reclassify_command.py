@@ -41,6 +41,7 @@ def run(*arguments: str) -> str:
     return result.stdout
 
 
+@pytest.mark.deep
 def test_stored_views_get_the_class_of_the_current_table(project: str) -> None:
     preview = json.loads(run("--project", project, "--dry-run", "--json"))
     assert preview["changes"] == [

@@ -77,6 +77,7 @@ def test_requests_during_a_commit_form_the_next_commit(store: DuckStore) -> None
     assert len(log.calls) < 15
 
 
+@pytest.mark.deep
 @given(st.lists(st.lists(st.one_of(st.none(), st.integers(1, 12)), max_size=4), max_size=8))
 @settings(deadline=None)
 def test_each_request_gets_its_own_duplicates(tmp_path_factory: pytest.TempPathFactory, sent: Any) -> None:
@@ -213,6 +214,7 @@ JSON = st.recursive(
 EVENT = st.dictionaries(st.sampled_from(sorted(EVENT_FIELDS)), JSON, max_size=6)
 
 
+@pytest.mark.deep
 @given(st.lists(st.one_of(EVENT, JSON), max_size=5))
 def test_every_event_becomes_a_view_or_a_drop_reason(site: SiteConfig, sent: list[object]) -> None:
     views, dropped = views_from_events(enumerate(map(validate_event, sent)), site, NOW)

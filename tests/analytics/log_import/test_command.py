@@ -56,6 +56,7 @@ def test_the_summary_accounts_for_every_line(run: Run, log: Path) -> None:
     assert "4 lines: 0 views counted, 2 duplicates, 2 dropped." in run(log).stdout
 
 
+@pytest.mark.deep
 def test_json_output_matches_the_summary(run: Run, log: Path) -> None:
     facts = json.loads(run(log, log, "--json").stdout)
     assert (facts["files"], facts["lines"], facts["views"], facts["duplicates"]) == (2, 8, 2, 2)
@@ -66,17 +67,20 @@ def test_json_output_matches_the_summary(run: Run, log: Path) -> None:
     assert facts["incomplete"] == []
 
 
+@pytest.mark.deep
 def test_dry_run_stores_nothing(run: Run, log: Path) -> None:
     assert "2 views would be counted" in run(log, "--dry-run").stdout
     assert "2 views counted" in run(log).stdout
 
 
+@pytest.mark.deep
 def test_dash_reads_standard_input(run: Run, log: Path) -> None:
     told = run("-", input=log.read_bytes())
     assert "2 views counted" in told.stdout
     assert "standard input:5" in told.stdout
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -94,6 +98,7 @@ def test_unreadable_input_is_refused_in_one_line(given: list[str], says: str, ru
     assert "2 views counted" in run(log).stdout
 
 
+@pytest.mark.deep
 def test_format_and_hosts_are_options(run: Run, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text(LOGS["vhost"] + "\n" + LOGS["vhost"].replace("docs.", "blog.") + "\n")
@@ -103,6 +108,7 @@ def test_format_and_hosts_are_options(run: Run, tmp_path: Path) -> None:
     assert set(get_args(LogFormatName)) == {AUTO_FORMAT, *FORMATS}
 
 
+@pytest.mark.deep
 def test_detected_format_is_printed(run: Run, log: Path, tmp_path: Path) -> None:
     assert "Format: combined." in run(log).stderr
     other = tmp_path / "b.log"
@@ -115,6 +121,7 @@ def test_detected_format_is_printed(run: Run, log: Path, tmp_path: Path) -> None
     assert facts["formats"] == [{"format": "caddy", "wrapper": None, "files": 1}]
 
 
+@pytest.mark.deep
 def test_untrusted_log_is_refused_unless_forced(run: Run, log: Path, tmp_path: Path) -> None:
     common = tmp_path / "common.log"
     common.write_text(f"{LOGS['common']}\n")
@@ -126,6 +133,7 @@ def test_untrusted_log_is_refused_unless_forced(run: Run, log: Path, tmp_path: P
     assert run("-", input=common.read_bytes()).exit_code == 1
 
 
+@pytest.mark.deep
 def test_replace_replaces_an_earlier_import_of_the_same_file(run: Run, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text(f"{COMBINED}\n{COMBINED}\n{COMBINED.replace('/guide/', '/b')}\n")
@@ -146,6 +154,7 @@ def test_fields_and_format_exclude_each_other(run: Run, log: Path) -> None:
     assert "--format or --fields" in str(refused.exception)
 
 
+@pytest.mark.deep
 def test_interrupted_import_keeps_its_progress_and_resumes(run: Run, project: str, tmp_path: Path) -> None:
     pipe, log = tmp_path / "pipe", tmp_path / "a.log"
     os.mkfifo(pipe)

@@ -56,6 +56,7 @@ def hash_person(site: SiteConfig, person: Person) -> int | None:
     return site.hasher.hash_visitor(DAY * DAY_MS, None, person.packed_address, person.agent)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("round_number", mark_drills(ROUNDS, default=[0]))
 def test_damaged_or_mixed_log_never_gives_wrong_visitors(
     round_number: int, find_error: Callable[[DamagedLog], str | None]

@@ -31,6 +31,7 @@ def make_line(number: int) -> str:
     return f'192.0.2.{number % 250} - - {request} "-" "{CHROME}"\n'
 
 
+@pytest.mark.deep
 def test_file_imported_twice_counts_once(run_import: Imported, store: Store, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("".join(map(make_line, range(300))) * 2)
@@ -89,6 +90,7 @@ def test_last_line_without_newline_is_counted_later(tail: str, run_import: Impor
     assert run_import(log).dropped == {DropReason.TORN_LINE: 1}
 
 
+@pytest.mark.deep
 def test_truncated_gzip_file_is_imported_up_to_its_end(run_import: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log.gz"
     log.write_bytes(gzip.compress("".join(make_line(n) for n in range(3000)).encode())[:-2000])
@@ -151,6 +153,7 @@ def test_an_event_that_was_sent_is_not_counted_again_from_a_log(run_import: Impo
     assert (tally.views, tally.duplicates) == (1, 1)
 
 
+@pytest.mark.deep
 def test_parsing_in_a_subprocess_gives_the_same_result(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("".join(make_line(number % 5000) for number in range(25_000)))
@@ -161,6 +164,7 @@ def test_parsing_in_a_subprocess_gives_the_same_result(job: Callable[..., Import
     assert sum(len(batch.views) for batch in here) == 25_000
 
 
+@pytest.mark.deep
 def test_parsing_in_a_subprocess_raises_the_same_error(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("nothing of the kind\n")
@@ -168,6 +172,7 @@ def test_parsing_in_a_subprocess_raises_the_same_error(job: Callable[..., Import
         list(read_in_subprocess(job(log)))
 
 
+@pytest.mark.deep
 def test_death_of_the_parser_process_is_noticed(job: Callable[..., ImportRequest], tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("".join(make_line(number) for number in range(45_000)))
@@ -201,6 +206,7 @@ def test_line_ids_are_unique_and_stable(numbers: list[int]) -> None:
     assert [again.next_id(str(number)) for number in numbers] == ids
 
 
+@pytest.mark.deep
 def test_identical_lines_get_different_ids_in_bounded_memory() -> None:
     near = LineIds()
     ids = {near.next_id("the same")}

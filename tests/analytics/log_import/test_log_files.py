@@ -84,6 +84,7 @@ def test_no_bytes_after_a_gzip_header_raise(data: bytes) -> None:
     read_blocks(gzip.compress(b"a\n") + data)
 
 
+@pytest.mark.deep
 def test_memory_is_bounded_for_long_lines_and_gzip_bombs() -> None:
     bomb = gzip.compress(bytes(60 * BLOCK_BYTES), 9)
     tracemalloc.start()

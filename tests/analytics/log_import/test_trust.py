@@ -61,6 +61,7 @@ def test_log_without_addresses_or_agents_is_refused(
     check_formats(job(log))
 
 
+@pytest.mark.deep
 def test_log_that_is_mostly_malformed_is_refused_even_after_a_good_start(
     job: Callable[..., ImportRequest], tmp_path: Path
 ) -> None:

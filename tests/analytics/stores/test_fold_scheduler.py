@@ -251,6 +251,7 @@ def test_stopping_is_quick_and_leaves_no_reader_waiting(store: WatchedStore) -> 
     assert "fold-scheduler" not in {thread.name for thread in threading.enumerate()}
 
 
+@pytest.mark.deep
 def test_schedulers_of_several_processes_do_not_interfere(tmp_path: Path) -> None:
     stores = [SharedStore(tmp_path), SharedStore(tmp_path)]
     pace = replace(SELDOM, min_pause_seconds=0.01, pause_factor=1)

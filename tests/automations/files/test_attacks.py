@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pygit2
+import pytest
 from pygit2.enums import FileMode
 
 from copydesk.automations.triggers.looks import WatchedRepository
@@ -141,6 +142,7 @@ def test_same_path_in_another_project_is_another_automation(files: FilesBench, t
     assert there.automation.definition.name == "Evil"
 
 
+@pytest.mark.deep
 def test_job_that_writes_an_automation_file_is_refused_or_a_draft_and_never_merged(tmp_path: Path) -> None:
     write = calls(("write", {"path": LINKS, "content": EVIL.decode()}))
     model = ScriptedModel(

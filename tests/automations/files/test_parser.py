@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.automations.definition import AutomationDefinition
@@ -228,7 +228,7 @@ FILES = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.deep
 @given(FILES)
 def test_any_bytes_are_a_definition_or_a_problem(data: bytes) -> None:
     problems: tuple[FileProblem, ...] = ()

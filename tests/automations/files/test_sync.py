@@ -54,6 +54,7 @@ def test_file_without_enabled_makes_an_automation_that_is_off(files: FilesBench)
     assert (files.only().definition.enabled, files.only().next_slot_at) == (False, None)
 
 
+@pytest.mark.deep
 def test_edited_file_keeps_the_id_the_runs_and_the_open_pull_request(files: FilesBench) -> None:
     files.push_and_look({LINKS: CUSTOM.replace(b"enabled", b"grouping: append\nenabled")})
     before = files.only()
@@ -76,6 +77,7 @@ def test_renamed_file_is_another_automation(files: FilesBench) -> None:
     assert files.only().id != before.id
 
 
+@pytest.mark.deep
 def test_deleted_file_deletes_the_automation_and_keeps_its_jobs(files: FilesBench) -> None:
     files.push_and_look({LINKS: CUSTOM})
     automation = files.only()
@@ -116,6 +118,7 @@ def test_invalid_file_does_not_stop_the_others_and_says_where_it_is_wrong(files:
     assert problem.message.startswith("dailyLimit: Input should be a valid integer")
 
 
+@pytest.mark.deep
 def test_file_that_becomes_invalid_pauses_its_automation_until_it_is_fixed(files: FilesBench) -> None:
     files.push_and_look({LINKS: LINKS_TEXT})
     automation = files.only()
@@ -154,6 +157,7 @@ def test_model_that_the_project_cannot_use_is_a_problem(files: FilesBench) -> No
     assert message.startswith("This project cannot use the model 'openai:gpt-x'.")
 
 
+@pytest.mark.deep
 def test_only_the_first_files_are_read_and_the_others_are_paused(files: FilesBench) -> None:
     names = [f".copydesk/automations/{number:02}.md" for number in range(MAX_FILES)]
     files.push_and_look(dict.fromkeys(names, LINKS_TEXT))
@@ -166,6 +170,7 @@ def test_only_the_first_files_are_read_and_the_others_are_paused(files: FilesBen
     assert message.startswith(f"The folder has {MAX_FILES + 1} files.")
 
 
+@pytest.mark.deep
 def test_project_with_too_many_automations_refuses_further_files(files: FilesBench) -> None:
     for _ in range(98):
         files.bench.create()
@@ -234,6 +239,7 @@ def test_missing_branch_keeps_the_automations_and_says_so(files: FilesBench) -> 
     assert files.only().definition.enabled
 
 
+@pytest.mark.deep
 def test_audit_log_names_the_commit_and_the_file(files: FilesBench) -> None:
     commits = [files.push_and_look({LINKS: text}) for text in (LINKS_TEXT, BROKEN, LINKS_TEXT, None)]
     entries = audit_log.list_entries(files.bench.desk.database, files.bench.project.id)
@@ -253,6 +259,7 @@ def test_schedule_in_a_file_fires_once_for_each_slot(files: FilesBench) -> None:
     assert (job.automation_id, job.prompt) == (automation.id, "Fix the broken links.\nOnly in docs/.")
 
 
+@pytest.mark.deep
 def test_content_update_in_a_file_fires_once_and_not_for_its_own_commits(files: FilesBench) -> None:
     files.push_and_look({LINKS: ON_UPDATE})
     files.settle()

@@ -73,6 +73,7 @@ def output_lines(result: Result) -> list[str]:
     return result.stdout.splitlines()
 
 
+@pytest.mark.deep
 def test_piped_reports_are_tab_separated(site: Service, run: Run) -> None:
     shown = run("visitors")
     assert output_lines(shown) == ["/a\t3\t0\t3", "/b\t2\t0\t2", "/c\t1\t0\t1"]
@@ -128,6 +129,7 @@ def test_missing_pages_are_printed_with_where_they_came_from(site: Service, run:
     assert output_lines(run("visitors", "--limit", "1")) == ["/a\t3\t0\t3"]
 
 
+@pytest.mark.deep
 def test_all_sections_are_printed_in_several_requests(site: Service, run: Run) -> None:
     views = [make_view(site, f"/section-{number}/page", number + 1) for number in range(260)]
     site.desk.store.log_views(views)
@@ -158,6 +160,7 @@ def test_stale_pages_are_printed_with_their_age(site: Service, run: Run) -> None
     assert "A comparison is running" in run("stale", "--refresh").stderr
 
 
+@pytest.mark.deep
 def test_json_and_csv_match_the_api(site: Service, run: Run) -> None:
     log_missing(site)
     for report in ("visitors", "views", "agents", "referrers", "sections", "missing", "stale", "timeseries"):
@@ -180,6 +183,7 @@ def test_feedback_is_listed_and_summed(site: Service, run: Run) -> None:
     assert len(parse_output(run("feedback", "--to", "2026-03-01", "--json"))) == 2
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("report", ["visitors", "views", "agents", "timeseries", "feedback"])
 def test_both_days_of_a_range_are_included(site: Service, run: Run, report: str) -> None:
     site.desk.feedback.add(site.project.id, "/a", True, None, FIRST * DAY)
@@ -210,6 +214,7 @@ def test_a_rebuilt_index_gives_the_same_numbers(site: Service, run: Run) -> None
     assert parse_output(run("visitors", "--json")) == before
 
 
+@pytest.mark.deep
 def test_deleting_analytics_of_a_project_asks_for_confirmation(site: Service, run: Run) -> None:
     site.desk.feedback.add(site.project.id, "/a", True, None, FIRST * DAY)
     kept = run("delete", input="n\n")
@@ -234,6 +239,7 @@ def test_feedback_is_deleted_for_a_range_of_days(site: Service, run: Run) -> Non
     assert list_entries(site.desk.database, site.project.id)[0]["action"] == "analytics.feedback_forgotten"
 
 
+@pytest.mark.deep
 def test_visitor_is_deleted_by_the_sites_own_id(site: Service, run: Run) -> None:
     """The visitor is found under lasting, daily and monthly keys."""
     for number, privacy in enumerate(("lasting", "daily", "monthly")):
@@ -250,6 +256,7 @@ def test_visitor_is_deleted_by_the_sites_own_id(site: Service, run: Run) -> None
     assert "ada" not in str(list_entries(site.desk.database, site.project.id))
 
 
+@pytest.mark.deep
 def test_backup_creates_a_new_file_that_opens_as_a_store(site: Service, run: Run, tmp_path: Path) -> None:
     from copydesk.analytics.stores.duckdb import DuckStore
 
@@ -319,6 +326,7 @@ def test_command_line_starts_without_opening_the_store() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.deep
 def test_deleting_a_visitor_deletes_what_the_visitor_sent(site: Service, run: Run) -> None:
     visitor = {"visitorId": "ada", "timestamp": "2026-03-05T10:00:00Z"}
     events = [

@@ -90,6 +90,7 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
     return {entry["file"]: entry for entry in map(json.loads, lines[1:])}
 
 
+@pytest.mark.deep
 def test_export_writes_one_file_per_day_and_dataset_while_a_server_runs(
     site: Service, export: Export, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_export_writes_one_file_per_day_and_dataset_while_a_server_runs(
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+@pytest.mark.deep
 def test_second_run_writes_only_what_is_new_or_changed(site: Service, export: Export, tmp_path: Path) -> None:
     export("--what", "raw,visitors")
     again = export("--what", "raw,visitors")
@@ -126,6 +128,7 @@ def test_second_run_writes_only_what_is_new_or_changed(site: Service, export: Ex
     assert sorted(visitors, key=str) == ["0000000000000001", "0000000000000002", None]
 
 
+@pytest.mark.deep
 def test_deleted_or_cut_file_is_written_again(site: Service, export: Export, tmp_path: Path) -> None:
     export()
     (tmp_path / "export" / "raw-2026-01-01.jsonl").unlink()
@@ -134,6 +137,7 @@ def test_deleted_or_cut_file_is_written_again(site: Service, export: Export, tmp
     assert list_written(export()) == ["raw-2026-01-01.jsonl", "raw-2026-01-02.jsonl"]
 
 
+@pytest.mark.deep
 def test_raw_views_that_the_server_has_deleted_stay_in_the_export(
     site: Service, export: Export, tmp_path: Path
 ) -> None:
@@ -149,6 +153,7 @@ def test_raw_views_that_the_server_has_deleted_stay_in_the_export(
     assert [(entry["rows"], entry["complete"]) for entry in entries.values()] == [(1, False), (2, True), (2, True)]
 
 
+@pytest.mark.deep
 def test_files_of_deleted_data_are_named(site: Service, export: Export, tmp_path: Path) -> None:
     export()
     site.desk.store.forget_project(site.project.id)
@@ -156,6 +161,7 @@ def test_files_of_deleted_data_are_named(site: Service, export: Export, tmp_path
     assert "delete these files too" in run_export(tmp_path / "export", "--format", "jsonl").stderr
 
 
+@pytest.mark.deep
 def test_range_includes_both_days(site: Service, export: Export) -> None:
     assert list_written(export("--from", "2026-01-02", "--to", "2026-01-02")) == ["raw-2026-01-02.jsonl"]
     assert list_written(export("--from", "2026-01-09")) == []
@@ -180,6 +186,7 @@ def test_wrong_option_is_explained_and_writes_nothing(
     assert not (tmp_path / "export").exists()
 
 
+@pytest.mark.deep
 def test_folder_with_other_files_or_of_another_project_is_refused(
     site: Service, export: Export, running: Service, tmp_path: Path
 ) -> None:
@@ -197,6 +204,7 @@ def test_folder_with_other_files_or_of_another_project_is_refused(
     assert f"has the export of project {site.project.id}" in str(refused.exception)
 
 
+@pytest.mark.deep
 def test_torn_last_line_of_the_manifest_is_ignored(site: Service, export: Export, tmp_path: Path) -> None:
     export()
     manifest = tmp_path / "export" / "manifest.jsonl"
@@ -214,6 +222,7 @@ def test_two_exports_do_not_share_a_folder(site: Service, export: Export, tmp_pa
     os.close(descriptor)
 
 
+@pytest.mark.deep
 def test_full_disk_keeps_finished_files_and_the_next_run_continues(
     site: Service, export: Export, tmp_path: Path
 ) -> None:
@@ -230,6 +239,7 @@ def test_full_disk_keeps_finished_files_and_the_next_run_continues(
     assert len(export()["written"]) == 3
 
 
+@pytest.mark.deep
 def test_killed_export_continues_and_ends_with_the_same_rows(
     site: Service, export: Export, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

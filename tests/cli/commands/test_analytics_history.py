@@ -50,6 +50,7 @@ def get_history(site: Service, path: str = "history", **query: Any) -> Any:
     return response.json()
 
 
+@pytest.mark.deep
 def test_history_is_imported_shown_apart_and_removed(site: Service, archive: Path, tmp_path: Path) -> None:
     imported = run("import-history", archive)
     assert imported.exit_code == 0, imported.output

@@ -36,6 +36,7 @@ def create(run: Run, *words: str) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.deep
 def test_automation_is_created_changed_run_and_deleted(run: Run, service: Service) -> None:
     made = create(
         run, "--name", "Spelling", "--prompt", "Replace colour with color.", "--cron", "0 6 * * 1", "--timezone",

@@ -94,6 +94,7 @@ def serve_restored(data: Path, service: Service, url: str = "") -> Any:
         return read_api_answers(Service(now.url, now.desk, project, service.key, service.repository))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("engine", ["postgres", pytest.param("sqlite", marks=pytest.mark.drill)])
 def test_backup_of_a_running_service_restores_on_the_other_database(run: Run, tmp_path: Path, engine: str) -> None:
     urls = {"sqlite": f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}", "postgres": new_database()}
@@ -109,6 +110,7 @@ def test_backup_of_a_running_service_restores_on_the_other_database(run: Run, tm
     assert serve_restored(tmp_path / "new", service, elsewhere) == facts
 
 
+@pytest.mark.deep
 def test_roles_in_projects_and_prompt_templates_are_in_the_backup(run: Run, tmp_path: Path) -> None:
     field = TemplateField("page", "Page", required=False, choices=("a", "ö"))
     desk = open_desk(Settings(data=tmp_path / "data", secret_key=KEY))
@@ -131,6 +133,7 @@ def test_roles_in_projects_and_prompt_templates_are_in_the_backup(run: Run, tmp_
     restored.close()
 
 
+@pytest.mark.deep
 def test_commands_know_every_table(tmp_path: Path) -> None:
     """Checks it in a new process, since tests import modules with tables that the commands may not import."""
     code = "from copydesk.transfer.row_codec import TABLES; print(*TABLES)"
@@ -143,6 +146,7 @@ def test_commands_know_every_table(tmp_path: Path) -> None:
     assert existing == {*known}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_imported_history_is_restored_on_the_other_database(run: Run, tmp_path: Path, engine: str) -> None:
     urls = {"sqlite": "", "postgres": new_database()}
@@ -161,6 +165,7 @@ def test_imported_history_is_restored_on_the_other_database(run: Run, tmp_path: 
     restored.close()
 
 
+@pytest.mark.deep
 def test_manifest_contains_no_secret_and_no_personal_data(backup_path: Path, old: Path) -> None:
     manifest = (backup_path / "manifest.json").read_text()
     with sqlite3.connect(old / "copydesk.db") as file:
@@ -175,6 +180,7 @@ def test_manifest_contains_no_secret_and_no_personal_data(backup_path: Path, old
     assert "COPYDESK_SECRET_KEY" in json.loads(manifest)["settings"]
 
 
+@pytest.mark.deep
 def test_backup_is_private_and_contains_the_key_only_on_request(run: Run, old: Path, tmp_path: Path) -> None:
     (old / "secret.key").write_text(KEY + "\n")
     plain, whole = tmp_path / "plain", tmp_path / "whole"
@@ -190,6 +196,7 @@ def test_backup_is_private_and_contains_the_key_only_on_request(run: Run, old: P
     assert "copy of COPYDESK_SECRET_KEY" in error_message(run(old, "backup", str(tmp_path / "c"), "--with-secret-key"))
 
 
+@pytest.mark.deep
 def test_damaged_backup_is_refused_before_any_change(run: Run, backup_path: Path, tmp_path: Path) -> None:
     for name in ("manifest.json", "database/jobs.jsonl.gz", "analytics.duckdb"):
         path = backup_path / name
@@ -207,6 +214,7 @@ def test_damaged_backup_is_refused_before_any_change(run: Run, backup_path: Path
     assert "Backup is valid" in run(tmp_path / "new", "backup", "--verify", str(backup_path)).stdout
 
 
+@pytest.mark.deep
 def test_wrong_row_count_in_the_manifest_is_noticed(run: Run, backup_path: Path) -> None:
     facts = json.loads((backup_path / "manifest.json").read_bytes())
     facts["tables"]["jobs"]["rows"] += 1
@@ -214,6 +222,7 @@ def test_wrong_row_count_in_the_manifest_is_noticed(run: Run, backup_path: Path)
     assert "its checksum does not match" in error_message(run(backup_path, "backup", "--verify", str(backup_path)))
 
 
+@pytest.mark.deep
 def test_restore_overwrites_existing_data_only_with_replace(run: Run, backup_path: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
     assert run(new, "restore", str(backup_path)).exit_code == 0
@@ -229,6 +238,7 @@ def test_restore_overwrites_existing_data_only_with_replace(run: Run, backup_pat
     file.close()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_unfinished_restore_is_not_served(
     old: Path, backup_path: Path, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch, is_moved: bool
@@ -262,6 +272,7 @@ def test_unfinished_restore_is_not_served(
     desk.close()
 
 
+@pytest.mark.deep
 def test_existing_views_are_overwritten_only_with_replace(backup_path: Path, tmp_path: Path) -> None:
     data = tmp_path / "new"
     desk = open_desk(Settings(data=data, secret_key=(KEY,)))
@@ -283,6 +294,7 @@ class InterruptedProgress(SilentProgress):
         raise KeyboardInterrupt
 
 
+@pytest.mark.deep
 def test_data_folder_without_content_counts_as_empty(run: Run, backup_path: Path, tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path / "new", secret_key=(KEY,)))
     assert desk.people.create_first_admin_link()
@@ -292,6 +304,7 @@ def test_data_folder_without_content_counts_as_empty(run: Run, backup_path: Path
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.deep
 def test_restore_is_refused_while_the_service_runs(
     run: Run, backup_path: Path, tmp_path: Path, database_url: str
 ) -> None:
@@ -303,6 +316,7 @@ def test_restore_is_refused_while_the_service_runs(
     assert run(data, "restore", str(backup_path), "--replace", url=database_url).exit_code == 0
 
 
+@pytest.mark.deep
 def test_restored_active_runs_can_be_claimed_immediately(run: Run, old: Path, tmp_path: Path) -> None:
     later = 9_999_999_999_999
     with sqlite3.connect(old / "copydesk.db") as file:
@@ -318,6 +332,7 @@ def test_restored_active_runs_can_be_claimed_immediately(run: Run, old: Path, tm
     assert claim.crashes == 0
 
 
+@pytest.mark.deep
 def test_backup_of_a_newer_release_is_refused(run: Run, backup_path: Path, tmp_path: Path) -> None:
     facts = json.loads((backup_path / "manifest.json").read_bytes())
     facts.pop("checksum")
@@ -326,6 +341,7 @@ def test_backup_of_a_newer_release_is_refused(run: Run, backup_path: Path, tmp_p
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.deep
 def test_full_disk_is_reported_and_leaves_no_files(run: Run, old: Path, backup_path: Path, tmp_path: Path) -> None:
     data = tmp_path / "new"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -344,6 +360,7 @@ def test_full_disk_is_reported_and_leaves_no_files(run: Run, old: Path, backup_p
     file.close()
 
 
+@pytest.mark.deep
 def test_unwritable_target_is_reported_in_one_sentence(run: Run, old: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert "Not a directory" in error_message(run(old, "backup", str(tmp_path / "file" / "copy")))
@@ -351,6 +368,7 @@ def test_unwritable_target_is_reported_in_one_sentence(run: Run, old: Path, tmp_
     assert "not a complete Copydesk backup" in error_message(run(old, "backup", "--verify", str(old)))
 
 
+@pytest.mark.deep
 def test_leftovers_of_a_killed_backup_are_ignored(run: Run, old: Path, tmp_path: Path) -> None:
     left = tmp_path / "copy.unfinished" / "database"
     left.mkdir(parents=True)
@@ -360,6 +378,7 @@ def test_leftovers_of_a_killed_backup_are_ignored(run: Run, old: Path, tmp_path:
     assert not left.parent.exists()
 
 
+@pytest.mark.deep
 def test_clickhouse_backup_includes_views_not_yet_folded(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ def run(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run_command
 
 
+@pytest.mark.deep
 def test_watched_message_shows_only_what_happens_after_it(run: Run) -> None:
     job = parse_output(run("job", "create", "Replace colour with color", "--watch", "--json"))["id"]
     watched = run("job", "message", job, "Replace Hello with Welcome", "--watch")
@@ -30,6 +31,7 @@ def test_watched_message_shows_only_what_happens_after_it(run: Run) -> None:
     assert "“Replace Hello with Welcome”" in whole
 
 
+@pytest.mark.deep
 def test_second_message_of_the_same_text_is_told_from_the_first(run: Run) -> None:
     job = parse_output(run("job", "create", "Replace colour with color", "--watch", "--json"))["id"]
     for _ in range(2):
@@ -37,6 +39,7 @@ def test_second_message_of_the_same_text_is_told_from_the_first(run: Run) -> Non
         assert watched.stdout.count("“Replace nonexistent with existing”") == 1
 
 
+@pytest.mark.deep
 def test_watched_message_prints_one_json_object(run: Run) -> None:
     job = parse_output(run("job", "create", "Replace colour with color", "--watch", "--json"))
     result = run("job", "message", job["id"], "Replace Hello with Welcome", "--watch", "--json")
@@ -44,6 +47,7 @@ def test_watched_message_prints_one_json_object(run: Run) -> None:
     assert result.stderr == ""
 
 
+@pytest.mark.deep
 def test_summary_of_a_watched_job_is_printed_once(run: Run) -> None:
     job = parse_output(run("job", "create", "Replace colour with color", "--watch", "--json"))
     watched = run("job", "watch", job["id"]).stdout

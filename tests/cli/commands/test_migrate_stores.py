@@ -84,6 +84,7 @@ class InterruptedProgress(SilentProgress):
             raise KeyboardInterrupt
 
 
+@pytest.mark.deep
 def test_migration_to_the_other_database_and_back_is_lossless(run: Run, source: str, tmp_path: Path) -> None:
     there, back = new_database(), f"sqlite:///{tmp_path / 'back.db'}"
     done = run(source, there)
@@ -104,6 +105,7 @@ def test_service_continues_on_the_migrated_database(run: Run, tmp_path: Path) ->
         assert read_api_answers(Service(now.url, now.desk, project, facts["key"], tmp_path)) == facts
 
 
+@pytest.mark.deep
 def test_imported_history_migrates_to_the_other_database(run: Run, tmp_path: Path) -> None:
     source, target = f"sqlite:///{tmp_path / 'data' / 'copydesk.db'}", new_database()
     desk = open_desk(Settings(data=tmp_path / "data", database_url=source, secret_key=KEY))
@@ -117,6 +119,7 @@ def test_imported_history_migrates_to_the_other_database(run: Run, tmp_path: Pat
     moved.close()
 
 
+@pytest.mark.deep
 def test_interrupted_migration_resumes_and_is_not_served_before_its_end(source: str) -> None:
     target = new_database()
     for rows in (0, 300, 1500):
@@ -131,6 +134,7 @@ def test_interrupted_migration_resumes_and_is_not_served_before_its_end(source: 
     assert table_checksums(source) == table_checksums(target)
 
 
+@pytest.mark.deep
 def test_source_changed_during_the_migration_is_noticed(run: Run, source: str, tmp_path: Path) -> None:
     target = new_database()
     with pytest.raises(KeyboardInterrupt):
@@ -145,6 +149,7 @@ def test_source_changed_during_the_migration_is_noticed(run: Run, source: str, t
     assert table_checksums(source) == table_checksums(target)
 
 
+@pytest.mark.deep
 def test_dry_run_reports_and_writes_nothing(run: Run, source: str, tmp_path: Path) -> None:
     target = tmp_path / "new.db"
     done = run(source, f"sqlite:///{target}", "--check")
@@ -153,6 +158,7 @@ def test_dry_run_reports_and_writes_nothing(run: Run, source: str, tmp_path: Pat
     assert not target.exists()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("harm", "options"), [("name = 'a' || char(0)", ["--check"]), ("name = printf('%.300c', 'a')", [])]
 )
@@ -168,6 +174,7 @@ def test_values_that_postgresql_cannot_store_are_named(
     assert f"cannot store projects {project}" in str(done.exception)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("held", ["source", "target"])
 def test_migration_is_refused_while_the_service_runs(run: Run, source: str, tmp_path: Path, held: str) -> None:
     target = new_database()
@@ -179,6 +186,7 @@ def test_migration_is_refused_while_the_service_runs(run: Run, source: str, tmp_
     assert run(source, target).exit_code == 0
 
 
+@pytest.mark.deep
 def test_target_that_is_not_empty_is_refused(run: Run, source: str) -> None:
     target = new_database()
     assert run(source, target).exit_code == 0
@@ -279,6 +287,7 @@ def test_views_migrate_to_clickhouse_with_identical_reports(tmp_path: Path, monk
     assert "already" in str(again.exception)
 
 
+@pytest.mark.deep
 def test_migration_of_views_restarts_when_clickhouse_was_emptied(tmp_path: Path) -> None:
     def log(first: int, last: int) -> None:
         embedded = DuckStore(tmp_path / "analytics.duckdb")

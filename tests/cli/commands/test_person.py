@@ -44,6 +44,7 @@ def link_secret(facts: dict[str, str]) -> str:
     return facts["link"].rpartition("/")[2]
 
 
+@pytest.mark.deep
 def test_first_link_can_be_printed_again_until_there_is_an_administrator(run: Run, desk: Desk) -> None:
     assert "There are no accounts yet" in run("list").stderr
     made = desk.people.accept_invitation(
@@ -55,6 +56,7 @@ def test_first_link_can_be_printed_again_until_there_is_an_administrator(run: Ru
     assert "There is an administrator already" in refused.stderr
 
 
+@pytest.mark.deep
 def test_person_is_invited_listed_and_removed(run: Run, desk: Desk) -> None:
     add_person(desk, "ada@example.org", "admin")
     invited = parse_output(run("invite", "Eve@example.org", "--role", "editor", "--json"))
@@ -123,6 +125,7 @@ def test_person_gets_a_role_in_one_project_and_loses_it(run: Run, desk: Desk) ->
     assert parse_output(run("list", "--json"))[0]["projectRoles"] == {}
 
 
+@pytest.mark.deep
 def test_person_is_invited_to_one_project(run: Run, desk: Desk) -> None:
     docs = desk.projects.create("Docs", repository="/srv/docs.git", ref="main", actor="test")
     invited = parse_output(run("invite", "eve@example.org", "--project", "Docs", "--role", "editor", "--json"))

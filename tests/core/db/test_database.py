@@ -54,6 +54,7 @@ def test_a_newer_schema_is_refused_with_a_clear_message(database_url: str) -> No
     database.close()
 
 
+@pytest.mark.deep
 def test_a_signal_wakes_a_waiter_in_another_process(database_url: str) -> None:
     _migrate(database_url)
     database = Database(database_url)

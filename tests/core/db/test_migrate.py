@@ -46,6 +46,7 @@ def new_url(url: str, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'another.db'}" if url.startswith("sqlite") else new_database()
 
 
+@pytest.mark.deep
 def test_migrated_tables_equal_the_declared_tables(database_url: str, tmp_path: Path) -> None:
     migrated, declared = Database(database_url), Database(new_url(database_url, tmp_path))
     migrate(migrated)
@@ -62,6 +63,7 @@ def test_migrated_tables_equal_the_declared_tables(database_url: str, tmp_path: 
         assert found[name] == facts
 
 
+@pytest.mark.deep
 def test_a_newer_analytics_store_is_refused_with_a_clear_message(tmp_path: Path) -> None:
     path = tmp_path / "analytics.duckdb"
     DuckStore(path).close()

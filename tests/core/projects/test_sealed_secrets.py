@@ -90,6 +90,7 @@ def test_only_known_secrets_up_to_the_size_limit_are_sealed(
         desk.secrets.set(project.id, name, value, actor="ada")
 
 
+@pytest.mark.deep
 def test_processes_starting_together_create_one_key(tmp_path: Path) -> None:
     code = (
         "import pathlib, sys; from copydesk.core.projects.sealed_secrets import _read_or_create_key; "

@@ -3,6 +3,8 @@
 import sys
 from threading import Thread
 
+import pytest
+
 from copydesk.core.runtime.bounded_cache import BoundedCache
 
 
@@ -65,6 +67,7 @@ def test_cleared_cache_is_empty_and_has_its_whole_size_again() -> None:
     assert [cache.get(number) for number in range(3)] == [0, 1, 2]
 
 
+@pytest.mark.deep
 def test_threads_share_a_cache() -> None:
     cache = BoundedCache[int, int](50)
     wrong = list[int | None]()

@@ -74,6 +74,7 @@ def run_job(api: httpx.Client, project_id: str) -> dict[str, Any]:
     return job
 
 
+@pytest.mark.deep
 def test_server_makes_its_files_private_and_repairs_open_ones(tmp_path: Path) -> None:
     data = tmp_path / "data"
     migrated_databases.new_sqlite(data)
@@ -106,6 +107,7 @@ def test_server_makes_its_files_private_and_repairs_open_ones(tmp_path: Path) ->
     assert file_mode(repository / "refs" / "heads" / job["branch"]) & 0o044 == 0o044
 
 
+@pytest.mark.deep
 def test_the_doctor_warns_about_files_that_other_users_can_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def test_wrong_format_arguments_do_not_lose_the_line(formatter: logging.Formatte
     assert "%d jobs (its arguments do not match)" in formatter.format(make_record("%d jobs", "no number"))
 
 
+@pytest.mark.deep
 def test_uncaught_exceptions_and_warnings_are_logged() -> None:
     """Runs in a separate process, because it tests the complete output of a process."""
     program = """

@@ -120,6 +120,7 @@ def test_newest_citation_of_a_statement_counts_and_their_number_is_bounded() -> 
     assert len(many) == MAX_STORED_CITATIONS
 
 
+@pytest.mark.deep
 @given(
     st.lists(st.sampled_from(["alpha beta", "  gamma", "", "delta\t epsilon ", "alpha"]), min_size=1, max_size=12),
     st.data(),
@@ -137,6 +138,7 @@ def test_every_fragment_of_a_file_is_found(lines: list[str], data: st.DataObject
         assert quote in " ".join("\n".join(lines[start - 1 : end]).split())
 
 
+@pytest.mark.deep
 def test_cost_of_a_long_file_is_linear(workspace: MakeWorkspace) -> None:
     seconds = []
     for count in (20_000, 200_000):

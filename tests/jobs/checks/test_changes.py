@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pygit2
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.jobs.checks import CheckReport, check
@@ -148,7 +148,6 @@ def _encode_files(*parts: Mapping[str, str]) -> dict[str, bytes]:
     return {path: text.encode() for part in parts for path, text in part.items()}
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PAGES, CONFIGS, PAGES, CONFIGS)
 def test_incremental_check_finds_the_same_as_a_full_check(
     workspace: MakeWorkspace,

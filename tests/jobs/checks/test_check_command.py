@@ -121,6 +121,7 @@ def start_victim() -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+@pytest.mark.deep
 def test_a_command_passes_or_fails_by_its_status_and_shows_its_output(bench: CommandBench) -> None:
     passed = bench.run("cat docs/page.md; echo late >&2")
     assert passed == CommandResult(True, "The check command passed.", "# Page\nlate\n")
@@ -128,6 +129,7 @@ def test_a_command_passes_or_fails_by_its_status_and_shows_its_output(bench: Com
     assert failed == CommandResult(False, "The check command failed with status 3.", "broken link\n")
 
 
+@pytest.mark.deep
 def test_command_sees_the_edited_files_below_the_project_root(bench: CommandBench) -> None:
     bench.workspace.write("docs/new.md", b"new\n")
     bench.workspace.delete("docs/page.md")
@@ -263,6 +265,7 @@ def test_command_cannot_create_namespaces_or_gain_privileges(bench: CommandBench
     assert result.output.endswith("none\n")
 
 
+@pytest.mark.deep
 def test_background_processes_end_with_the_command(bench: CommandBench) -> None:
     token = uuid4().hex
     result = bench.python(f"""
@@ -283,6 +286,7 @@ def test_background_processes_end_with_the_command(bench: CommandBench) -> None:
     assert find_processes(token) == []
 
 
+@pytest.mark.deep
 def test_a_fork_bomb_is_bounded_and_ends(bench: CommandBench) -> None:
     """Unless the service is root, other tasks of its user count too; each that ends frees a place."""
     others = 0 if os.geteuid() == 0 else count_tasks(os.geteuid())
@@ -309,6 +313,7 @@ def test_a_fork_bomb_is_bounded_and_ends(bench: CommandBench) -> None:
     assert "within 2 s" in bomb.summary or "status" in bomb.summary
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "command",
     [
@@ -328,6 +333,7 @@ def test_disk_usage_is_limited(bench: CommandBench, command: str) -> None:
     assert after.f_bavail * after.f_frsize > free.f_bavail * free.f_frsize - 1024 * MIB
 
 
+@pytest.mark.deep
 def test_deleted_files_count_although_other_processes_free_space(bench: CommandBench) -> None:
     token = uuid4().hex
     with NamedTemporaryFile(delete=False) as other:
@@ -346,6 +352,7 @@ def test_deleted_files_count_although_other_processes_free_space(bench: CommandB
     assert "within" not in result.summary, "it was stopped for what it wrote"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["one", "shared", "many"])
 def test_memory_is_limited(bench: CommandBench, kind: str) -> None:
     scripts = {
@@ -358,6 +365,7 @@ def test_memory_is_limited(bench: CommandBench, kind: str) -> None:
     assert "memory" in result.summary or "MemoryError" in result.output
 
 
+@pytest.mark.deep
 def test_command_is_stopped_at_its_timeout(bench: CommandBench) -> None:
     token = uuid4().hex
     began = time.monotonic()
@@ -367,6 +375,7 @@ def test_command_is_stopped_at_its_timeout(bench: CommandBench) -> None:
     assert result == CommandResult(False, "The check command did not finish within 2 s.", "begun\n")
 
 
+@pytest.mark.deep
 def test_canceling_the_job_ends_the_command_immediately(bench: CommandBench) -> None:
     token = uuid4().hex
     cancels: list[Callable[[], object]] = []
@@ -389,6 +398,7 @@ def test_canceling_the_job_ends_the_command_immediately(bench: CommandBench) -> 
     assert "stopped" in done[0].summary
 
 
+@pytest.mark.deep
 def test_killed_worker_leaves_no_process_and_no_copy(bench: CommandBench) -> None:
     token = uuid4().hex
     script = f"""
@@ -465,6 +475,7 @@ def test_without_a_sandbox_a_command_is_refused_and_not_run(workspace: MakeWorks
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.deep
 def test_sandbox_that_exposes_hidden_paths_is_unavailable() -> None:
     found = probe(hidden=[Path("/usr")])
     assert isinstance(found, SandboxUnavailable)
@@ -472,6 +483,7 @@ def test_sandbox_that_exposes_hidden_paths_is_unavailable() -> None:
         assert "list /usr" in found.reason
 
 
+@pytest.mark.deep
 def test_output_is_plain_text_and_truncated() -> None:
     assert clean_output("\x1b[31mred\x1b[0m \x1b]0;title\x07a\x00b\u202ec\r\n10%\r20%\rdone\n") == "red abc\ndone\n"
     assert len(clean_output("x" * 1_000_000)) < 17_000

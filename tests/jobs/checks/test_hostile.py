@@ -1,7 +1,7 @@
 """Pages that try to break the checks: nothing raises, nothing hangs."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.jobs.agent.overview.repository_overview import render_overview
@@ -22,7 +22,6 @@ MARKS = st.sampled_from(PIECES.split("¦"))
 TEXT = st.lists(MARKS, max_size=60).map("".join)
 
 
-@settings(deadline=None)
 @given(TEXT, st.sampled_from([".md", ".mdx", ".rst", ".markdown"]))
 def test_any_page_can_be_parsed(text: str, kind: str) -> None:
     facts = parse_page(kind, text.encode("utf-8", "replace"))
@@ -31,7 +30,6 @@ def test_any_page_can_be_parsed(text: str, kind: str) -> None:
     assert all(1 <= problem.line <= lines for problem in facts.problems)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from([".md", ".mdx", ".rst"]))
 def test_any_bytes_can_be_parsed(data: bytes, kind: str) -> None:
     parse_page(kind, data)
@@ -42,7 +40,6 @@ JSON = [*"{}[]:,\"'-&*|>`é", '"navigation"', '"pages"', '"root"', '"link"', "id
 JSON += ["/*", "*/", "\\", "...", "x.md"]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(JSON), max_size=40).map(" ".join),
     st.sampled_from([*CONFIG_PARSERS, "sidebars.js", "sidebars.json", ".vitepress/config.ts"]),
@@ -92,6 +89,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", [".md", ".mdx", ".rst"])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_parsing_time_is_bounded_by_size(name: str, kind: str) -> None:
@@ -99,6 +97,7 @@ def test_parsing_time_is_bounded_by_size(name: str, kind: str) -> None:
         parse_page(kind, HOSTILE[name].encode())
 
 
+@pytest.mark.deep
 def test_a_page_of_five_megabytes_and_one_with_ten_thousand_links_are_checked(workspace: MakeWorkspace) -> None:
     links = b"".join(b"## Heading %d\n[x](#heading-%d) [y](nowhere-%d.md)\n" % (n, n + 1, n) for n in range(5_000))
     edited = workspace({"mkdocs.yml": b"site_name: x\n", "docs/a.md": b"# A\n"})

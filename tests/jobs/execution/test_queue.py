@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -69,7 +70,7 @@ def test_earlier_runs_do_not_include_the_run_itself(desk: Desk, queue: Queue) ->
     for number in (1, 2):
         (claim,) = claim_all(queue)
         journal = Journal(desk.database, claim)
-        journal.run_step("pin", str, lambda number=number: f"run {number}")
+        journal.run_step("pin", str, partial("run {}".format, number))
         assert [run.results for run in journal.list_earlier_runs()] == [{"pin": b'"run 1"'}][: number - 1]
         take_messages(desk)
         desk.jobs.add_message(docs, job.id, "one more thing")

@@ -242,6 +242,7 @@ def test_old_job_is_archived_unless_a_person_unarchived_it(desk: Desk, project: 
     assert desk.jobs.get(project.id, job.id).status == "failed"
 
 
+@pytest.mark.deep
 def test_terminated_service_releases_its_jobs(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})
     desk = open_desk(Settings(data=tmp_path / "data"))

@@ -52,6 +52,7 @@ def test_a_token_revoked_while_the_agent_works_fails_the_job(desk: Desk, github:
     assert list_branches(github.repository.folder).keys() == {"main"}
 
 
+@pytest.mark.deep
 def test_a_token_revoked_before_the_push_fails_the_job(desk: Desk, github: Any) -> None:
     really = github.git_refusal
 
@@ -67,6 +68,7 @@ def test_a_token_revoked_before_the_push_fails_the_job(desk: Desk, github: Any) 
     assert list_branches(github.repository.folder).keys() == {"main"}
 
 
+@pytest.mark.deep
 def test_message_with_a_new_token_opens_the_pushed_branch(desk: Desk, fake: Any) -> None:
     def revoke(_moment: str, _line: str) -> None:
         if list_branches(fake.repository.folder).keys() != {"main"}:
@@ -99,6 +101,7 @@ def force_push(fake: Any, files: dict[str, bytes]) -> str:
     return new
 
 
+@pytest.mark.deep
 def test_a_base_that_was_force_pushed_gets_the_change_re_applied(desk: Desk, github: Any) -> None:
     github.commit("main", {"docs/dropped.md": b"# Dropped\n"})
     push = partial(force_push, github, {"docs/new.md": b"# New\n"})
@@ -113,6 +116,7 @@ def test_a_base_that_was_force_pushed_gets_the_change_re_applied(desk: Desk, git
     assert read_file_on_branch(github, job.branch, "docs/dropped.md") is None
 
 
+@pytest.mark.deep
 def test_conflict_with_a_force_pushed_base_is_reported(desk: Desk, github: Any) -> None:
     against = {"docs/index.md": b"# Hello\n\nThe hue of things.\n"}
     github.commit("main", {"docs/dropped.md": b"# Dropped\n"})
@@ -123,6 +127,7 @@ def test_conflict_with_a_force_pushed_base_is_reported(desk: Desk, github: Any) 
         assert "conflicts with main" in bench.pull.body
 
 
+@pytest.mark.deep
 def test_follow_up_survives_a_force_push_of_its_base(desk: Desk, fake: Any) -> None:
     fake.commit("main", {"docs/dropped.md": b"# Dropped\n"})
     with start_failure_bench(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
@@ -134,6 +139,7 @@ def test_follow_up_survives_a_force_push_of_its_base(desk: Desk, fake: Any) -> N
     assert read_file_on_branch(fake, job.branch, "docs/other.md") == b"# Another\n"
 
 
+@pytest.mark.deep
 def test_a_base_that_was_deleted_while_the_agent_worked_fails_the_job(desk: Desk, github: Any) -> None:
     github.branch("next")
     with start_failure_bench(desk, github, act_during_turn(lambda: github.delete_branch("next"), SPELL), DONE) as bench:
@@ -141,6 +147,7 @@ def test_a_base_that_was_deleted_while_the_agent_worked_fails_the_job(desk: Desk
     assert list_branches(github.repository.folder).keys() == {"main"}
 
 
+@pytest.mark.deep
 def test_a_base_that_was_deleted_before_the_opening_fails_the_job(desk: Desk, fake: Any) -> None:
     fake.branch("next")
 
@@ -171,6 +178,7 @@ def assert_shows_all_commits_or_says_so(bench: Any, job: Job, last: Job) -> None
     assert ("shows only the commits" in (last.message or "")) is keeps_old_commits, last.message
 
 
+@pytest.mark.deep
 def test_branch_deleted_between_runs_is_recreated_for_its_pull_request(desk: Desk, fake: Any) -> None:
     with start_failure_bench(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
         job = bench.run_job()
@@ -183,6 +191,7 @@ def test_branch_deleted_between_runs_is_recreated_for_its_pull_request(desk: Des
     assert read_file_on_branch(fake, job.branch, "docs/other.md") == b"# Another\n"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("done", ["deleted", "pushed to"])
 def test_branch_changed_by_a_person_during_a_run_is_not_overwritten(desk: Desk, github: Any, done: str) -> None:
     def act() -> None:
@@ -202,6 +211,7 @@ def test_branch_changed_by_a_person_during_a_run_is_not_overwritten(desk: Desk, 
     assert done == "deleted" or read_file_on_branch(github, job.branch, "docs/by-hand.md") == b"# By hand\n"
 
 
+@pytest.mark.deep
 def test_pull_request_closed_during_a_run_stays_closed_until_the_next_message(desk: Desk, fake: Any) -> None:
     script = (SPELL, DONE, act_during_turn(lambda: fake.close(1), RENAME), ALSO_DONE, DONE)
     with start_failure_bench(desk, fake, *script) as bench:
@@ -216,6 +226,7 @@ def test_pull_request_closed_during_a_run_stays_closed_until_the_next_message(de
     assert read_file_on_branch(fake, job.branch, "docs/other.md") == b"# Another\n"
 
 
+@pytest.mark.deep
 def test_follow_up_on_a_closed_pull_request_is_in_the_reopened_one(desk: Desk, fake: Any) -> None:
     with start_failure_bench(desk, fake, SPELL, DONE, RENAME, ALSO_DONE) as bench:
         job = bench.run_job()
@@ -227,6 +238,7 @@ def test_follow_up_on_a_closed_pull_request_is_in_the_reopened_one(desk: Desk, f
         assert "shows only the commits" not in (again.message or "")
 
 
+@pytest.mark.deep
 def test_webhook_of_a_closed_pull_request_ends_the_run(desk: Desk, github: Any) -> None:
     def act() -> None:
         github.close(1)
@@ -245,6 +257,7 @@ def test_webhook_of_a_closed_pull_request_ends_the_run(desk: Desk, github: Any) 
 NOTHING_DONE = finish("No change", "Nothing was changed.")
 
 
+@pytest.mark.deep
 def test_follow_up_after_a_run_without_changes_has_its_own_title(desk: Desk, github: Any) -> None:
     with start_failure_bench(desk, github, NOTHING_DONE, SPELL, DONE) as bench:
         job = bench.run_job()
@@ -253,12 +266,14 @@ def test_follow_up_after_a_run_without_changes_has_its_own_title(desk: Desk, git
         assert (again.title, bench.pull.title) == ("Spell color so", "Spell color so"), again.message
 
 
+@pytest.mark.deep
 def test_requested_title_survives_a_run_without_changes(desk: Desk, github: Any) -> None:
     with start_failure_bench(desk, github, NOTHING_DONE, SPELL, DONE) as bench:
         again = bench.run_follow_up(bench.run_job(title="American spelling"))
         assert (again.title, bench.pull.title) == ("American spelling", "American spelling"), again.message
 
 
+@pytest.mark.deep
 def test_follow_up_that_only_publishes_earlier_edits_has_their_title(desk: Desk, github: Any) -> None:
     protect = partial(github.faults.protect, "copydesk/*")
     done = finish("Spell color so", "One word was changed.")
@@ -275,6 +290,7 @@ def test_follow_up_that_only_publishes_earlier_edits_has_their_title(desk: Desk,
     assert pushed.message.startswith("Spell color so\n")
 
 
+@pytest.mark.deep
 def test_edits_of_a_run_without_a_title_are_published_under_its_prompt(desk: Desk, github: Any) -> None:
     """The first run ends by an error of the model, after its edit and before it named its work."""
 
@@ -321,6 +337,7 @@ def test_gitea_rule_for_top_level_branches_does_not_block_jobs(desk: Desk, tmp_p
         assert find_usable_branch(project, desk.secrets.all(project.id), None) == "main"
 
 
+@pytest.mark.deep
 def test_permissions_unknown_to_the_gitlab_api_are_decided_by_the_push(desk: Desk, tmp_path: Path) -> None:
     """For permissions through an invited group."""
     with fake_forge("gitlab", tmp_path) as fake:
@@ -338,6 +355,7 @@ def test_permissions_unknown_to_the_gitlab_api_are_decided_by_the_push(desk: Des
             assert job.status is COMPLETED, job.message
 
 
+@pytest.mark.deep
 def test_branch_protected_during_a_job_fails_with_the_forges_message(desk: Desk, github: Any) -> None:
     with start_failure_bench(
         desk, github, act_during_turn(lambda: github.faults.protect("copydesk/*"), SPELL), DONE
@@ -354,6 +372,7 @@ def test_empty_repository_fails_with_a_clear_message(desk: Desk, github: Any) ->
         assert bench.model.requests == []
 
 
+@pytest.mark.deep
 def test_a_default_branch_of_another_name_is_the_base(desk: Desk, tmp_path: Path) -> None:
     with fake_forge("gitlab", tmp_path, branch="trunk") as fake:
         project = create_project(desk, "gitlab", fake, ref="trunk")

@@ -18,10 +18,12 @@ TEN_MINUTES = 15
 """Attempts, with pauses of 1, 2, 4 … up to 60 s between them."""
 
 
+@pytest.mark.deep
 def test_ten_minute_outage_of_the_forge_api_only_delays(desk: Desk, fake: Any) -> None:
     assert_outage_is_survived(desk, fake, OPENING)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("part", PARTS)
 def test_ten_minute_outage_of_the_forge_only_delays(desk: Desk, github: Any, part: str) -> None:
     assert_outage_is_survived(desk, github, PARTS[part])
@@ -38,6 +40,7 @@ def assert_outage_is_survived(desk: Desk, fake: Any, where: str) -> None:
     assert all("503" in told["why"] for told in waited)
 
 
+@pytest.mark.deep
 def test_short_outage_of_the_forge_only_delays(desk: Desk, github: Any) -> None:
     with start_bench(github, desk, create_project(desk, "github", github), *SCRIPT) as bench:
         github.faults.cut(times=1000)
@@ -53,6 +56,7 @@ def test_short_outage_of_the_forge_only_delays(desk: Desk, github: Any) -> None:
     assert read_file_on_branch(github, job.branch, "docs/index.md") == b"# Hello\n\nThe color of things.\n"
 
 
+@pytest.mark.deep
 def test_rate_limit_is_waited_out_as_the_forge_says(desk: Desk, fake: Any) -> None:
     status = 403 if fake.kind == "GitHub" else 429
     fake.faults.secondary_limit(retry_after=37, status=status, where=OPENING)
@@ -63,6 +67,7 @@ def test_rate_limit_is_waited_out_as_the_forge_says(desk: Desk, fake: Any) -> No
     assert len(fake.pulls) == 1
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("part", mark_drills(PARTS, default=("push",)))
 def test_permanent_outage_fails_the_job_within_its_time(desk: Desk, github: Any, part: str) -> None:
     github.faults.answer(503, times=10_000, where=PARTS[part])

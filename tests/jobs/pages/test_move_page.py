@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.jobs.pages.move_page import move_page
@@ -197,7 +197,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.deep
 @given(
     before=st.lists(PIECES, max_size=12).map("".join),
     after=st.lists(PIECES, max_size=12).map("".join),
@@ -212,7 +212,6 @@ def test_no_other_byte_changes(workspace: Make, before: str, after: str, bom: by
     assert space.read("a.md").replace(b"install.md", b"setup.md") == data
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PIECES, max_size=20).map("".join))
 def test_moving_there_and_back_is_no_change(workspace: Make, body: str) -> None:
     space = workspace({"docs/setup.md": body.encode(), "docs/a.md": body.encode(), "docs/x/b.md": b"[x](../setup.md)"})

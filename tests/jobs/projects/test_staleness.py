@@ -179,6 +179,7 @@ def test_secret_files_and_submodules_are_not_read(pair: Pair) -> None:
     assert pair.compare().stale == []
 
 
+@pytest.mark.deep
 def test_500_pages_are_compared_in_one_walk_at_a_bounded_cost(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     pair.write_code({f"src/m{number}.py": f"option_number_{number} = 1\n".encode() for number in range(600)})

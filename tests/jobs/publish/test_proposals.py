@@ -34,6 +34,7 @@ def test_nul_character_does_not_hide_a_change(place: DrillProject, way: str) -> 
     assert "control character U+0000" in tools[0]["result"]
 
 
+@pytest.mark.deep
 def test_change_to_an_executed_file_is_a_draft_that_names_it(place: DrillProject) -> None:
     files = [call("write", {"path": path, "content": "body { color: red }\n"}) for path in ("docs/a.css", "docs/b.js")]
     job = place.run_job(call_several(*files, call_edit("colour", "color")), call_finish("Done", "A summary."))

@@ -145,6 +145,7 @@ SENDING = """
 """
 
 
+@pytest.mark.deep
 def test_socketpair_cannot_reach_sockets_outside(bench: CommandBench) -> None:
     name = uuid4().hex
     place = str(Path(gettempdir(), f"{name}.socket"))
@@ -163,6 +164,7 @@ def test_socketpair_cannot_reach_sockets_outside(bench: CommandBench) -> None:
     assert result.output == "inside\n"
 
 
+@pytest.mark.deep
 def test_inotify_and_fanotify_are_refused(bench: CommandBench) -> None:
     result = bench.python(f"""
         import ctypes
@@ -173,6 +175,7 @@ def test_inotify_and_fanotify_are_refused(bench: CommandBench) -> None:
     assert result.output == "[-1, -1, -1] -1\n"
 
 
+@pytest.mark.deep
 def test_programs_can_communicate_with_child_processes(bench: CommandBench) -> None:
     result = bench.python("""
         import asyncio, multiprocessing
@@ -190,6 +193,7 @@ def test_programs_can_communicate_with_child_processes(bench: CommandBench) -> N
     assert result.output == "asyncio\npipe\n"
 
 
+@pytest.mark.deep
 def test_node_can_communicate_with_child_processes(bench: CommandBench) -> None:
     if shutil.which("node", path="/usr/local/bin:/usr/bin:/bin") is None:
         skip_missing("node", "node is not in /usr")
@@ -217,12 +221,14 @@ FILL = """
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("processes", "pairs"), [(1, 100), (10, 10)])
 def test_socket_limit_applies_across_all_processes(bench: CommandBench, processes: int, pairs: int) -> None:
     result = bench.python(FILL.format(processes=processes, pairs=pairs), limits=Limits(sockets=100))
     assert result.summary == "The check command was stopped because it opened too many sockets."
 
 
+@pytest.mark.deep
 def test_shared_sockets_count_once(bench: CommandBench) -> None:
     result = bench.python(
         """
@@ -236,6 +242,7 @@ def test_shared_sockets_count_once(bench: CommandBench) -> None:
     assert result.ok, result
 
 
+@pytest.mark.deep
 def test_socket_buffers_cannot_be_enlarged(bench: CommandBench) -> None:
     result = bench.python("""
         import socket
@@ -248,6 +255,7 @@ def test_socket_buffers_cannot_be_enlarged(bench: CommandBench) -> None:
     assert result.output == "True\n"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("place", [".", "$TMPDIR", "/dev/shm"])
 def test_empty_files_count_toward_the_file_limit(bench: CommandBench, place: str) -> None:
     if place == "/dev/shm" and bench.sandbox.backend == "landlock":
@@ -257,6 +265,7 @@ def test_empty_files_count_toward_the_file_limit(bench: CommandBench, place: str
     assert result.summary == "The check command was stopped because it created too many files."
 
 
+@pytest.mark.deep
 def test_page_tables_count_as_memory(bench: CommandBench) -> None:
     script = """
         import mmap, time
@@ -279,6 +288,7 @@ def list_supervisors() -> list[int]:
     return found
 
 
+@pytest.mark.deep
 def test_no_process_outlives_a_killed_supervisor(bench: CommandBench) -> None:
     token, before, done = uuid4().hex, list_copies(), list[CommandResult]()
     script = f"""

@@ -120,6 +120,7 @@ def own_processes_only(request: pytest.FixtureRequest) -> bool:
     return is_hidden
 
 
+@pytest.mark.deep
 def test_command_runs_although_its_user_runs_many_threads(backend: Backend, own_processes_only: bool) -> None:
     user = User()
     with user.sleeping_threads():
@@ -127,6 +128,7 @@ def test_command_runs_although_its_user_runs_many_threads(backend: Backend, own_
     assert result == {"ending": "ended", "status": 0, "output": "one\ntwo\n"}
 
 
+@pytest.mark.deep
 def test_fork_bomb_is_stopped_although_its_user_runs_many_threads(backend: Backend, own_processes_only: bool) -> None:
     user = User()
     with user.sleeping_threads():
@@ -145,6 +147,7 @@ def test_probe_names_the_cause_where_root_cannot_become_another_user() -> None:
     assert "root has no unused user ID here" in json.loads(output)["reason"]
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not IS_ROOT, reason="only root can start processes of a user that has none")
 def test_probe_names_the_task_limit_where_it_is_too_low(backend: Backend) -> None:
     results = {max_tasks: User().run(backend, "true", max_tasks=max_tasks) for max_tasks in range(1, 16)}

@@ -12,7 +12,7 @@ from copydesk.core.settings import Settings
 from copydesk.core.telemetry import traces
 from copydesk.desk import Desk, open_desk
 from copydesk.jobs.service import NewJob
-from tests.conftest import DATABASES
+from tests.conftest import DATABASE_NAMES, DATABASES
 from tests.jobs.drills import FIX_SCRIPT, SCRIPTED_MODEL
 from tests.support.drills import mark_drills
 from tests.support.leases import expire_leases
@@ -22,7 +22,7 @@ from tests.support.processes import CommandSpec, RunningCommand, RunningServer, 
 from tests.support.repositories import make_repository
 
 BOTH = pytest.mark.parametrize("database_url", DATABASES, indirect=True)
-SQLITE_FIRST = pytest.mark.parametrize("database_url", mark_drills(DATABASES, default=("sqlite",)), indirect=True)
+SQLITE_FIRST = pytest.mark.parametrize("database_url", mark_drills(DATABASE_NAMES, default=("sqlite",)), indirect=True)
 SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # independent of the database
 PAGE = {"docs/index.md": b"# Hello\n\nThe colour of things.\n", "docs/other.md": b"# Other\n"}
 
@@ -128,6 +128,7 @@ def test_trace_spans_from_the_request_to_the_pull_request(stage: TracedStage, co
         assert hidden not in told
 
 
+@pytest.mark.deep
 @SQLITE_FIRST
 def test_takeover_continues_the_trace(stage: TracedStage, collector: SpanCollector, model: ModelServer) -> None:
     model.script = [hang(600), *FIX_SCRIPT]
@@ -187,6 +188,7 @@ def test_malformed_traceparent_starts_a_new_trace(stage: TracedStage, collector:
     assert len({span.trace for span in spans}) == 4
 
 
+@pytest.mark.deep
 @SQLITE
 def test_unauthenticated_request_cannot_join_a_trace(stage: TracedStage, collector: SpanCollector) -> None:
     url = stage.serve().url

@@ -46,6 +46,7 @@ def run_job(service: Service, limits: MergeLimits | None = LIMITS, **options: An
     return dict(service.client.wait(job.id))
 
 
+@pytest.mark.deep
 def test_change_without_any_finding_is_pushed_to_the_branch(tmp_path: Path) -> None:
     with open_service(tmp_path, EDIT, finish("Spelling", "American.")) as service:
         before = list_branches(service.repository)
@@ -133,6 +134,7 @@ def test_branch_that_moved_during_the_run_is_rebased_onto(tmp_path: Path) -> Non
         assert b"color" in (read_file(service.repository, "main", "index.mdx") or b"")
 
 
+@pytest.mark.deep
 def test_follow_up_of_a_pull_request_is_not_merged(tmp_path: Path) -> None:
     script = [EDIT, finish(), edit("guide.mdx", "Text.", "Texts."), finish()]
     with open_service(tmp_path, *script) as service:
@@ -145,6 +147,7 @@ def test_follow_up_of_a_pull_request_is_not_merged(tmp_path: Path) -> None:
         assert list_branches(service.repository)["main"] == before
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["github", "gitlab", "gitea"])
 @pytest.mark.parametrize("is_protected", [False, True])
 def test_protected_branch_of_a_forge_gets_a_pull_request(tmp_path: Path, kind: str, is_protected: bool) -> None:
@@ -168,6 +171,7 @@ def test_protected_branch_of_a_forge_gets_a_pull_request(tmp_path: Path, kind: s
         assert fake.violations == []
 
 
+@pytest.mark.deep
 def test_rule_that_the_token_could_bypass_is_respected(tmp_path: Path) -> None:
     with (
         open_service(tmp_path, EDIT, finish("Spelling")) as service,

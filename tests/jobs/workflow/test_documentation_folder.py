@@ -66,6 +66,7 @@ def test_only_a_prompt_that_names_the_folder_asks_for_it(prompt: str, folder: st
     assert asks_for_folder(prompt, folder) is asked
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("forge", ["github", "gitlab", "gitea"])
 def test_folder_and_branch_are_checked_on_a_forge(tmp_path: Path, forge: str) -> None:
     desk = open_desk(Settings(data=tmp_path / "data"))

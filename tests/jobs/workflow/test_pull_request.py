@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pygit2
+import pytest
 
 from tests.support.repositories import make_repository
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
@@ -56,6 +57,7 @@ def test_pull_request_links_to_the_job_page_and_says_what_was_fixed(tmp_path: Pa
         assert fixed.startswith("index.mdx:3 The link to `/gone` is broken")
 
 
+@pytest.mark.deep
 def test_link_that_is_broken_in_another_way_is_not_called_fixed(tmp_path: Path) -> None:
     script = edit("index.mdx", "[three](/lost)", "[3](/lost#there)")
     with open_service(tmp_path, script, *[finish()] * 4) as service:
@@ -69,6 +71,7 @@ def test_problems_of_a_deleted_page_are_not_called_fixed(tmp_path: Path) -> None
         assert list_section(read_body(service), "Fixed") == []
 
 
+@pytest.mark.deep
 def test_new_addresses_of_added_and_moved_pages_are_listed(tmp_path: Path) -> None:
     add = calls(("write", {"path": "guides/new.mdx", "content": "# New\n"}))
     move = calls(("move", {"path": "one.mdx", "to": "guides/one.mdx"}))
@@ -78,12 +81,14 @@ def test_new_addresses_of_added_and_moved_pages_are_listed(tmp_path: Path) -> No
         assert list_section(read_body(service), "New addresses") == ["`/guides/new`, a new page", "`/first` → `/uno`"]
 
 
+@pytest.mark.deep
 def test_edit_of_a_page_is_no_new_address(tmp_path: Path) -> None:
     with open_service(tmp_path, FIX, finish()) as service:
         run_job(service)
         assert "New addresses" not in read_body(service)
 
 
+@pytest.mark.deep
 def test_follow_up_tells_of_all_rounds_and_of_the_whole_change(tmp_path: Path) -> None:
     add = calls(("write", {"path": "new.mdx", "content": "# New\n\n[x](https://first.example/)\n"}))
     unsure = {"title": "T", "summary": "Added a page.", "unsure": "- The title.\n- The address.\n"}
@@ -106,6 +111,7 @@ def test_follow_up_tells_of_all_rounds_and_of_the_whole_change(tmp_path: Path) -
         assert body.count("Created by") == 1
 
 
+@pytest.mark.deep
 def test_template_heading_is_neither_title_nor_subject(tmp_path: Path) -> None:
     text = "## Summary\n\nCorrects the link on the first page. It was broken.\n\n## Checklist\n- [ ] Tests\n"
     with open_service(tmp_path, FIX, calls(("finish", {"title": "## Summary", "summary": text}))) as service:

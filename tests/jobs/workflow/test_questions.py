@@ -30,6 +30,7 @@ def open_service(folder: Path, *script: Turn) -> Iterator[tuple[Service, Scripte
         yield service, model
 
 
+@pytest.mark.deep
 def test_question_ends_the_run_and_the_answer_continues_it(tmp_path: Path) -> None:
     with open_service(tmp_path, EDIT, ASK, finish("Spelling")) as (service, model):
         asked = service.client.wait(service.client.create_job("Fix the spelling.")["id"])
@@ -60,6 +61,7 @@ def test_secret_in_a_question_is_redacted(tmp_path: Path) -> None:
         assert secret not in str(job)
 
 
+@pytest.mark.deep
 def test_dashboard_shows_the_question_with_buttons(tmp_path: Path) -> None:
     with open_service(tmp_path, ASK, EDIT, finish("Spelling")) as (service, _):
         job = service.client.wait(service.client.create_job("Fix the spelling.")["id"])
@@ -71,6 +73,7 @@ def test_dashboard_shows_the_question_with_buttons(tmp_path: Path) -> None:
         assert "<button>British</button>" not in signed_in_client(service, "viewer").get(page).text
 
 
+@pytest.mark.deep
 def test_unsure_points_are_follow_ups_of_one_click(tmp_path: Path) -> None:
     unsure = {"title": "T", "summary": "S", "unsure": "- The title.\n- Whether “hue” fits.\n"}
     with open_service(tmp_path, EDIT, calls(("finish", unsure)), finish()) as (service, model):
@@ -104,6 +107,7 @@ def test_watching_a_job_prints_the_question(tmp_path: Path) -> None:
         assert format_event(last).endswith("question: American or British <spelling>?")
 
 
+@pytest.mark.deep
 def test_question_is_a_comment_on_the_pull_request(tmp_path: Path) -> None:
     ask = calls(("ask", {"question": "Close #12, @rita?", "choices": ["Yes", "No"]}))
     with (
@@ -124,6 +128,7 @@ def test_question_is_a_comment_on_the_pull_request(tmp_path: Path) -> None:
         assert "#12" not in text, "no reference to an issue"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["github", "gitlab", "gitea"])
 @pytest.mark.parametrize("point", ["ask:before", "ask:acted"])
 def test_crash_while_asking_comments_once(tmp_path: Path, kind: str, point: str) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from copydesk.core.projects.policy import Policy
 from copydesk.core.settings import Settings
 from copydesk.desk import Desk, open_desk
@@ -129,6 +131,7 @@ def test_model_that_ends_with_text_is_reviewed_too(tmp_path: Path) -> None:
         assert "gone.md" not in stage.pull_text
 
 
+@pytest.mark.deep
 def test_follow_up_with_findings_does_not_call_a_ready_pull_request_a_draft(tmp_path: Path) -> None:
     with open_stage(tmp_path, GOOD, finish(), BAD, *[finish()] * 4) as stage:
         first = stage.job()
@@ -149,6 +152,7 @@ def test_model_is_told_why_its_change_cannot_be_published(tmp_path: Path) -> Non
         assert secret not in str(stage.model.requests[2][-1])
 
 
+@pytest.mark.deep
 def test_check_command_that_failed_before_the_change_is_not_a_finding(tmp_path: Path) -> None:
     with open_stage(tmp_path, GOOD, finish(), policy=Policy(check_command="false")) as stage:
         stage.job()
@@ -157,6 +161,7 @@ def test_check_command_that_failed_before_the_change_is_not_a_finding(tmp_path: 
         assert "command" not in stage.pull_text.partition("passed: ")[2].partition("\n")[0]
 
 
+@pytest.mark.deep
 def test_without_a_sandbox_the_command_is_refused_and_not_blamed_on_the_model(tmp_path: Path) -> None:
     policy = Policy(check_command="true")
     with open_stage(tmp_path, GOOD, *[finish()] * 4, policy=policy, without_sandbox=True) as stage:
@@ -228,6 +233,7 @@ def test_secret_in_a_reason_is_not_published(tmp_path: Path) -> None:
         assert (job.status, job.reason) == (Status.FAILED, "publish_refused")
 
 
+@pytest.mark.deep
 def test_other_findings_still_make_a_draft(tmp_path: Path) -> None:
     unknown = {"title": "T", "summary": "S", "intended": [{"id": "00000000", "reason": "Why not."}]}
     with open_stage(tmp_path, BAD, *[calls(("finish", unknown))] * 4) as stage:
@@ -283,6 +289,7 @@ def test_check_command_is_a_tool_only_if_the_project_has_one(tmp_path: Path) -> 
         assert "There is no tool run_checks" in last_results(stage, 2)
 
 
+@pytest.mark.deep
 def test_run_checks_runs_the_project_command(tmp_path: Path) -> None:
     policy = Policy(check_command="grep -q one a.md")
     use = calls(("run_checks", {}))

@@ -88,6 +88,7 @@ def read_body(service: Service) -> str:
     return service.desk.pulls.list_for_project(service.project.id)[-1].body
 
 
+@pytest.mark.deep
 def test_objection_goes_back_once_and_a_fixed_one_does_not_remain(tmp_path: Path) -> None:
     agent = (*FIRST, edit(EDITED, "The color of things.", "The shade."), finish())
     with open_service(tmp_path, agent, report(objection())) as (service, models):
@@ -108,6 +109,7 @@ def test_objection_goes_back_once_and_a_fixed_one_does_not_remain(tmp_path: Path
         assert (job["usage"]["inputTokens"], job["usage"]["outputTokens"]) == (1400, 87)
 
 
+@pytest.mark.deep
 def test_objection_that_remains_is_shown_with_its_answer(tmp_path: Path) -> None:
     answer = {"id": "look-2", "reason": "It was asked for by @ada."}
     agent = (*FIRST, finish(intended=[answer]))
@@ -124,6 +126,7 @@ def test_objection_that_remains_is_shown_with_its_answer(tmp_path: Path) -> None
         assert "Also &lt;b&gt;wrong&lt;/b&gt;. Answer: It was asked for by @ada." in shown
 
 
+@pytest.mark.deep
 def test_agent_that_ends_with_text_gets_the_objection_too(tmp_path: Path) -> None:
     text = say("I changed one word.")
     agent = (FIRST[0], text, text, edit(EDITED, "Another line.", "A line."), text)
@@ -134,6 +137,7 @@ def test_agent_that_ends_with_text_gets_the_objection_too(tmp_path: Path) -> Non
         assert (job["secondLook"]["total"], job["secondLook"]["objections"]) == (1, [])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("review", "note"),
     [
@@ -157,6 +161,7 @@ def test_reviewer_that_fails_or_answers_badly_is_noted_and_the_job_goes_on(
         assert note in read_body(service)
 
 
+@pytest.mark.deep
 def test_review_model_that_is_not_configured_is_noted(tmp_path: Path) -> None:
     with open_service(tmp_path, FIRST, say(""), name="anthropic:none") as (service, _):
         job = run_job(service)
@@ -164,6 +169,7 @@ def test_review_model_that_is_not_configured_is_noted(tmp_path: Path) -> None:
         assert "needs an API key" in job["secondLook"]["note"]
 
 
+@pytest.mark.deep
 def test_malformed_objections_are_left_out_and_counted(tmp_path: Path) -> None:
     bad = (
         "x",
@@ -178,6 +184,7 @@ def test_malformed_objections_are_left_out_and_counted(tmp_path: Path) -> None:
         assert job["secondLook"]["note"].startswith("5 objections could not be read")
 
 
+@pytest.mark.deep
 def test_objection_to_a_line_that_does_not_exist_is_about_the_file(tmp_path: Path) -> None:
     with open_service(tmp_path, (*FIRST, finish()), report(objection(10**9, "Far."))) as (service, models):
         job = run_job(service)
@@ -185,6 +192,7 @@ def test_objection_to_a_line_that_does_not_exist_is_about_the_file(tmp_path: Pat
         assert "[look-1] docs/index.md Far." in json.dumps(models.agent_requests[2]["messages"])
 
 
+@pytest.mark.deep
 def test_second_look_is_skipped_when_the_budget_is_used_up(tmp_path: Path) -> None:
     with open_service(tmp_path, FIRST, report(objection()), job_requests=2) as (service, models):
         job = run_job(service)
@@ -193,6 +201,7 @@ def test_second_look_is_skipped_when_the_budget_is_used_up(tmp_path: Path) -> No
         assert "used up its budget" in job["secondLook"]["note"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("limit", [3, 4])
 def test_budget_that_ends_after_the_second_look_publishes_the_finished_work(tmp_path: Path, limit: int) -> None:
     agent = (*FIRST, edit(EDITED, "Another line.", "A line."), finish())
@@ -204,6 +213,7 @@ def test_budget_that_ends_after_the_second_look_publishes_the_finished_work(tmp_
         assert len(job["secondLook"]["objections"]) == 1
 
 
+@pytest.mark.deep
 def test_mechanic_gets_no_objections_but_the_pull_request_does(tmp_path: Path) -> None:
     with open_service(tmp_path, FIRST, report(objection())) as (service, _):
         prompt = 'Replace "colour" with "color".'
@@ -212,6 +222,7 @@ def test_mechanic_gets_no_objections_but_the_pull_request_does(tmp_path: Path) -
         assert len((job["secondLook"] or {})["objections"]) == 1
 
 
+@pytest.mark.deep
 def test_no_second_look_by_default_or_without_a_change(tmp_path: Path) -> None:
     with open_service(tmp_path, (finish(),), report(objection()), name="") as (service, models):
         assert run_job(service)["secondLook"] is None
@@ -220,6 +231,7 @@ def test_no_second_look_by_default_or_without_a_change(tmp_path: Path) -> None:
         assert models.review_requests == []
 
 
+@pytest.mark.deep
 def test_follow_up_gets_a_second_look_of_its_own_and_its_usage_adds_up(tmp_path: Path) -> None:
     agent = (*FIRST, finish(), edit(EDITED, "Another line.", "A line."), finish(), finish())
     with open_service(tmp_path, agent, report(objection())) as (service, models):
@@ -238,6 +250,7 @@ def test_only_language_models_can_review(name: str) -> None:
         validate_options({"review_model": name})
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 @pytest.mark.parametrize(
     ("point", "requests"),

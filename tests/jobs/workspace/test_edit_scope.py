@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from copydesk.jobs.agent.conversation import ToolCall, ToolResult
@@ -154,7 +154,7 @@ LINE = st.one_of(WORDS.map(" ".join), st.just(""), WORDS.map(lambda w: "* " + " 
 TEXT = st.lists(LINE, min_size=8, max_size=40)
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.deep
 @given(TEXT, st.data())
 def test_any_edit_of_a_few_lines_passes(lines: list[str], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(lines) - MAX_REFORMATTED_LINES))
@@ -169,7 +169,7 @@ def test_any_edit_of_a_few_lines_passes(lines: list[str], data: st.DataObject) -
     assert check_edit("\n".join(after) + "\n", "\n".join(lines) + "\n") is None
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.deep
 @given(TEXT, st.sampled_from([" ", "\t", "  "]), st.booleans(), st.integers(0, 3))
 def test_whitespace_changes_outside_the_edited_lines_are_refused(
     lines: list[str], space: str, before: bool, meant: int
@@ -182,7 +182,7 @@ def test_whitespace_changes_outside_the_edited_lines_are_refused(
     assert check_edit("\n".join(changed) + "\n", "\n".join(lines) + "\n")
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.deep
 @given(st.lists(WORDS.filter(lambda w: len(w) > 7), min_size=9, max_size=14), st.integers(12, 30))
 def test_rewrapping_other_paragraphs_is_refused(paragraphs: list[list[str]], width: int) -> None:
     old = "\n\n".join("\n".join([" ".join(words[:4]), " ".join(words[4:])]) for words in paragraphs)

@@ -27,6 +27,7 @@ def read_user_setting(open_repository: str, repository: Path, home: Path) -> str
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("open_repository", "is_seen"),
     [

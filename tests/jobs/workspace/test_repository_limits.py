@@ -115,6 +115,7 @@ def run_job(service: Service, repository: Path) -> Job:
         return client.wait(client.create_job("Replace colour with color.")["id"])
 
 
+@pytest.mark.deep
 def test_job_on_a_tree_bomb_fails_and_the_worker_continues(service: Service, tmp_path: Path) -> None:
     before = psutil.Process().memory_info().rss
     job = run_job(service, bombs.make_bomb(tmp_path / "bomb.git", bombs.repeat_folders()))
@@ -145,6 +146,7 @@ def test_traversal_ends_when_its_attempt_is_stopped(tmp_path: Path) -> None:
 LARGE = {"docs/index.md": PAGE, "docs/film.mp4": os.urandom(MIB + 1), "docs/book.md": b"The colour.\n" * 100_000}
 
 
+@pytest.mark.deep
 def test_large_files_that_a_job_does_not_need_do_not_stop_it(service: Service, tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", LARGE)
     job = run_job(service, repository)
@@ -233,6 +235,7 @@ def test_fetch_beyond_the_size_limit_is_stopped_and_leaves_nothing(
     assert list((mirror.folder / "objects" / "pack").iterdir()) == []
 
 
+@pytest.mark.deep
 def test_pack_that_expands_beyond_the_memory_limit_is_refused(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"index.md": PAGE})
     assert bombs.write_growing_delta(repository, copies=80) < 10_000
@@ -279,6 +282,7 @@ def test_base_that_became_a_repository_bomb_is_not_merged(tmp_path: Path) -> Non
             mirror.merge(moved, made, "Merge", AUTHOR)
 
 
+@pytest.mark.deep
 def test_large_file_changed_on_both_sides_is_a_conflict(tmp_path: Path) -> None:
     path = make_repository(tmp_path / "docs.git", {"index.md": PAGE, "other.md": PAGE})
     mirror = make_limited_mirror(tmp_path / "mirror.git", path, file_bytes=MIB)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from copydesk.jobs.agent.conversation import ToolCall
@@ -98,7 +98,7 @@ NEW = st.lists(LATIN, min_size=1, max_size=5).map(LF.join)
 PLAIN = EditedFile("one\r\n", "«old", "\r\nthree", "utf-8", b"", CRLF)
 
 
-@settings(max_examples=250, deadline=None)
+@pytest.mark.deep
 @given(files(), NEW)
 @example(PLAIN, "")
 @example(PLAIN, "a\nb\n")
@@ -114,7 +114,7 @@ def test_edit_changes_only_the_intended_bytes(file: EditedFile, new: str) -> Non
         assert made == new.replace(LF, CRLF)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.deep
 @given(file=files(), new=NEW)
 def test_the_edit_tool_changes_the_same_bytes(workspace: MakeWorkspace, file: EditedFile, new: str) -> None:
     shelf = workspace({"docs/page.md": file.data, "docs/other.md": b"other\r\n"})
@@ -127,7 +127,7 @@ def test_the_edit_tool_changes_the_same_bytes(workspace: MakeWorkspace, file: Ed
     assert shelf.changes() == ({"docs/page.md": expected} if expected != file.data else {})
 
 
-@settings(max_examples=120, deadline=None)
+@pytest.mark.deep
 @given(files(), st.sampled_from("aeo «é"), LATIN)
 def test_replacing_everywhere_equals_replacing_the_bytes(file: EditedFile, old: str, new: str) -> None:
     asked = [Replacement(old, new, everywhere=True)]
@@ -140,13 +140,13 @@ def test_replacing_everywhere_equals_replacing_the_bytes(file: EditedFile, old: 
             text_edits.apply_replacements(file.data, asked)
 
 
-@settings(max_examples=120, deadline=None)
+@pytest.mark.deep
 @given(files())
 def test_writing_what_was_read_changes_nothing(file: EditedFile) -> None:
     assert text_edits.replace_body(file.data, text_edits.DecodedText.decode(file.data).normalized_body) == file.data
 
 
-@settings(max_examples=120, deadline=None)
+@pytest.mark.deep
 @given(files(), NEW)
 def test_the_diff_shows_the_touched_lines_and_no_others(file: EditedFile, new: str) -> None:
     result = replace_in_file(file, new)
@@ -181,7 +181,7 @@ def apply_patch(folder: Path, path: str, old: bytes | None, patch: bytes) -> byt
     return target.read_bytes() if target.exists() else None
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.deep
 @given(file=files(), new=NEW)
 def test_git_applies_the_diff_to_the_same_bytes(tmp_path: Path, file: EditedFile, new: str) -> None:
     result = replace_in_file(file, new)
@@ -211,6 +211,7 @@ def test_git_applies_diffs_that_create_and_delete_files(
     assert apply_patch(tmp_path, path, old, patch.data) == new
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("ending", [LF, CRLF])
 def test_five_megabytes_are_edited_exactly_and_quickly(tmp_path: Path, ending: str) -> None:
     line = "Übung macht den Meister 😀, sagt man." + ending

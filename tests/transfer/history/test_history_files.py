@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.analytics.history import HistoryCounts, HistorySource, ImportedHistory
@@ -128,7 +128,6 @@ def test_umami_events_are_counted_by_day_and_page(tmp_path: Path) -> None:
     assert read(make_zip(tmp_path, archive)) == UMAMI
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 5)), max_size=60))
 def test_umami_visitors_are_distinct_sessions(views: list[tuple[int, int, int]]) -> None:
     lines = [f"s{session},/{page},1,2024-01-0{day + 1} 00:00:00" for day, page, session in views]
@@ -220,6 +219,7 @@ def test_zip_bombs_and_huge_files_are_refused(tmp_path: Path, monkeypatch: pytes
     assert "day and a page. Export" in read_refusal(write(tmp_path, PAGES), max_page_rows=1)
 
 
+@pytest.mark.deep
 def test_mutated_files_are_read_or_refused_with_a_message(tmp_path: Path) -> None:
     chance = random.Random(7)
     archive = make_zip(tmp_path, {"imported_visitors.csv": VISITORS, "imported_pages.csv": PAGES}).read_bytes()
@@ -242,6 +242,7 @@ def test_mutated_files_are_read_or_refused_with_a_message(tmp_path: Path) -> Non
                 assert history.days or history.pages
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "pump",
     [

@@ -258,6 +258,7 @@ def test_wrong_files_are_recognized_and_the_right_one_is_named(tmp_path: Path, c
     assert read(write(tmp_path, content, "download.csv"), write(tmp_path, VISITORS, "v.csv")).days == PLAUSIBLE.days
 
 
+@pytest.mark.deep
 def test_damaged_and_huge_gzip_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = gzip.compress(EVENTS.encode() * 100)
     for content in (packed[:-20], packed[:30] + b"\0" * 10 + packed[40:], packed[:3]):

@@ -165,6 +165,7 @@ def test_an_empty_project_has_empty_reports(running: Service) -> None:
     assert get_report_data(running, "timeseries") == {"interval": "day", "timeseries": []}
 
 
+@pytest.mark.deep
 def test_accepted_view_is_in_the_next_report(site: Service) -> None:
     for visitor in range(1, 4):
         log_views(site, make_view(site, "/", visitor))
@@ -178,6 +179,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.deep
 def test_date_is_parsed_in_every_spelling(site: Service) -> None:
     log_views(site, *(make_view(site, f"/{n}", n, FIRST - 1 + n) for n in (1, 2, 3)))  # the first to the third of March
     spellings = {moment.replace(" ", "+") for moment in MOMENTS} | {quote(moment, safe="") for moment in MOMENTS}
@@ -251,6 +253,7 @@ def test_an_interval_is_a_day_a_week_or_a_month(running: Service) -> None:
     assert (answer.status_code, answer.json()["details"][0]["field"]) == (400, "interval")
 
 
+@pytest.mark.deep
 def test_has_more_is_exact(site: Service) -> None:
     log_views(site, *(make_view(site, f"/{n}", 1, agent=f"Agent {n}") for n in range(6)))
     for report in ("visitors", "views", "agents"):
@@ -314,6 +317,7 @@ def parse_csv(answer: httpx.Response) -> list[list[str]]:
     return list(csv.reader(io.StringIO(answer.content.decode(), newline="")))
 
 
+@pytest.mark.deep
 def test_csv_has_the_rows_of_the_json(site: Service) -> None:
     log_week(site)
     log_views(site, make_view(site, '/a,"b"', 3))
@@ -395,6 +399,7 @@ def test_link_header_leads_through_all_pages(site: Service, accept: str) -> None
     assert pages == [3, 3, 1]
 
 
+@pytest.mark.deep
 def test_unchanged_report_returns_304(site: Service) -> None:
     log_week(site)
     for report in REPORTS:
@@ -427,6 +432,7 @@ def test_report_states_visitor_identification_and_ai_classes(site: Service) -> N
     assert answer.json()["totals"] == expected_counts(2, 2, 3)
 
 
+@pytest.mark.deep
 def test_exports_are_rate_limited_per_project(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
     with serve(tmp_path / "data", repository=repository, with_worker=False, exports_per_minute=3) as site:
@@ -442,6 +448,7 @@ def test_exports_are_rate_limited_per_project(tmp_path: Path) -> None:
         assert get_report(site.another_project(), "agents").status_code == 200
 
 
+@pytest.mark.deep
 def test_paginated_rows_equal_the_whole_report(site: Service) -> None:
     """Rows read in pages of any size equal the rows read at once."""
     views: Sequence[PageView] = [make_view(site, f"/{n * n % 23}", n % 7 + 1, FIRST + n % 5) for n in range(200)]

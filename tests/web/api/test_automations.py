@@ -67,6 +67,7 @@ def test_patch_changes_only_what_it_names(service: Service) -> None:
     assert service.http.patch(path, json={}).json()["enabled"] is False
 
 
+@pytest.mark.deep
 def test_run_is_a_job_that_ends_with_an_outcome(service: Service) -> None:
     made = create(service)
     response = service.http.post(service.at(f"/automations/{made['id']}/run"))
@@ -91,6 +92,7 @@ def test_run_is_a_job_that_ends_with_an_outcome(service: Service) -> None:
     assert listed["outcome"] == "closed"
 
 
+@pytest.mark.deep
 def test_run_continues_the_open_pull_request(service: Service) -> None:
     made = create(service, grouping="append")
     first = service.http.post(service.at(f"/automations/{made['id']}/run")).json()
@@ -103,6 +105,7 @@ def test_run_continues_the_open_pull_request(service: Service) -> None:
     assert len(service.desk.pulls.list_for_project(service.project.id)) == 1
 
 
+@pytest.mark.deep
 def test_trigger_of_version_1(service: Service) -> None:
     made = create(service)
     path = f"/v1/workflow/{service.project.id}"
@@ -168,6 +171,7 @@ def test_automation_of_another_project_is_not_found(service: Service) -> None:
     assert service.http.get(service.at(f"/automations/{made['id']}")).json() == made
 
 
+@pytest.mark.deep
 def test_job_and_message_name_the_key_that_created_them(service: Service) -> None:
     job = service.client.create_job("Replace colour with color.")
     [key] = service.desk.keys.list_for_project(service.project.id)
@@ -179,6 +183,7 @@ def test_job_and_message_name_the_key_that_created_them(service: Service) -> Non
     assert message["data"]["createdBy"] == job["createdBy"]
 
 
+@pytest.mark.deep
 def test_mechanic_fixes_broken_links_as_an_automation(service: Service) -> None:
     repository = pygit2.Repository(str(service.repository))
     commit(repository, {"docs/index.md": b"# Hello\n\nSee [setup](guides/setup.md).\n", "docs/setup.md": b"# Setup\n"})

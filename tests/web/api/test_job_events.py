@@ -78,11 +78,13 @@ def count_views(service: Service) -> int:
     return sum(row.views for row in agents)
 
 
+@pytest.mark.deep
 def test_event_is_stored_before_the_response(fresh: Service) -> None:
     assert send_events(fresh, json.dumps(PAGE)).json() == {"accepted": 1, "duplicates": 0, "dropped": []}
     assert count_views(fresh) == 1
 
 
+@pytest.mark.deep
 def test_events_of_an_array_are_accepted_individually(fresh: Service) -> None:
     sent = [PAGE, {**PAGE, "status": 403}, PAGE | {"eventId": "e1"}, 7, PAGE | {"eventId": "e1"}, {"ip": "::1"}]
     answer = send_events(fresh, json.dumps(sent))
@@ -155,6 +157,7 @@ def test_unparseable_body_is_refused(service: Service, name: str) -> None:
     assert answer.json()["error"].endswith(".")
 
 
+@pytest.mark.deep
 def test_maximum_number_of_events_is_accepted(fresh: Service) -> None:
     assert parse_result(send_events(fresh, json.dumps([PAGE] * MAX_EVENTS)))[0] == MAX_EVENTS
     assert parse_result(send_events(fresh, (json.dumps(PAGE) + "\n") * MAX_LINES, LINES))[0] == MAX_LINES
@@ -270,6 +273,7 @@ def test_concurrent_requests_get_their_own_results(fresh: Service) -> None:
     assert sum(accepted for accepted, _, _ in answers.values()) == 5 + 16 * 5 == count_views(fresh)
 
 
+@pytest.mark.deep
 @pytest.mark.embedded
 def test_damaged_store_acknowledges_nothing(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
@@ -291,6 +295,7 @@ ANYTHING = st.recursive(
 NEARLY = st.dictionaries(st.sampled_from(sorted(EVENT_FIELDS)), st.one_of(ANYTHING, st.just("/a")), max_size=6)
 
 
+@pytest.mark.deep
 @FUZZ
 @given(st.lists(st.one_of(NEARLY, ANYTHING), max_size=6))
 def test_every_event_of_an_array_is_accounted_for(service: Service, sent: list[Any]) -> None:
@@ -298,6 +303,7 @@ def test_every_event_of_an_array_is_accounted_for(service: Service, sent: list[A
     assert accepted + duplicates + len(dropped) == len(sent)
 
 
+@pytest.mark.deep
 @FUZZ
 @given(st.lists(st.one_of(st.binary(max_size=40), NEARLY.map(lambda event: json.dumps(event).encode())), max_size=6))
 def test_every_line_is_accounted_for(service: Service, lines: list[bytes]) -> None:
@@ -308,6 +314,7 @@ def test_every_line_is_accounted_for(service: Service, lines: list[bytes]) -> No
     )
 
 
+@pytest.mark.deep
 @FUZZ
 @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 400), st.sampled_from([JSON, LINES]))
 def test_no_gzip_body_causes_a_server_error(service: Service, noise: bytes, start: int, end: int, kind: str) -> None:

@@ -259,6 +259,7 @@ def test_the_limit_is_exact_under_contention(serving: Serve) -> None:
         assert (statuses.count(201), statuses.count(429)) == (10, 22)
 
 
+@pytest.mark.deep
 def test_pages_are_newest_first_and_stable(serving: Serve) -> None:
     with serving() as service:
         client = service.client
@@ -276,6 +277,7 @@ def test_pages_are_newest_first_and_stable(serving: Serve) -> None:
         assert [len(client.list_jobs(limit=n)["jobs"]) for n in (1, 100)] == [1, 8]
 
 
+@pytest.mark.deep
 def test_default_page_size_is_twenty(serving: Serve) -> None:
     with serving() as service:
         with ThreadPoolExecutor(4) as pool:
@@ -386,6 +388,7 @@ def test_message_to_an_active_job_is_processed_at_the_next_turn(serving: Serve) 
         assert len(service.desk.pulls.list_for_project(service.project.id)) == 1
 
 
+@pytest.mark.deep
 def test_a_message_during_the_last_turn_is_not_lost(serving: Serve) -> None:
     model = GatedModel(
         scripted_model(edit_to_color(), finish(), edit("docs/index.md", "things", "all things"), finish())
@@ -403,6 +406,7 @@ def test_a_message_during_the_last_turn_is_not_lost(serving: Serve) -> None:
         assert len(service.desk.pulls.list_for_project(service.project.id)) == 1
 
 
+@pytest.mark.deep
 def test_a_follow_up_goes_to_the_same_branch_and_pull_request(serving: Serve) -> None:
     with serving(
         scripted_model(edit_to_color(), finish(), edit("docs/index.md", "things", "all things"), finish())
@@ -599,6 +603,7 @@ def test_a_branch_that_is_not_there_fails_the_job_with_repository_error(serving:
         assert "nowhere" in (job["message"] or "")
 
 
+@pytest.mark.deep
 def test_too_large_a_change_fails_the_job_with_publish_refused(serving: Serve) -> None:
     many = calls(*[("write", {"path": f"docs/{n}.md", "content": "x\n"}) for n in range(101)])
     with serving(scripted_model(many, finish())) as service:

@@ -302,6 +302,7 @@ def test_merge_during_an_outage_archives_the_job_when_it_is_over(place: WebhookP
     assert place.job().status is Status.ARCHIVED
 
 
+@pytest.mark.deep
 def test_webhook_is_not_disabled_by_an_outage_of_the_forges_api(place: WebhookProject) -> None:
     place.fake.faults.down(60, where="/api/")
     for number in range(5):

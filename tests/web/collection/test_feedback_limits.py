@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
+import pytest
 
 from copydesk.core import clock
 from tests.support.repositories import make_repository
@@ -38,6 +39,7 @@ def count_feedback(service: Service) -> int:
     return sum(page.total for page in service.desk.feedback.count_by_page(service.project.id)[0])
 
 
+@pytest.mark.deep
 def test_one_sender_is_limited_per_hour(tmp_path: Path) -> None:
     with serve_site(tmp_path) as service:
         statuses = [send_feedback(service, "203.0.113.1", LONG).status_code for _ in range(40)]
@@ -58,6 +60,7 @@ def test_one_sender_is_limited_per_hour(tmp_path: Path) -> None:
         assert view.status_code == 202, "views of the same sender are counted on"
 
 
+@pytest.mark.deep
 def test_all_senders_together_are_limited_per_day(tmp_path: Path) -> None:
     with serve_site(tmp_path, feedback_per_day=5) as service:
         statuses = [send_feedback(service, f"203.0.113.{number}").status_code for number in range(8)]
@@ -65,6 +68,7 @@ def test_all_senders_together_are_limited_per_day(tmp_path: Path) -> None:
         assert send_feedback(service.another_project(), "203.0.113.1").status_code == 202
 
 
+@pytest.mark.deep
 def test_full_project_refuses_feedback_and_keeps_the_old(tmp_path: Path) -> None:
     with serve_site(tmp_path, feedback_entries=5) as service:
         assert send_feedback(service, "198.51.100.1", "Written before the flood").status_code == 202
@@ -81,6 +85,7 @@ def test_full_project_refuses_feedback_and_keeps_the_old(tmp_path: Path) -> None
         assert send_feedback(service, "198.51.100.1").status_code == 202
 
 
+@pytest.mark.deep
 def test_the_bytes_of_a_projects_feedback_are_bounded(tmp_path: Path) -> None:
     with serve_site(tmp_path, feedback_megabytes=1) as service:
         statuses = [send_feedback(service, f"203.0.113.{number}", LONG).status_code for number in range(70)]
@@ -92,6 +97,7 @@ def test_the_bytes_of_a_projects_feedback_are_bounded(tmp_path: Path) -> None:
         assert sum(len(comment.encode()) for comment in stored) < 1_000_000
 
 
+@pytest.mark.deep
 def test_old_feedback_is_deleted_after_the_retention_of_the_project(tmp_path: Path) -> None:
     with serve_site(tmp_path) as service:
         service.desk.projects.change(service.project.id, {"feedback_days": "30"}, actor="test")

@@ -56,6 +56,7 @@ def get_report(site: Service, report: str, **params: str) -> Any:
     return response.json()
 
 
+@pytest.mark.deep
 def test_views_and_interactions_are_sent_together(site: Service) -> None:
     sent = send_events(
         site,
@@ -179,6 +180,7 @@ def test_visitors_are_stored_as_the_same_hash_as_for_views(site: Service) -> Non
     assert site.desk.searches.delete_visitors(site.project.id, {visitor}) == 1
 
 
+@pytest.mark.deep
 def test_full_project_refuses_searches_with_429(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("full")
     repository = make_repository(folder / "docs.git", {"docs/index.md": b"# Hello\n"})
@@ -211,6 +213,7 @@ def test_deleting_a_project_deletes_its_interactions(site: Service) -> None:
         site.desk.conversations.add_all(site.project.id, [NewQuestion("t", "a", "b", now())])
 
 
+@pytest.mark.deep
 def test_feedback_beyond_the_daily_limit_does_not_keep_views_from_being_stored(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

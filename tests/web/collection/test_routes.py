@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.web.collection.routes import BEACON_SCRIPT
@@ -55,6 +55,7 @@ def send_beacon(service: Service, body: Any, kind: str = TEXT, **headers: str) -
     return BROWSER.post(collect_url(service), content=content, headers=sent)
 
 
+@pytest.mark.deep
 def test_missing_beacon_is_counted_apart_from_views(fresh: Service) -> None:
     sent = {"k": "missing", "u": f"{DOCS}/gone", "r": f"{DOCS}/guide", "e": "1"}
     assert send_beacon(fresh, sent).json() == {"accepted": 1, "duplicates": 0, "dropped": []}
@@ -87,6 +88,7 @@ def count_visitors(service: Service) -> dict[str, tuple[int, int]]:
     return {row.path: (row.count.human, row.count.ai) for row in rows}
 
 
+@pytest.mark.deep
 def test_view_is_stored_before_the_response(fresh: Service) -> None:
     assert send_beacon(fresh, PAGE).json() == {"accepted": 1, "duplicates": 0, "dropped": []}
     assert count_visitors(fresh) == {"/guide": (1, 0)}
@@ -306,6 +308,7 @@ def test_script_is_cached_for_a_day(service: Service) -> None:
     assert BROWSER.get(f"{service.url}/beacon.js", headers={"If-None-Match": '"x"'}).status_code == 200
 
 
+@pytest.mark.deep
 def test_views_are_limited_by_address_and_by_site(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     limits: dict[str, Any] = {"collect_per_minute": 8, "collect_per_address": 3, "trusted_proxies": ("127.0.0.1",)}
@@ -346,7 +349,7 @@ ANYTHING = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3
 BODIES = st.dictionaries(st.sampled_from(["u", "r", "v", "e", "k", "h", "c", "x"]), ANYTHING, max_size=5)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.deep
 @given(st.one_of(BODIES.map(lambda body: json.dumps(body).encode()), st.binary(max_size=60)))
 def test_any_body_is_stored_or_refused_with_a_reason(service: Service, body: bytes) -> None:
     answer = send_beacon(service, body)
@@ -357,7 +360,7 @@ def test_any_body_is_stored_or_refused_with_a_reason(service: Service, body: byt
         assert answer.status_code == 400, answer.text
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.deep
 @given(st.text(max_size=60), st.binary(max_size=40))
 def test_pixel_is_returned_for_any_page_parameter(service: Service, page: str, referring: bytes) -> None:
     headers = {b"Referer": bytes(byte for byte in referring if 32 < byte < 256 and byte != 127)}

@@ -74,6 +74,7 @@ def test_pages_have_no_scripts_and_no_handlers(name: str) -> None:
     assert not re.search(r"""<[^>]+ on\w+=|="javascript:""", page.html)
 
 
+@pytest.mark.deep
 def test_guide_is_served_to_everyone_with_search_images_and_examples(browser: httpx.Client) -> None:
     contents = browser.get("/docs/guide")
     assert contents.status_code == 200
@@ -89,6 +90,7 @@ def test_guide_is_served_to_everyone_with_search_images_and_examples(browser: ht
     assert browser.get("/docs/guide/api.md").status_code == 200
 
 
+@pytest.mark.deep
 def test_search_finds_sections_and_says_when_there_are_none(browser: httpx.Client) -> None:
     found = browser.get("/docs/guide", params={"search": "smtp password"}).text
     assert "/docs/guide/mail#settings" in found

@@ -4,6 +4,8 @@ import ast
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import copydesk.web.dashboard
 from copydesk.core.rate_limits.limits import TooManyRequests
 from copydesk.web.responses.html import render_page
@@ -36,6 +38,7 @@ def test_too_many_wrong_passwords_say_when_to_try_again(service: Service) -> Non
     assert int(response.headers["Retry-After"]) > 0
 
 
+@pytest.mark.deep
 def test_no_page_takes_only_the_status_of_an_error() -> None:
     """A call of render_page with `error.status` must also pass `error.headers`, or the error itself."""
     calls = [

@@ -305,6 +305,7 @@ def start_body(service: Service, path: str, size: int, key: str = "") -> socket.
     return connection
 
 
+@pytest.mark.deep
 def test_unfinished_bodies_use_bounded_memory_and_small_requests_pass(service: Service) -> None:
     events, mebibyte = f"/v1/analytics/{service.project.id}/events", 1024 * 1024
     connections: list[socket.socket] = []
@@ -343,6 +344,7 @@ def test_webhook_of_an_unknown_project_is_refused_before_its_body(service: Servi
         assert (response_status(answer), error_code(answer)) == (401, "signature_rejected")
 
 
+@pytest.mark.deep
 def test_a_stopped_server_leaves_no_thread(tmp_path: Path, repository: Path) -> None:
     before = {thread.ident for thread in threading.enumerate()}
 

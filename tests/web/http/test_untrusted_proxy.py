@@ -66,6 +66,7 @@ def test_strangers_who_send_the_header_are_not_reported(caplog: pytest.LogCaptur
     assert len(read_warnings(caplog)) == 1, "a stranger does not use up the warning"
 
 
+@pytest.mark.deep
 def test_doctor_warns_if_a_proxy_is_certain_and_none_is_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ from copydesk.jobs.storage.stats import read_queue_stats
 from copydesk.jobs.storage.tables import jobs, runs
 from copydesk.web.operations import readiness
 from copydesk.web.operations.readiness import Readiness
-from tests.conftest import DATABASES
+from tests.conftest import DATABASE_NAMES
 from tests.support.drills import mark_drills
 from tests.support.postgres import connect_to_server, new_database, url_through_port
 from tests.support.processes import CommandSpec, RunningCommand, RunningServer, free_port, settings_environment
@@ -65,6 +65,7 @@ def read_complete_metrics(http: httpx.Client) -> dict[str, float]:
             return found
 
 
+@pytest.mark.deep
 def test_metrics_count_jobs_events_and_exports(service_on_each_database: Service) -> None:
     service, http = service_on_each_database, service_on_each_database.http
     before = read_metrics(http)
@@ -91,6 +92,7 @@ def test_metrics_count_jobs_events_and_exports(service_on_each_database: Service
     assert 0 <= time.time() - after["copydesk_worker_heartbeat_timestamp_seconds"] < 60
 
 
+@pytest.mark.deep
 def test_a_failed_publication_is_counted(service: Service) -> None:
     commit(pygit2.Repository(str(service.repository)), PAGE, branch="copydesk")  # conflicts with copydesk/…
     before = read_metrics(service.http).get("copydesk_publish_failures_total|repository_error", 0)
@@ -120,6 +122,7 @@ def test_every_exposed_metric_is_documented(service: Service) -> None:
     assert [name for name in names if f"`{name}" not in documented] == []
 
 
+@pytest.mark.deep
 def test_queue_metrics_use_indexes_and_not_past_jobs(database_url: str) -> None:
     """Checks the database's query plan: an index, and never a scan of a table."""
     database = Database(database_url)
@@ -183,6 +186,7 @@ def _add_past_jobs(database: Database, count: int) -> None:
             connection.exec_driver_sql("vacuum analyze runs")
 
 
+@pytest.mark.deep
 def test_readiness_lists_its_parts(service_on_each_database: Service) -> None:
     answer = service_on_each_database.http.get("/readyz")
     assert answer.status_code == 200
@@ -200,6 +204,7 @@ def service_and_proxy(tmp_path: Path) -> Iterator[tuple[Service, TcpProxy]]:
             proxy.is_silent = False
 
 
+@pytest.mark.deep
 def test_hanging_database_is_noticed_within_two_seconds(
     service_and_proxy: tuple[Service, TcpProxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +234,7 @@ def test_hanging_database_is_noticed_within_two_seconds(
             time.sleep(0.2)
 
 
+@pytest.mark.deep
 def test_probes_query_the_stores_at_most_once_a_second(service: Service) -> None:
     asked: list[str] = []
     event.listen(service.desk.database.engine, "before_cursor_execute", lambda *said: asked.append(said[2]))
@@ -239,6 +245,7 @@ def test_probes_query_the_stores_at_most_once_a_second(service: Service) -> None
     assert len([said for said in asked if "alembic_version" in said]) <= seconds + 2
 
 
+@pytest.mark.deep
 def test_readiness_reports_a_different_schema_version(tmp_path: Path, database_url: str) -> None:
     """A newer version belongs to a release that is being rolled out."""
     desk = open_desk(Settings(data=tmp_path / "data", database_url=database_url))
@@ -253,6 +260,7 @@ def test_readiness_reports_a_different_schema_version(tmp_path: Path, database_u
         desk.close()
 
 
+@pytest.mark.deep
 def test_readiness_reports_a_full_disk_and_a_missing_folder(tmp_path: Path) -> None:
     desk = open_desk(Settings(data=tmp_path / "data"))
     try:
@@ -294,7 +302,7 @@ def test_metrics_on_a_separate_port_are_not_public(tmp_path: Path) -> None:
         server.close()
 
 
-@pytest.mark.parametrize("database_url", mark_drills(DATABASES, default=("postgres",)), indirect=True)
+@pytest.mark.parametrize("database_url", mark_drills(DATABASE_NAMES, default=("postgres",)), indirect=True)
 def test_worker_answers_probes_on_its_configured_port(tmp_path: Path, database_url: str) -> None:
     port = free_port()
     settings = {"data": tmp_path / "data", "database_url": database_url, "metrics_port": port, "log_format": "json"}

@@ -154,6 +154,7 @@ def test_path_tricks_lead_nowhere(running: Service, site: Service, visitor: http
         assert "ReaderBot" not in answer.text
 
 
+@pytest.mark.deep
 def test_parameters_cannot_select_another_project(running: Service, site: Service, visitor: httpx.Client) -> None:
     other = running.another_project("Other")
     log_views(other, make_view(other, "/of-the-other-project", 1))

@@ -20,6 +20,7 @@ def make_arrival(referrer: str, visitor: int = 1, day: int = MONDAY, path: str =
     return make_view(path, day, visitor=visitor)._replace(referrer=referrer, host="docs.example.com")
 
 
+@pytest.mark.deep
 def test_referrers_count_a_person_once_per_kind(store: Store) -> None:
     log_and_fold(
         store, make_arrival("www.google.com"), make_arrival("bing.com"), make_arrival("", day=MONDAY + 1),

@@ -93,6 +93,7 @@ def test_most_frequent_referrers_of_a_missing_page_are_listed(store: Store) -> N
     assert row.referrers[:2] == [ReferrerCount("/guide", 2), ReferrerCount("site0.example", 1)]
 
 
+@pytest.mark.deep
 def test_paths_beyond_the_limit_are_counted_together(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing_paths, "MAX_NEW_MISSING_PATHS_PER_DAY", 3)
     log_and_fold(store, make_missing("/kept"), *(make_missing(f"/scan/{n}", visitor=n % 2 + 7) for n in range(9)))

@@ -38,6 +38,7 @@ def log_and_fold(store: Store, *views: PageView) -> None:
     store.fold()
 
 
+@pytest.mark.deep
 def test_total_counts_a_visitor_once_across_human_and_ai(store: Store) -> None:
     log_and_fold(store, make_view(), make_view(kind="assistant"), make_view(visitor=2))
     assert store.count_visitors_by_page("docs").totals == Counts(human=2, ai=1, total=2)
@@ -185,6 +186,7 @@ def test_agents_list_every_class_but_visitors_only_humans_and_ai(store: Store) -
     assert store.count_visitors_by_page("docs").totals == Counts(human=1, ai=0, total=1)
 
 
+@pytest.mark.deep
 def test_rules_of_an_agent_are_available_until_raw_views_are_dropped(store: Store) -> None:
     reader = partial(make_view, kind="assistant", agent="Reader")
     log_and_fold(
@@ -253,6 +255,7 @@ def test_dropping_raw_views_changes_no_number(store: Store) -> None:
     assert store.log_views([make_view(event=5)]) == LogResult(0, (0,))
 
 
+@pytest.mark.deep
 def test_deleted_project_leaves_no_data_and_can_start_again(store: Store) -> None:
     log_and_fold(store, make_view(event=1), make_view(project="other", event=1))
     store.log_views([make_view(event=2)])
@@ -302,6 +305,7 @@ def test_backup_of_a_running_store_can_be_opened(
     copy.close()
 
 
+@pytest.mark.deep
 def test_logged_and_folded_views_survive_a_restart(open_store: Callable[[Path], Store], tmp_path: Path) -> None:
     store = open_store(tmp_path)
     log_and_fold(store, make_view(event=1))

@@ -53,6 +53,7 @@ def compact_all(store: DuckStore) -> bool:
     return compact_tables(store._database, max_new_rows=0)
 
 
+@pytest.mark.deep
 def test_only_days_since_the_first_one_with_new_rows_are_rewritten(
     store: DuckStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +79,7 @@ def test_only_days_since_the_first_one_with_new_rows_are_rewritten(
         assert read_rows(store, table)[: len(unchanged)] == unchanged
 
 
+@pytest.mark.deep
 def test_new_rows_of_earlier_days_are_merged(store: DuckStore) -> None:
     for batch in range(10):
         fold_day(store, FIRST_DAY + batch, batch)
@@ -92,6 +94,7 @@ def test_new_rows_of_earlier_days_are_merged(store: DuckStore) -> None:
     assert not compact_all(store)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(4))
 def test_reports_stay_exact_and_no_key_repeats_whatever_happens_between_compactions(
     store: DuckStore, seed: int
@@ -125,6 +128,7 @@ def test_reports_stay_exact_and_no_key_repeats_whatever_happens_between_compacti
         assert found == model.count_visitors_by_page(project, ALL_DAYS, 50, 0)
 
 
+@pytest.mark.deep
 def test_sections_that_were_indexed_leave_no_repeated_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "MIN_NEW_ROWS", 0)
     monkeypatch.setattr(compact_tables, "__defaults__", (0, None))
@@ -149,6 +153,7 @@ def test_visitors_who_come_again_are_counted_once_after_a_compaction(store: Duck
     assert store.count_visitors_by_page("docs", ALL_DAYS).totals.total == 1
 
 
+@pytest.mark.deep
 def test_rows_of_earlier_folds_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visitor_index, "MAX_FOLD_ROWS", 3)
     path = tmp_path / "a.duckdb"

@@ -56,6 +56,7 @@ def set_schema_version(path: Path, version: int) -> None:
         connection.execute("update marks set value = $version where name = 'schema'", {"version": version})
 
 
+@pytest.mark.deep
 def test_database_of_a_newer_version_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
     DuckDatabase(path).close()

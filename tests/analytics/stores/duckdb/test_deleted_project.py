@@ -46,6 +46,7 @@ def leave_incomplete_section(store: DuckStore, monkeypatch: pytest.MonkeyPatch) 
         store.wait_for_sections()
 
 
+@pytest.mark.deep
 def test_deleted_project_leaves_no_row_in_any_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.duckdb"
     sizes = CopySizes(min_views=1, views_per_part=1)

@@ -114,6 +114,7 @@ CHANGES: dict[str, Callable[[DuckStore], object]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", CHANGES)
 def test_hours_after_a_change_equal_those_of_a_store_that_was_just_opened(
     name: str, store: DuckStore, tmp_path: Path
@@ -129,6 +130,7 @@ def test_hours_after_a_change_equal_those_of_a_store_that_was_just_opened(
     opened.close()
 
 
+@pytest.mark.deep
 def test_failed_correction_leaves_the_hours_as_they_were(store: DuckStore) -> None:
     store.delete_raw_views(MONDAY)
     log_and_fold(store, make_view(day=MONDAY - 1, event=9_999))
@@ -139,6 +141,7 @@ def test_failed_correction_leaves_the_hours_as_they_were(store: DuckStore) -> No
     store.close()
 
 
+@pytest.mark.deep
 def test_report_that_begins_before_a_change_does_not_spoil_later_ones(tmp_path: Path) -> None:
     store = DuckStore(tmp_path / "a.duckdb")
     log_and_fold(store, *make_views(600))
@@ -152,6 +155,7 @@ def test_report_that_begins_before_a_change_does_not_spoil_later_ones(tmp_path: 
     opened.close()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("max_visitors", [0, 10, 30, 1_000_000])
 def test_days_with_too_many_visitors_are_counted_from_raw_views(
     store: DuckStore, tmp_path: Path, max_visitors: int

@@ -30,6 +30,7 @@ def add_up(parts: list[IndexRows]) -> Sums:
     return Counter({key: number for key, number in sums.items() if number})
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("max_joined_rows", [1, 20, 200_000])
 @pytest.mark.parametrize(("first_day", "days"), [(19_000, 1), (19_000, 5), (19_000, 300), (0, 4), (65_533, 3)])
 def test_joined_rows_are_the_sums_of_all_parts(

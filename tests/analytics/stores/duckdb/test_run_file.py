@@ -375,7 +375,7 @@ def test_key_on_several_pages_is_found(tmp_path: Path, is_long: bool, rows_befor
     for wanted in ([1_000], [1_001], [0, 1_000, 1_002, 1_500], keys[::7].tolist()):
         positions, found = run.find(np.unique(wanted))
         assert positions.tolist() == find_sorted(keys, np.unique(wanted)).tolist()
-        assert to_tuples(found) == to_tuples(VisitRows(keys, *visits.columns()[1:]).take(positions))
+        assert to_tuples(found) == to_tuples(VisitRows(keys, visits.scope, visits.day, visits.bits).take(positions))
 
 
 def test_cut_or_moved_run_is_refused(tmp_path: Path) -> None:

@@ -171,6 +171,7 @@ def test_more_views_than_fit_into_memory_are_all_counted(store: DuckStore) -> No
     assert store.count_visitors_by_page("docs").totals.total == 13
 
 
+@pytest.mark.deep
 def test_views_that_are_logged_during_folds_count_once(tmp_path: Path) -> None:
     store, model = DuckStore(tmp_path / "a.duckdb", run_sizes=SHORT_RUNS), ReferenceStore()
     logged: list[PageView] = []

@@ -95,6 +95,7 @@ def test_guest_gets_the_owners_exception(owner: NeighborProcess, store: SharedSt
     assert store.log_views([]) == LogResult(0)
 
 
+@pytest.mark.deep
 def test_stores_opened_concurrently_in_one_process_are_shared(tmp_path: Path) -> None:
     stores = [SharedStore(tmp_path) for _ in range(4)]
     with ThreadPoolExecutor(len(stores)) as pool:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.jobs.agent.conversation import Conversation, Model, Prompt, Reply, ToolResults
@@ -285,7 +285,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.deep
 @given(
     before=st.lists(PIECES, max_size=12).map("".join),
     after=st.lists(PIECES, max_size=12).map("".join),

@@ -48,6 +48,7 @@ def test_links_in_docstrings_and_templates_are_named(
     assert not space.exists(page)
 
 
+@pytest.mark.deep
 def test_search_in_too_much_source_code_says_so(workspace: Make) -> None:
     big = {f"app/data{n}.py": b"x = 1\n" * 700_000 for n in range(13)}
     summary = run_mechanic(workspace({**SPHINX, **big}), "Move docs/user/more.rst to docs/more.rst").summary

@@ -1,6 +1,7 @@
 """Long conversations stay within a model's context window without losing their task."""
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply, ToolCall, ToolResult, ToolResults
@@ -56,6 +57,7 @@ def test_oldest_results_are_replaced_by_a_summary_line() -> None:
     assert conversation_tokens(short) <= 5000
 
 
+@pytest.mark.deep
 def test_beginning_changes_rarely_so_that_it_stays_cached() -> None:
     held = make_conversation(*[900] * 60)
     changed = 0
@@ -73,7 +75,7 @@ def test_long_arguments_are_replaced_when_results_are_not_enough() -> None:
     assert conversation_tokens(short) <= 8000
 
 
-@settings(max_examples=40)
+@pytest.mark.deep
 @given(conversations(), limits)
 def test_prompts_text_and_newest_results_are_never_replaced(held: Conversation, limit: int) -> None:
     short = compact(held, limit)
@@ -86,7 +88,7 @@ def test_prompts_text_and_newest_results_are_never_replaced(held: Conversation, 
             assert (after.text, [c.id for c in after.calls]) == (before.text, [c.id for c in before.calls])
 
 
-@settings(max_examples=40)
+@pytest.mark.deep
 @given(conversations(), limits)
 def test_every_call_keeps_its_result(held: Conversation, limit: int) -> None:
     for before, after in zip(held, compact(held, limit), strict=True):
@@ -96,7 +98,7 @@ def test_every_call_keeps_its_result(held: Conversation, limit: int) -> None:
             ]
 
 
-@settings(max_examples=40)
+@pytest.mark.deep
 @given(conversations(), limits)
 def test_compaction_never_grows_and_fits_if_possible(held: Conversation, limit: int) -> None:
     short = compact(held, limit)
@@ -105,14 +107,14 @@ def test_compaction_never_grows_and_fits_if_possible(held: Conversation, limit: 
     assert conversation_tokens(short) <= max(limit, floor)
 
 
-@settings(max_examples=40)
+@pytest.mark.deep
 @given(conversations(), limits)
 def test_the_same_conversation_gives_the_same_request(held: Conversation, limit: int) -> None:
     again = [type(entry).model_validate_json(entry.model_dump_json()) for entry in held]
     assert compact(again, limit) == compact(held, limit)
 
 
-@settings(max_examples=40)
+@pytest.mark.deep
 @given(conversations(), limits)
 def test_omitted_results_stay_omitted(held: Conversation, limit: int) -> None:
     """A longer conversation begins with the shorter one, unless more had to be omitted."""
@@ -122,6 +124,7 @@ def test_omitted_results_stay_omitted(held: Conversation, limit: int) -> None:
             assert then in (whole, now)
 
 
+@pytest.mark.deep
 @given(st.text(max_size=500))
 def test_estimate_is_at_least_one_token_per_four_letters_or_cjk_character(text: str) -> None:
     assert estimate_tokens(text) >= len(text) / 4

@@ -54,6 +54,7 @@ def docs(workspace: MakeWorkspace) -> Workspace:
 every_provider = pytest.mark.parametrize("name", PROVIDER_MODELS)
 
 
+@pytest.mark.deep
 @every_provider
 def test_streamed_answer_is_complete(name: str, docs: Workspace) -> None:
     script = [call("read", {"path": "guide.md", "start": 1}, text="I look.")]
@@ -63,6 +64,7 @@ def test_streamed_answer_is_complete(name: str, docs: Workspace) -> None:
     assert name.startswith("google:") or request.body["stream"] is True
 
 
+@pytest.mark.deep
 @every_provider
 @pytest.mark.parametrize("trouble", [fail(503), drop(), cut(LONG), garble(LONG)], ids=["503", "drop", "cut", "garbled"])
 def test_transient_errors_are_retried(trouble: Answer, name: str, docs: Workspace) -> None:
@@ -70,12 +72,14 @@ def test_transient_errors_are_retried(trouble: Answer, name: str, docs: Workspac
     assert (reply.text, len(requests)) == ("Done.", 2)
 
 
+@pytest.mark.deep
 def test_every_transient_status_is_retried(docs: Workspace) -> None:
     troubles = [fail(status) for status in (429, 500, 502, 504, 529)]
     reply, requests = ask_model([*troubles, say("Done.")], FIX_TYPO_CONVERSATION, docs, backoff_seconds=(0.01,) * 5)
     assert (reply.text, len(requests)) == ("Done.", 6)
 
 
+@pytest.mark.deep
 @every_provider
 def test_truncated_stream_that_closes_normally_is_retried(name: str, docs: Workspace) -> None:
     reply, requests = ask_model(
@@ -106,6 +110,7 @@ def test_one_attempt_has_a_timeout_even_while_streaming(docs: Workspace) -> None
     assert (reply.text, len(requests)) == ("Done.", 2)
 
 
+@pytest.mark.deep
 @every_provider
 def test_cost_of_a_broken_stream_is_counted(name: str, docs: Workspace) -> None:
     reply, _ = ask_model(

@@ -30,6 +30,7 @@ def docs(workspace: MakeWorkspace) -> Workspace:
     return workspace({"guide.md": b"# Hello\n", "index.md": b"# Index\n"})
 
 
+@pytest.mark.deep
 def test_the_request_carries_instructions_tools_and_the_repository_as_data(docs: Workspace) -> None:
     _, (request,) = ask_model([say("Done.")], FIX_TYPO_CONVERSATION, docs)
     system, user = request.body["messages"]
@@ -123,6 +124,7 @@ def reasoning_signatures(request: ModelRequest) -> list[Any]:
     return [part["thoughtSignature"] for part in parts if "thoughtSignature" in part]
 
 
+@pytest.mark.deep
 @every_provider
 def test_reasoning_is_sent_back_to_the_same_model(name: str, docs: Workspace) -> None:
     _, (_, second, third) = run_three_turns(name, docs)

@@ -6,6 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from copydesk.jobs.workspace.workspace import short_hash
 from tests.support.model_server import ModelRequest, ModelServer, call, call_several, say
 from tests.support.models.connected_models import model_factory
@@ -26,6 +28,7 @@ def encode_prefix(request: ModelRequest) -> bytes:
     return json.dumps([body["tools"], body["messages"]]).encode().removesuffix(b"]]")
 
 
+@pytest.mark.deep
 def test_every_request_of_a_job_begins_with_the_one_before(tmp_path: Path) -> None:
     script = [
         call_several(call("read", {"path": "a.md"}), call("search", {"pattern": "colour"})),

@@ -303,6 +303,7 @@ def test_history_lists_commits_and_who_changed_each_line(tmp_path: Path) -> None
     assert not use_tool(docs, "history", path="c.md").ok
 
 
+@pytest.mark.deep
 def test_runaway_pattern_is_stopped(workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("copydesk.jobs.agent.tools.search_tool.SEARCH_TIMEOUT_SECONDS", 0.3)
     docs = workspace({"a.md": b"a" * 60 + b"!\n"})

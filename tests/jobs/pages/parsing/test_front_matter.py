@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from copydesk.jobs.pages.lines import apply_edits
@@ -59,7 +59,7 @@ def test_value_is_parsed_as_yaml(value: str) -> None:
     _assert_as_yaml(f"a: {value}\n")
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.deep
 @given(st.lists(LINES, min_size=1, max_size=4).map("".join))
 def test_every_block_of_fields_is_parsed_as_yaml(inner: str) -> None:
     block = FRONT_MATTER_PATTERN.match(f"---\n{inner}---\n")
@@ -107,6 +107,7 @@ def test_toml_front_matter_gets_no_yaml_field() -> None:
     assert front_matter.build_field_edit('+++\ntitle = "A"\n+++\n', "description", "x") is None
 
 
+@pytest.mark.deep
 @given(
     st.text(min_size=1).filter(str.strip), st.sampled_from(["", "---\na: 1\n---\n", "---\r\na: 1\r\nt:\r\n---\r\nx"])
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -109,7 +109,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.deep
 @given(st.lists(PIECES, max_size=6).map("\n\n".join))
 def test_inline_links_are_those_of_a_commonmark_parser(body: str) -> None:
     ours = [each.target for each in find_references("a.md", body) if each.kind == "link"]

@@ -31,6 +31,7 @@ from tests.jobs.publish.forges.stage import fake_forge
 # GitLab's redirect to the URL with `.git`.
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("forge", ["gitlab", "local"])
 def test_gitlab_url_without_git_is_normalized_at_creation(forge: str, tmp_path: Path) -> None:
     with fake_forge("gitlab", tmp_path / "forge") as fake:

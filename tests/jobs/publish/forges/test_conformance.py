@@ -133,6 +133,7 @@ def test_permanent_outage_fails_the_job_with_a_message(desk: ForgeBench) -> None
     assert refused.value.reason is Reason.REPOSITORY_ERROR
 
 
+@pytest.mark.deep
 def test_push_waits_for_an_unavailable_forge(desk: ForgeBench, tmp_path: Path) -> None:
     git = Git(desk.fake.repository_url("acme/docs"), get_token=desk.forge.git_token)
     mirror = Mirror(tmp_path / "mirror.git", git)

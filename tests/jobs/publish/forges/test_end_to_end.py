@@ -105,6 +105,7 @@ def test_prompt_becomes_a_pull_request_that_follows_the_policy(place: ForgeProje
     assert read_file_on_branch(place.fake, "main", "docs/index.md") == FILES["docs/index.md"]
 
 
+@pytest.mark.deep
 def test_job_from_another_branch_targets_that_branch(place: ForgeProject) -> None:
     place.fake.commit("v2", {"docs/only-here.md": b"# Only here\n"})
     job = place.run_job(ref="v2")
@@ -112,6 +113,7 @@ def test_job_from_another_branch_targets_that_branch(place: ForgeProject) -> Non
     assert read_file_on_branch(place.fake, job["branch"], "docs/only-here.md") == b"# Only here\n"
 
 
+@pytest.mark.deep
 def test_follow_up_updates_the_same_pull_request_and_keeps_text_by_people(place: ForgeProject) -> None:
     first = place.run_job()
     place.pull.body = f"Before the weekend, please.\n\n{place.pull.body}\n\nThanks!"
@@ -131,6 +133,7 @@ def test_follow_up_updates_the_same_pull_request_and_keeps_text_by_people(place:
     assert list_branches(place.fake.repository.folder).keys() == {"main", first["branch"]}
 
 
+@pytest.mark.deep
 def test_mention_becomes_a_message_and_merge_archives_the_job(place: ForgeProject) -> None:
     place.listen()
     job = place.run_job()
@@ -146,6 +149,7 @@ def test_mention_becomes_a_message_and_merge_archives_the_job(place: ForgeProjec
     assert read_file_on_branch(place.fake, "main", "docs/other.md") == b"# Another\n"
 
 
+@pytest.mark.deep
 def test_merge_is_noticed_without_webhooks(place: ForgeProject) -> None:
     job, desk = place.run_job(), place.service.desk
     archive_closed_pulls(desk.database, [place.service.project], desk.secrets)
@@ -155,6 +159,7 @@ def test_merge_is_noticed_without_webhooks(place: ForgeProject) -> None:
     assert place.client.get_job(job["id"])["status"] == "archived"
 
 
+@pytest.mark.deep
 def test_each_job_of_a_github_app_has_its_own_token(service: Service, tmp_path: Path) -> None:
     with open_forge_project(GITHUB_APP, service, tmp_path) as place:
         jobs = [place.run_job(), place.run_job("Spell color so once more.")]
@@ -165,6 +170,7 @@ def test_each_job_of_a_github_app_has_its_own_token(service: Service, tmp_path: 
         assert {pull.author.login for pull in place.fake.pulls} == {"copydesk[bot]"}
 
 
+@pytest.mark.deep
 def test_job_of_a_github_app_waits_until_git_knows_its_new_token(service: Service, tmp_path: Path) -> None:
     with open_forge_project(GITHUB_APP, service, tmp_path) as place:
         place.fake.faults.refuse_new_tokens(times=2, where="info/refs")
@@ -172,6 +178,7 @@ def test_job_of_a_github_app_waits_until_git_knows_its_new_token(service: Servic
         assert job["status"] == "completed", job["message"]
 
 
+@pytest.mark.deep
 def test_model_over_http_creates_a_pull_request(tmp_path: Path) -> None:
     change = {"old": "colour", "new": "color"}
     seen = short_hash(FILES["docs/index.md"])
@@ -192,6 +199,7 @@ def test_model_over_http_creates_a_pull_request(tmp_path: Path) -> None:
         assert len(server.requests) == 2
 
 
+@pytest.mark.deep
 def test_closed_pull_request_is_reopened_on_its_forge(place: ForgeProject) -> None:
     job = place.run_job()
     desk, project = place.service.desk, place.service.project

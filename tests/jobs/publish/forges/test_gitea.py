@@ -87,6 +87,7 @@ def test_write_permission_that_an_old_organization_hides_is_refused_with_the_rea
         desk.forge.can_write("rosa")
 
 
+@pytest.mark.deep
 def test_pull_request_closed_unnoticed_is_found_behind_many_newer_ones(tmp_path: Path) -> None:
     with open_bench(tmp_path, version="1.21.11") as desk:
         head = desk.publish().pull.head

@@ -179,6 +179,7 @@ def test_answers_have_described_statuses() -> None:
 # Pages.
 
 
+@pytest.mark.deep
 @gitlab_only
 @pytest.mark.parametrize("page_headers", ["all", "uncounted", "next-page"])
 def test_all_pages_of_a_list_are_read(desk: ForgeBench, page_headers: str) -> None:

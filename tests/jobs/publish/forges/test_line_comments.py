@@ -12,6 +12,7 @@ from tests.support.service import serve
 FILES = {"docs/index.md": b"# Hello\n\nThe colour.\n\nThe colour, too.\n", "docs/other.md": b"# Other\n\nA flavour.\n"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("way", ["github", "gitlab", "gitea"])
 def test_mechanic_follows_a_comment_on_a_line(way: str, tmp_path: Path) -> None:
     local = make_repository(tmp_path / "docs.git", FILES)

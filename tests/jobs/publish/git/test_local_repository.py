@@ -83,6 +83,7 @@ def merge_pull(service: Service, project: Project) -> None:
     service.desk.pulls.merge(service.desk.pulls.get_pull(project.id, 1), service.desk.open_mirror(project))
 
 
+@pytest.mark.deep
 def test_a_merge_into_a_checked_out_branch_is_refused_and_runs_nothing(service: Service, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     checkout = make_trapped_checkout(tmp_path / "checkout", trap)
@@ -110,6 +111,7 @@ def make_checkout(path: Path) -> Path:
     return path
 
 
+@pytest.mark.deep
 def test_command_in_the_refusal_merges_and_the_merge_is_noticed_without_the_network(
     service: Service, tmp_path: Path
 ) -> None:
@@ -152,6 +154,7 @@ def test_control_plain_git_push_triggers_the_trap(tmp_path: Path) -> None:
     assert {"smudge", "post-receive", "reference-transaction"} <= set(list_sprung_traps(trap))
 
 
+@pytest.mark.deep
 def test_merge_into_a_branch_not_checked_out_succeeds_and_runs_nothing(service: Service, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     checkout = make_trapped_checkout(tmp_path / "checkout", trap)
@@ -168,6 +171,7 @@ def test_merge_into_a_branch_not_checked_out_succeeds_and_runs_nothing(service: 
     assert list_sprung_traps(trap) == []
 
 
+@pytest.mark.deep
 def test_a_branch_that_a_linked_work_tree_has_checked_out_is_not_moved(service: Service, tmp_path: Path) -> None:
     bare = make_repository(tmp_path / "docs.git", {"docs/index.md": PAGE})
     run_git("-C", str(bare), "worktree", "add", "--quiet", str(tmp_path / "linked"), "main")

@@ -51,6 +51,7 @@ def push_during_turn(repository: Path, files: dict[str, bytes], then: Turn) -> T
     return turn
 
 
+@pytest.mark.deep
 def test_change_is_reapplied_on_a_base_that_moved(repository: Path) -> None:
     moved = PAGE.replace(b"seven", b"SEVEN")
     script = push_during_turn(repository, {"docs/page.md": moved}, edit("docs/page.md", "one", "ONE"))
@@ -64,6 +65,7 @@ def test_change_is_reapplied_on_a_base_that_moved(repository: Path) -> None:
     assert str(opened[heads[job["branch"]]].peel(pygit2.Commit).parent_ids[0]) == heads["main"]
 
 
+@pytest.mark.deep
 def test_conflict_with_a_base_that_moved_is_reported(repository: Path) -> None:
     theirs = PAGE.replace(b"one", b"uno")
     script = push_during_turn(repository, {"docs/page.md": theirs}, edit("docs/page.md", "one", "ONE"))
@@ -77,6 +79,7 @@ def test_conflict_with_a_base_that_moved_is_reported(repository: Path) -> None:
     assert read_file(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE")
 
 
+@pytest.mark.deep
 def test_follow_up_continues_from_commits_by_people(repository: Path) -> None:
     script = (edit("docs/page.md", "one", "ONE"), finish("First"), edit("docs/page.md", "two", "TWO"), finish("Second"))
     with serve_scripted(repository, *script) as service:
@@ -95,6 +98,7 @@ def test_follow_up_continues_from_commits_by_people(repository: Path) -> None:
     assert set(list_branches(repository)) == {"main", job["branch"]}
 
 
+@pytest.mark.deep
 def test_foreign_branch_of_the_same_name_is_never_overwritten(repository: Path) -> None:
     foreign: dict[str, str] = {}
 
@@ -112,6 +116,7 @@ def test_foreign_branch_of_the_same_name_is_never_overwritten(repository: Path) 
     assert list_branches(repository)[job["branch"]] == foreign["head"]
 
 
+@pytest.mark.deep
 def test_merging_brings_the_change_to_main_and_archives_the_job(repository: Path) -> None:
     with serve_scripted(repository, edit("docs/page.md", "one", "ONE"), finish("Louder")) as service:
         job_id = run_job(service.client)
@@ -124,6 +129,7 @@ def test_merging_brings_the_change_to_main_and_archives_the_job(repository: Path
     assert read_file(repository, "main", "docs/page.md") == PAGE.replace(b"one", b"ONE")
 
 
+@pytest.mark.deep
 def test_closing_leaves_main_alone_and_archives_the_job(repository: Path) -> None:
     before = list_branches(repository)["main"]
     with serve_scripted(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
@@ -134,6 +140,7 @@ def test_closing_leaves_main_alone_and_archives_the_job(repository: Path) -> Non
     assert list_branches(repository)["main"] == before
 
 
+@pytest.mark.deep
 def test_new_folders_are_created_and_empty_folders_removed(repository: Path) -> None:
     script = calls(
         ("write", {"path": "guides/a/b/new.md", "content": "new\n"}),
@@ -148,6 +155,7 @@ def test_new_folders_are_created_and_empty_folders_removed(repository: Path) -> 
     assert read_file(repository, job["branch"], "guides/page.md") == PAGE
 
 
+@pytest.mark.deep
 def test_lost_mirror_is_recreated(repository: Path, tmp_path: Path) -> None:
     script = (edit("docs/page.md", "one", "ONE"), finish(), edit("docs/page.md", "two", "TWO"), finish())
     with serve_scripted(repository, *script) as service:
@@ -160,6 +168,7 @@ def test_lost_mirror_is_recreated(repository: Path, tmp_path: Path) -> None:
     assert read_file(repository, job["branch"], "docs/page.md") == PAGE.replace(b"one", b"ONE").replace(b"two", b"TWO")
 
 
+@pytest.mark.deep
 def test_more_files_than_the_policy_allows_are_not_published(repository: Path) -> None:
     many = calls(*(("write", {"path": f"docs/{n}.md", "content": "x"}) for n in range(101)))
     with serve_scripted(repository, many, finish()) as service:
@@ -168,6 +177,7 @@ def test_more_files_than_the_policy_allows_are_not_published(repository: Path) -
     assert set(list_branches(repository)) == {"main"}
 
 
+@pytest.mark.deep
 def test_edits_of_a_cancelled_run_are_not_lost_to_a_follow_up(repository: Path) -> None:
     reached = threading.Event()
 
@@ -193,6 +203,7 @@ def test_edits_of_a_cancelled_run_are_not_lost_to_a_follow_up(repository: Path) 
     assert job["usage"]["requests"] == 3
 
 
+@pytest.mark.deep
 def test_a_pull_request_merged_with_git_alone_is_noticed(repository: Path) -> None:
     with serve_scripted(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
         job_id = run_job(service.client)
@@ -205,6 +216,7 @@ def test_a_pull_request_merged_with_git_alone_is_noticed(repository: Path) -> No
         assert service.desk.pulls.get_pull(service.project.id, 1).state == "merged"
 
 
+@pytest.mark.deep
 def test_merge_noticed_late_does_not_end_a_newer_message(repository: Path) -> None:
     with serve_scripted(repository, edit("docs/page.md", "one", "ONE"), finish()) as service:
         job_id = run_job(service.client)
@@ -217,6 +229,7 @@ def test_merge_noticed_late_does_not_end_a_newer_message(repository: Path) -> No
     desk.close()
 
 
+@pytest.mark.deep
 def test_broken_mirror_does_not_stop_merge_detection_of_other_projects(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +258,7 @@ def test_branch_name_may_become_a_folder_of_branches(repository: Path, tmp_path:
     assert mirror.find_head("docs") is None
 
 
+@pytest.mark.deep
 def test_a_mirror_with_many_loose_objects_is_packed(repository: Path, tmp_path: Path) -> None:
     mirror = Mirror(tmp_path / "mirror.git", Git(str(repository)))
     head = mirror.fetch_head("main")

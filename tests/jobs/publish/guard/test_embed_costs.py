@@ -49,12 +49,14 @@ def check_ratio(path: str, short: str, long: str) -> None:
     pytest.fail(f"twice the text took {', '.join(f'{ratio:.1f}' for ratio in ratios)} times the CPU time")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("path", "unit"), REPEATED, ids=lambda value: ascii(value))
 def test_parsing_time_is_linear_in_size(path: str, unit: str) -> None:
     measure_seconds(path, "words")
     check_ratio(path, build_page(unit, SIZE), build_page(unit, 2 * SIZE))
 
 
+@pytest.mark.deep
 def test_tag_with_many_spaces_is_parsed_in_linear_time() -> None:
     measure_seconds("a.md", "words")
     check_ratio("a.md", "<iframe =" + " " * 40_000, "<iframe =" + " " * 80_000)

@@ -226,6 +226,7 @@ def test_code_samples_and_links_are_not_embeds(workspace: MakeWorkspace, path: s
     assert explain_refusal(workspace, path, text) == ""
 
 
+@pytest.mark.deep
 def test_large_page_accepts_plain_text_but_no_markup(workspace: MakeWorkspace) -> None:
     large = "Some words of a large page.\n\n" * 40_000
     assert explain_refusal(workspace, "docs/large.md", large + "More words.\n", before=large) == ""

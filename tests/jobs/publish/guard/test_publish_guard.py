@@ -286,6 +286,7 @@ def test_moving_a_page_adds_no_external_address(workspace: MakeWorkspace) -> Non
     assert find_external_resources(tree, {"docs/page.md": None, "docs/new.md": PAGE}) == []
 
 
+@pytest.mark.deep
 def test_large_change_is_checked_in_seconds(workspace: MakeWorkspace) -> None:
     lines = "\n".join(f"Line {n} with `code` and [a link](https://example.org/{n}) é." for n in range(10_000))
     long = "x<a " * 50_000 + 'a `"{' * 50_000

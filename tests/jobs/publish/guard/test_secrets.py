@@ -162,6 +162,7 @@ FAILURES: dict[str, tuple[str, ResponseRule, str, str]] = {
 TRIED = list(zip(FAILURES, cycle(("gitea", "github-app", "gitlab", "github"))))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("failure", "way"), mark_drills(TRIED, default=TRIED[::4]))
 def test_token_echoed_by_a_failing_forge_is_redacted(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, way: str, failure: str
@@ -175,6 +176,7 @@ def test_token_echoed_by_a_failing_forge_is_redacted(
         assert find_leaks(place, caplog) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("where", mark_drills((PUSH, OPEN), default=(PUSH,)))
 def test_token_echoed_by_an_unavailable_forge_is_redacted(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, where: str
@@ -190,6 +192,7 @@ def test_token_echoed_by_an_unavailable_forge_is_redacted(
         assert find_leaks(place, caplog) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("where", mark_drills((FETCH, PUSH, OPEN, "GET .*/api/"), default=(PUSH,)))
 def test_redirect_sends_no_token_to_another_host(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, where: str
@@ -202,6 +205,7 @@ def test_redirect_sends_no_token_to_another_host(
         assert find_leaks(place, caplog) == []
 
 
+@pytest.mark.deep
 def test_response_to_a_failed_webhook_contains_no_secret(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -221,6 +225,7 @@ def test_response_to_a_failed_webhook_contains_no_secret(
         assert find_leaks(place, caplog) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("status", [400, 401, 500])
 def test_key_echoed_by_a_model_provider_is_redacted(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int
@@ -247,6 +252,7 @@ def test_provider_libraries_do_not_log_the_key(
     assert find_secrets({"the key": PROVIDER_KEY}, [*log, ("the error", str(failed).encode())]) == []
 
 
+@pytest.mark.deep
 def test_trailing_newline_of_an_environment_token_is_removed(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +289,7 @@ def test_token_invalid_in_a_header_is_not_quoted(
         assert find_leaks(place, caplog) == []
 
 
+@pytest.mark.deep
 def test_a_secret_in_a_prompt_is_not_quoted_in_the_pull_request(
     running: Running, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -294,6 +301,7 @@ def test_a_secret_in_a_prompt_is_not_quoted_in_the_pull_request(
         assert find_secrets(place.secrets, [*read_pull_requests(place.fake), *read_files(place.folder)]) == []
 
 
+@pytest.mark.deep
 def test_a_job_that_runs_out_of_time_leaves_no_secret_behind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with (
         serve_with_model_server(tmp_path, job_minutes=1 / 60) as running,

@@ -159,6 +159,7 @@ def test_unreadable_context_repository_fails_the_job_before_the_model_is_asked(t
         assert model.requests == []
 
 
+@pytest.mark.deep
 def test_unknown_flag_is_found_and_a_flag_of_the_context_is_known(tmp_path: Path) -> None:
     for flag, findings in (("--dry-run", 0), ("--dry-runs-only", 1)):
         folder = tmp_path / flag.strip("-")
@@ -169,6 +170,7 @@ def test_unknown_flag_is_found_and_a_flag_of_the_context_is_known(tmp_path: Path
             assert len(names["findings"]) == findings, checks
 
 
+@pytest.mark.deep
 def test_evidence_is_verified_and_sent_back_once(tmp_path: Path) -> None:
     def cite(lines: str, quote: str) -> Reply:
         source = {"repository": "code", "path": "cli.py", "lines": lines, "quote": quote}
@@ -192,6 +194,7 @@ def test_evidence_is_verified_and_sent_back_once(tmp_path: Path) -> None:
         assert "code cli.py, lines 3, commit" in shown
 
 
+@pytest.mark.deep
 def test_unverified_evidence_is_shown_as_such(tmp_path: Path) -> None:
     source = {"repository": "code", "path": "gone.py", "lines": "1-2", "quote": "anything"}
     citation = {"path": "index.md", "line": 3, "statement": "The flag is --dry-run.", "source": source}
@@ -270,6 +273,7 @@ def test_invalid_name_is_refused(tmp_path: Path, name: str) -> None:
         service.desk.contexts.add(service.project, NewContext(name, str(tmp_path / "code.git")), actor="test")
 
 
+@pytest.mark.deep
 def test_mirror_is_deleted_when_no_project_reads_it(tmp_path: Path) -> None:
     with open_service(tmp_path, finish()) as (service, _):
         run_job(service)

@@ -121,6 +121,7 @@ def test_an_idle_child_that_died_is_replaced(pool: ChildPool) -> None:
     assert pool.run(os.getpid) != first
 
 
+@pytest.mark.deep
 def test_a_fork_server_that_died_is_replaced(pool: ChildPool) -> None:
     child = pool.run(os.getpid)
     server = psutil.Process(child).parent()
@@ -130,6 +131,7 @@ def test_a_fork_server_that_died_is_replaced(pool: ChildPool) -> None:
     assert pool.run(len, "next") == 4
 
 
+@pytest.mark.deep
 def test_failed_fork_does_not_affect_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("copydesk.jobs.workflow.isolation.child_pool.FORK_PAUSES_SECONDS", ())
     shared_fork_server().close()
@@ -145,6 +147,7 @@ def test_failed_fork_does_not_affect_other_children(monkeypatch: pytest.MonkeyPa
     shared_fork_server().close()  # the next one has the usual limit
 
 
+@pytest.mark.deep
 def test_hard_limit_of_the_system_is_not_exceeded() -> None:
     program = (
         "import resource\n"
@@ -165,6 +168,7 @@ def test_children_do_not_see_the_service_s_secrets(monkeypatch: pytest.MonkeyPat
     pool.close()
 
 
+@pytest.mark.deep
 def test_child_ends_quietly_if_nobody_waits_for_its_answer() -> None:
     fork_server = ForkServer()
     ours, theirs = multiprocessing.Pipe()
@@ -192,6 +196,7 @@ def test_children_end_when_the_service_is_killed(tmp_path: Path) -> None:
     wait_until(lambda: not server.is_running())
 
 
+@pytest.mark.deep
 def test_service_keeps_working_while_a_check_takes_too_long(tmp_path: Path) -> None:
     """The documentation is so large that the check needs many times its limit."""
     links = b"".join(b"[a](b%d.md) *c* `d` <e f='g'>\n" % number for number in range(12_000))

@@ -51,6 +51,7 @@ def find_row(html: str, email: str) -> str:
     return next(part for part in re.split(r"<li\b", html) if email in part)
 
 
+@pytest.mark.deep
 def test_invitation_link_is_shown_once_and_works(service: Service, admin: httpx.Client) -> None:
     made = post_form(admin, "/people/invite", email="New@example.org", role="editor")
     link = re.search(r'value="(http://[^"]+/join/\w{32})"', made.text)
@@ -149,6 +150,7 @@ def test_removing_a_person_asks_for_confirmation(service: Service, admin: httpx.
     assert someone.email not in service.desk.people.count_keys_by_creator()
 
 
+@pytest.mark.deep
 def test_administrator_creates_a_password_reset_link(service: Service, admin: httpx.Client) -> None:
     someone = get_or_add_person(service, "viewer", "forgetful@example.org")
     link = re.search(r'value="(http://[^"]+/join/\w{32})"', post_form(admin, f"/people/{someone.id}/reset").text)
@@ -178,6 +180,7 @@ def test_an_account_shows_its_sessions_and_ends_them(service: Service) -> None:
         assert "192.0.2.7" not in mine.get("/account").text
 
 
+@pytest.mark.deep
 def test_changing_the_password_needs_the_current_one(service: Service) -> None:
     with (
         signed_in_client(service, "viewer", "changing@example.org") as mine,
@@ -326,6 +329,7 @@ def test_system_page_counts_only_waiting_runs(service: Service, admin: httpx.Cli
     service.client.cancel_job(job["id"])
 
 
+@pytest.mark.deep
 def test_the_system_page_names_postgresql_and_not_its_address(tmp_path: Path, service: Service) -> None:
     hidden: dict[str, Any] = {"database_url": new_database(), "oidc_client_secret": "hush-hush"}
     with serve(tmp_path / "data", repository=service.repository, **hidden) as other, signed_in_client(other) as admin:

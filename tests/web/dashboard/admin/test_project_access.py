@@ -50,6 +50,7 @@ def read_roles(service: Service, person: Person) -> dict[str, str]:
     return service.desk.people.project_roles.load(person)
 
 
+@pytest.mark.deep
 def test_invitation_on_the_page_of_a_project_leads_to_that_project_only(
     service: Service, secret_project: Project, admin: httpx.Client
 ) -> None:

@@ -246,6 +246,7 @@ def test_provider_may_require_client_secret_post(
         assert is_signed_in(browser)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("address", ["chief@example.org", "early@example.org"], ids=["new", "signed in before"])
 def test_viewer_signing_in_first_does_not_invalidate_the_first_link(
     service: Service, provider: OidcProvider, tmp_path_factory: pytest.TempPathFactory, address: str

@@ -138,6 +138,7 @@ def test_answer_is_the_same_for_known_and_unknown_addresses(service: Service, sm
     assert [message["To"] for message in deliver(service, smtp)] == ["known@example.org"]
 
 
+@pytest.mark.deep
 def test_answer_does_not_wait_for_the_account(tmp_path: Path, smtp: SmtpServerForTests) -> None:
     """While another transaction blocks the work for a known address, its answer still arrives."""
     repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
@@ -209,6 +210,7 @@ def test_form_of_another_site_is_refused(service: Service) -> None:
         assert client.post(FORGOT, data={"email": "ada@example.org"}, headers=headers).status_code == 403
 
 
+@pytest.mark.deep
 def test_invitation_goes_out_by_mail_and_is_shown_too(service: Service, smtp: SmtpServerForTests) -> None:
     with signed_in_client(service) as admin:
         token = csrf_token_from_html(admin.get("/account").text)

@@ -60,6 +60,7 @@ def test_signed_out_visitor_is_sent_to_sign_in_and_back(browser: httpx.Client) -
     assert browser.get("/sign-in?next=/people").headers["location"] == "/people", "who is in need not sign in again"
 
 
+@pytest.mark.deep
 def test_first_link_creates_the_first_administrator(tmp_path: Path, service: Service) -> None:
     with serve(tmp_path / "new", repository=service.repository, with_worker=False) as new:
         with httpx.Client(base_url=new.url, headers={"Accept": "text/html"}, timeout=60) as browser:
@@ -88,6 +89,7 @@ def test_password_guesses_are_throttled_with_the_wait_shown(browser: httpx.Clien
     assert COOKIE not in browser.cookies
 
 
+@pytest.mark.deep
 def test_password_guesses_at_many_accounts_from_one_address_are_throttled(
     browser: httpx.Client, service: Service
 ) -> None:
@@ -100,6 +102,7 @@ def test_password_guesses_at_many_accounts_from_one_address_are_throttled(
     assert sign_in(browser, "a guess", email="2@example.org", address="192.0.2.2").status_code == 401
 
 
+@pytest.mark.deep
 def test_sign_in_does_not_reveal_whether_an_account_exists(browser: httpx.Client, service: Service) -> None:
     people = service.desk.people
     people.accept_invitation(people.invite("known@example.org", "viewer", actor="test"), "", "Known", PASSWORD)
@@ -219,6 +222,7 @@ def list_forms(service: Service) -> dict[str, dict[str, str]]:
     }
 
 
+@pytest.mark.deep
 def test_cross_site_form_changes_nothing(service: Service) -> None:
     service.desk.people.invite("waiting@example.org", "viewer", actor="test")
     admin, other = signed_in_client(service), signed_in_client(service)
@@ -315,6 +319,7 @@ def test_sessions_survive_a_restart(tmp_path: Path, service: Service) -> None:
         assert httpx.get(f"{after.url}/account", headers=cookie, timeout=60).status_code == 200
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "field",
     [{"name": "Eve\r\nSet-Cookie: a=b"}, {"name": "Eve\x00"}, {"name": "\u202eevE"}, {"name": "x" * 201}],
@@ -327,6 +332,7 @@ def test_invalid_name_is_refused(browser: httpx.Client, service: Service, field:
     assert "set-cookie" not in answer.headers
 
 
+@pytest.mark.deep
 def test_used_or_expired_invitation_is_refused(browser: httpx.Client, service: Service) -> None:
     used, old = (service.desk.people.invite(f"{one}@example.org", "viewer", actor="test") for one in ("used", "old"))
     form = {"email": "other@example.org", "name": "<b>Used</b>", "password": PASSWORD}

@@ -285,6 +285,7 @@ def test_edit_of_an_automation_that_changed_meanwhile_is_refused_once(service: S
     assert send_edit(editor, service, automation).status_code == 303
 
 
+@pytest.mark.deep
 def test_only_an_administrator_saves_an_automation_that_pushes(service: Service, editor: httpx.Client) -> None:
     refused = send_new(editor, service, mode="merge")
     assert refused.status_code == 400
@@ -297,6 +298,7 @@ def test_only_an_administrator_saves_an_automation_that_pushes(service: Service,
     assert load(service, automation).definition == automation.definition
 
 
+@pytest.mark.deep
 def test_run_now_starts_a_job_that_names_the_automation(service: Service, editor: httpx.Client) -> None:
     automation = create(service, name=f"Words {HOSTILE}")
     page = page_of(service, automation)
@@ -347,6 +349,7 @@ def test_runs_show_outcome_message_and_pull_request(service: Service, editor: ht
     assert "javascript:" not in html
 
 
+@pytest.mark.deep
 def test_runs_are_paged(service: Service, editor: httpx.Client) -> None:
     automation = create(service, dailyLimit=1000)
     service.desk.projects.change(service.project.id, {"max_open_pull_requests": "50"}, actor="test")
@@ -405,6 +408,7 @@ def add_code(service: Service) -> None:
     service.desk.contexts.add(service.project, NewContext("code", str(code)), actor="test")
 
 
+@pytest.mark.deep
 def test_form_chooses_what_the_agent_reads(service: Service, editor: httpx.Client) -> None:
     add_code(service)
     page = editor.get(f"{page_of(service)}/new?kind=custom").text
@@ -429,6 +433,7 @@ def test_unknown_context_repository_is_named_beside_its_input(service: Service, 
     assert service.desk.automations.list_for_project(service.project.id) == []
 
 
+@pytest.mark.deep
 def test_form_sent_twice_creates_one_automation(service: Service, editor: httpx.Client) -> None:
     nonce = re.search(r'name="nonce" value="([^"]+)"', editor.get(f"{page_of(service)}/new").text)
     assert nonce
@@ -448,6 +453,7 @@ def test_form_with_an_error_keeps_its_nonce(service: Service, editor: httpx.Clie
     assert f'name="nonce" value="{nonce[1]}"' in send_new(editor, service, nonce=nonce[1], max_lines="x").text
 
 
+@pytest.mark.deep
 def test_waiting_pull_request_is_marked_in_the_lists(service: Service, editor: httpx.Client) -> None:
     automation = create(service)
     job_id = service.desk.automations.run_now(service.project, automation.id, actor="test").job_id

@@ -59,6 +59,7 @@ def test_text_that_is_not_a_diff_is_kept_completely(text: str) -> None:
     patch.build_blocks("a\nb\n")
 
 
+@pytest.mark.deep
 @SOME
 @given(FILES, FILES)
 def test_side_by_side_shows_the_old_file_on_the_left_and_the_new_one_on_the_right(old: str, new: str) -> None:
@@ -69,6 +70,7 @@ def test_side_by_side_shows_the_old_file_on_the_left_and_the_new_one_on_the_righ
         assert line_texts([right for _, right in pairs]) == (new.removesuffix("\n").split("\n") if new else [])
 
 
+@pytest.mark.deep
 @SOME
 @given(FILES, FILES)
 def test_every_line_has_the_number_it_has_in_its_file(old: str, new: str) -> None:

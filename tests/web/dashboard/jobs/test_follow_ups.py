@@ -77,6 +77,7 @@ def last_prompt(service: Service, job: Job) -> str:
     return str([event.data["prompt"] for event in events if event.kind == "message"][-1])
 
 
+@pytest.mark.deep
 def test_several_comments_become_one_follow_up_with_quoted_lines(docs: Service, editor: httpx.Client) -> None:
     job = run_job(docs)
     lines = json.dumps(
@@ -97,6 +98,7 @@ def test_several_comments_become_one_follow_up_with_quoted_lines(docs: Service, 
     wait_for_job(docs, job.id)
 
 
+@pytest.mark.deep
 def test_single_comment_has_the_form_of_a_comment_on_a_forge(docs: Service, editor: httpx.Client) -> None:
     job = run_job(docs)
     fields = {"path": "docs/index.md", "line": "3", "side": "new", "comment": "Say hue."}
@@ -141,6 +143,7 @@ def test_review_page_retries_and_follows_up(docs: Service, editor: httpx.Client)
     assert "<textarea" not in viewer.get(f"/projects/{docs.project.id}/pulls/1").text
 
 
+@pytest.mark.deep
 def test_closed_pull_request_is_reopened_with_its_job(docs: Service, editor: httpx.Client) -> None:
     job = run_job(docs)
     review = f"/projects/{docs.project.id}/pulls/1"

@@ -137,6 +137,7 @@ def add_pull(service: Service, job: Job, title: str = "A change", body: str = "T
     return pull.number
 
 
+@pytest.mark.deep
 def test_job_is_created_reviewed_and_merged_on_its_pages(docs: Service) -> None:
     editor = editor_client(docs)
     sent = post_form(editor, project_path(docs, "/jobs"), prompt="Use American spelling", nonce="n1")
@@ -159,6 +160,7 @@ def test_job_is_created_reviewed_and_merged_on_its_pages(docs: Service) -> None:
     assert entry["actor"] == "editor@example.org"
 
 
+@pytest.mark.deep
 def test_pull_request_that_cannot_be_merged_is_explained(docs: Service) -> None:
     editor, job = editor_client(docs), wait_for_job(docs, create_job(docs).id)
     other = PAGE.replace(b"colour", b"tint")
@@ -181,6 +183,7 @@ def make_checkout(repository: Path) -> Path:
     return checkout
 
 
+@pytest.mark.deep
 def test_checked_out_branch_is_merged_with_the_command_on_the_page(docs: Service) -> None:
     checkout = make_checkout(docs.repository)
     project = docs.desk.projects.create("Checkout", repository=str(checkout), ref="main", actor="test")
@@ -208,6 +211,7 @@ def test_checked_out_branch_is_merged_with_the_command_on_the_page(docs: Service
     assert "Pull request 1 is merged." not in editor.get(review).text
 
 
+@pytest.mark.deep
 def test_message_of_one_page_is_not_shown_on_another(docs: Service) -> None:
     editor = editor_client(docs)
     wait_for_job(docs, create_job(docs).id)
@@ -218,6 +222,7 @@ def test_message_of_one_page_is_not_shown_on_another(docs: Service) -> None:
     assert "Pull request 1 is closed." in editor.get(project_path(docs, "/pulls/1")).text
 
 
+@pytest.mark.deep
 def test_review_page_reports_an_unavailable_repository(docs: Service) -> None:
     editor = editor_client(docs)
     wait_for_job(docs, create_job(docs).id)
@@ -228,6 +233,7 @@ def test_review_page_reports_an_unavailable_repository(docs: Service) -> None:
     assert ">open<" in shown
 
 
+@pytest.mark.deep
 def test_follow_up_continues_the_job(docs: Service) -> None:
     editor, job = editor_client(docs), wait_for_job(docs, create_job(docs).id)
     assert post_form(editor, project_path(docs, f"/jobs/{job.id}/message"), prompt="Once more").status_code == 303
@@ -400,6 +406,7 @@ def list_form_paths(service: Service, job: str, number: int) -> list[str]:
     ]
 
 
+@pytest.mark.deep
 def test_form_without_role_csrf_token_or_session_is_refused(quiet: Service) -> None:
     job = create_job(quiet)
     number = add_pull(quiet, job)

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.web.dashboard.jobs.page_preview import MAX_PREVIEW_SECONDS
@@ -131,7 +131,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.deep
 @given(st.lists(PIECES, max_size=12), st.sampled_from(["a.md", "a.mdx"]))
 def test_any_mix_of_hostile_markup_is_harmless(pieces: list[str], path: str) -> None:
     render("".join(pieces), path)
@@ -175,6 +175,7 @@ HEAVY = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", HEAVY)
 @pytest.mark.parametrize("path", ["a.md", "a.mdx"])
 def test_heavy_pages_are_rendered_in_bounded_time(name: str, path: str) -> None:
@@ -229,6 +230,7 @@ def find_file(page: str, path: str) -> str:
     return part
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_review_shows_pages_before_and_after_beside_the_diff(service: Service, number: int) -> None:
     url = page_urls(service)[number]
@@ -256,6 +258,7 @@ def test_review_shows_pages_before_and_after_beside_the_diff(service: Service, n
     assert 'class="rendered"' not in find_file(page, "data.json")
 
 
+@pytest.mark.deep
 def test_preview_says_so_if_this_server_lacks_the_page(service: Service, tmp_path: Path) -> None:
     mirror = service.desk.settings.mirrors_folder / f"{service.project.id}.git"
     aside = tmp_path / "mirror.git"
@@ -268,6 +271,7 @@ def test_preview_says_so_if_this_server_lacks_the_page(service: Service, tmp_pat
     assert "<p><b>Fresh</b> text.</p>" in find_file(page, "docs/new.md")
 
 
+@pytest.mark.deep
 def test_page_of_five_megabytes_is_bounded(service: Service) -> None:
     url = page_urls(service)[0]
     started = time.monotonic()

@@ -208,6 +208,7 @@ def make_view(project_id: str) -> PageView:
     return PageView(project_id, "/a", clock.now(), VisitorClass.HUMAN, "Browser", "", "test", "1", 1, "", "", 200, None)
 
 
+@pytest.mark.deep
 def test_views_that_arrive_after_the_deletion_are_deleted_later(service: Service) -> None:
     desk, project = fill(service).desk, service.project
     desk.delete_project(project, actor="test")
@@ -341,6 +342,7 @@ def test_writes_for_a_deleted_project_find_no_project(service: Service) -> None:
     assert set(count_rows(desk, project.id).values()) == {0}
 
 
+@pytest.mark.deep
 def test_jobs_that_are_created_during_the_deletion_are_deleted_or_refused(service: Service) -> None:
     desk, project = service.desk, service.project
     begun = threading.Barrier(5)
@@ -366,6 +368,7 @@ def test_jobs_that_are_created_during_the_deletion_are_deleted_or_refused(servic
     assert set(count_rows(desk, project.id).values()) == {0}
 
 
+@pytest.mark.deep
 def test_mirror_that_another_machine_left_is_deleted(service: Service) -> None:
     desk, other = service.desk, fill(service.another_project())
     orphan = desk.settings.mirrors_folder / "proj_01m7ejdwk9m7fcjvqdk3jx1ct8.git"

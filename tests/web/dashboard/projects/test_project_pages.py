@@ -95,6 +95,7 @@ def test_new_installation_redirects_to_creating_a_project(tmp_path: Path) -> Non
         assert 'href="/projects/new"' not in signed_in_client(fresh, "viewer").get("/projects").text
 
 
+@pytest.mark.deep
 def test_a_project_is_listed_with_its_jobs_visitors_and_pull_requests(service: Service, admin: httpx.Client) -> None:
     other = service.another_project("Counted")
     seen = [{"path": "/a", "ip": f"192.0.2.{n}", "userAgent": FIREFOX} for n in range(7)]
@@ -112,6 +113,7 @@ def test_a_project_is_listed_with_its_jobs_visitors_and_pull_requests(service: S
     assert "7 human, 1 AI" in shown
 
 
+@pytest.mark.deep
 def test_search_finds_projects_by_words_of_name_and_repository(service: Service, admin: httpx.Client) -> None:
     for name in ("Käse handbook", "Handbook of tea", "Other"):
         service.another_project(name)
@@ -321,6 +323,7 @@ def test_only_changed_settings_are_saved(service: Service, admin: httpx.Client, 
     assert before["details"] == {"fields": ["ai_classes", "base_path"]}
 
 
+@pytest.mark.deep
 def test_missing_folder_is_reported_once_after_the_project_was_created(service: Service, admin: httpx.Client) -> None:
     response = post_form(admin, "/projects/new", name="No folder", repository=str(service.repository), root="handbook")
     project = get_created_project(service, response)
@@ -332,6 +335,7 @@ def test_missing_folder_is_reported_once_after_the_project_was_created(service: 
     assert "There is no folder" not in admin.get(good.headers["location"]).text
 
 
+@pytest.mark.deep
 def test_missing_branch_or_folder_is_saved_with_a_warning(service: Service, admin: httpx.Client) -> None:
     project = service.desk.projects.create("Docs", repository=str(service.repository), ref="main", actor="test")
     path = f"/projects/{project.id}/settings"
@@ -438,6 +442,7 @@ def test_a_webhook_is_explained_and_its_secret_shown_once(
     assert post_form(admin, f"{local}/webhook-secret", f"{local}/settings").status_code == 404
 
 
+@pytest.mark.deep
 def test_empty_project_shows_setup_until_the_first_view(
     service: Service, admin: httpx.Client, project: Project
 ) -> None:

@@ -25,6 +25,7 @@ def read(running: Service, site: Service, part: str) -> str:
     return answer.text
 
 
+@pytest.mark.deep
 def test_sources_are_listed_with_their_kinds(running: Service) -> None:
     site = running.another_project()
     assert "No visits by people in this range" in read(running, site, "sources")

@@ -35,6 +35,7 @@ def open_missing(client: httpx.Client, site: Service, query: str = "") -> str:
     return answer.text
 
 
+@pytest.mark.deep
 def test_missing_pages_are_listed_with_where_readers_came_from(running: Service, site: Service) -> None:
     viewer = signed_in_client(running, "viewer")
     assert "No missing pages in this range" in open_missing(viewer, site)

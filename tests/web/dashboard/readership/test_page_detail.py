@@ -107,6 +107,7 @@ def list_prompts(site: Service) -> list[str]:
     return [job.prompt for job in site.desk.jobs.list_page(site.project.id, None, 20, None)[0]]
 
 
+@pytest.mark.deep
 def test_api_tells_feedback_searches_last_commit_and_jobs_of_a_page(site: Service) -> None:
     fill_guide(site)
     answer = site.http.get(f"/v1/analytics/{site.project.id}/pages/guide")
@@ -193,6 +194,7 @@ def test_unreadable_repository_does_not_hide_the_numbers(site: Service) -> None:
     assert (report["totals"]["views"], report["lastChanged"]) == (1, None)
 
 
+@pytest.mark.deep
 def test_page_shows_everything_and_links_keep_the_range(viewer: httpx.Client, site: Service) -> None:
     fill_guide(site)
     text = open_page(viewer, site, "/guide", range="7d")

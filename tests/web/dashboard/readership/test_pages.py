@@ -120,6 +120,7 @@ def last_30_days() -> dict[str, str]:
     return {"dateFrom": format_day(TODAY - 29), "dateTo": format_day(TODAY + 1)}
 
 
+@pytest.mark.deep
 def test_tiles_show_the_api_totals_and_their_change(viewer: httpx.Client, filled_site: Service) -> None:
     text = open_report(viewer, filled_site)
     totals = export_report(filled_site, "visitors", **last_30_days())["totals"]
@@ -138,6 +139,7 @@ def test_all_time_has_no_comparison(viewer: httpx.Client, filled_site: Service) 
     assert "There is no earlier period" in text
 
 
+@pytest.mark.deep
 def test_accepted_view_is_on_the_page_immediately(viewer: httpx.Client, site: Service) -> None:
     today = clock.now() // clock.DAY  # midnight may have passed since TODAY was read
     for visitor in (1, 2):
@@ -417,6 +419,7 @@ def test_invalid_cursor_is_refused_with_a_message(viewer: httpx.Client, filled_s
     assert 'role="alert"' in open_report(viewer, filled_site, "/feedback", 400, cursor=HOSTILE)
 
 
+@pytest.mark.deep
 def test_visitor_text_is_escaped(viewer: httpx.Client, site: Service) -> None:
     path = f"/{HOSTILE}"
     log_views(site, make_view(site, path, 1, kind=ASSISTANT, agent=HOSTILE, rule=HOSTILE)._replace(referrer=HOSTILE))
@@ -437,6 +440,7 @@ def test_download_contains_no_spreadsheet_formulas(viewer: httpx.Client, site: S
     assert "\r\n'=1+1," in open_report(viewer, site, "/visitors.csv")
 
 
+@pytest.mark.deep
 def test_views_of_another_project_never_appear(viewer: httpx.Client, filled_site: Service, site: Service) -> None:
     log_views(site, make_view(site, "/mine", 1, kind=ASSISTANT, agent="Mine"))
     filled_site.desk.feedback.add(filled_site.project.id, "/guide/secret", True, "Theirs.", clock.now())

@@ -82,6 +82,7 @@ def get_report(site: Service, query: str = "") -> Any:
     return response.json()
 
 
+@pytest.mark.deep
 def test_page_is_computed_in_the_background_and_lists_what_changed(
     viewer: httpx.Client, editor: httpx.Client, site: Service, code: Path
 ) -> None:
@@ -103,6 +104,7 @@ def test_page_is_computed_in_the_background_and_lists_what_changed(
     assert ">Improve this page</button>" in open_stale(editor, site)
 
 
+@pytest.mark.deep
 def test_improving_a_stale_page_starts_a_job_that_gets_the_changes_as_data(
     editor: httpx.Client, site: Service, code: Path
 ) -> None:

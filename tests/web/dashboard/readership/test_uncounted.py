@@ -53,6 +53,7 @@ def test_every_reason_is_explained_with_what_to_do() -> None:
         assert ADVICE[reason].endswith(".")
 
 
+@pytest.mark.deep
 def test_dropped_events_are_listed_by_reason(viewer: httpx.Client, site: Service) -> None:
     assert list_reasons(viewer, site) == {}
     events = [
