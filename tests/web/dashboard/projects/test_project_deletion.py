@@ -409,11 +409,11 @@ def test_project_is_deleted_on_the_command_line(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     project = run_command("create", "Docs", "--repo", str(repository), "--quiet").stdout.strip()
-    assert run_command("delete", "Docs", input="n\n").exit_code == 1
+    assert run_command("delete", "--project", "Docs", input="n\n").exit_code == 1
     assert json.loads(run_command("list", "--json").stdout) != []
-    deleted = run_command("delete", "Docs", "--yes", "--json")
+    deleted = run_command("delete", "--project", "Docs", "--yes", "--json")
     assert json.loads(deleted.stdout) == {"projectId": project, "viewsDeleted": True}
     assert json.loads(run_command("list", "--json").stdout) == []
-    assert "project.created" in run_command("audit", project).stdout
-    assert run_command("delete", project, "--yes").exit_code == 1
+    assert "project.created" in run_command("audit", "--project", project).stdout
+    assert run_command("delete", "--project", project, "--yes").exit_code == 1
     assert not (tmp_path / "data" / DUCKDB_FILE).exists(), "a store without views is not created"
