@@ -175,6 +175,7 @@ def test_comparison_ends_when_its_step_budget_is_used_up() -> None:
     assert matcher.get_opcodes()[-1][2::2] == (1000, 1000)
 
 
+@pytest.mark.deep
 def test_fully_rewritten_page_is_compared_within_bounds() -> None:
     """As in a translation. The limit is tested above; here, that the verdict is the same beyond it."""
     old = "".join(f"one {n}\n\n" for n in range(100))

@@ -277,6 +277,7 @@ def walk_moments(case: Case, name: str, step: int, first: int = 0) -> int:
     raise AssertionError(f"the trigger has more than {MAX_MOMENTS} moments")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", TRIGGERS)
 def test_killed_server_leaves_a_trigger_that_the_others_fire_once(case: Case, name: str) -> None:
     assert walk_moments(case, name, FEW, first=len(name) % FEW) > FEW

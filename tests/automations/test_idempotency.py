@@ -79,6 +79,7 @@ def test_key_is_forgotten_after_a_day(bench: Bench) -> None:
     assert again.run_id != first.run_id
 
 
+@pytest.mark.deep
 def test_request_that_is_sent_many_times_at_once_starts_one_run(bench: Bench) -> None:
     automation = bench.create(grouping="new")
 

@@ -73,6 +73,7 @@ def test_every_kind_that_speaks_of_a_list_below_gets_one() -> None:
     assert speaking - {Kind.UPDATE_FROM_CODE} == set(SIGNAL_KINDS)
 
 
+@pytest.mark.deep
 def test_text_of_signals_is_bounded(bench: Bench) -> None:
     for number in range(12):
         complain(bench, f"/page-{number}" + "x" * 500, *["y" * 2000] * 6)
@@ -115,6 +116,7 @@ def test_missing_pages_are_listed_and_rare_or_hostile_ones_left_out(bench: Bench
     assert text.splitlines()[1:] == ["| /old/guide (4 readers, from /start)"]
 
 
+@pytest.mark.deep
 def test_mechanic_gets_the_missing_pages_as_data(bench: Bench) -> None:
     automation = bench.create(kind="missing_pages", trigger={"type": "api"}, model="mechanic", prompt="")
     assert bench.run(automation).reason == "no_changes"

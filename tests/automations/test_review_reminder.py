@@ -140,6 +140,7 @@ def test_pull_requests_of_people_are_not_mentioned(tmp_path: Path) -> None:
         assert automated.comments == []
 
 
+@pytest.mark.deep
 def test_local_pull_request_is_marked_without_a_comment(tmp_path: Path) -> None:
     with open_automated(tmp_path) as automated:
         job = automated.run("1")
@@ -223,6 +224,7 @@ def list_bodies(fake: Any) -> list[str]:
     return [comment.body for comment in pull.comments]
 
 
+@pytest.mark.deep
 def test_three_servers_mention_it_once(waiting: tuple[Any, ReminderOrders]) -> None:
     fake, orders = waiting
     together = replace(orders, start_at=time.time() + 4)

@@ -57,6 +57,7 @@ def count_comparisons(bench: Bench) -> tuple[ReportComputation, list[ComparisonR
     return ReportComputation(desk.database, desk.stale_pages.reports, desk.reader_signals, finder), made
 
 
+@pytest.mark.deep
 def test_worker_computes_what_was_requested(bench: Bench, code: Path) -> None:
     reports = bench.desk.stale_pages.reports
     read_pages(bench, run=3, home=9)

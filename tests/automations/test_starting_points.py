@@ -62,6 +62,7 @@ def start(bench: Bench, tmp_path: Path) -> StartBench:
     return StartBench(bench, code)
 
 
+@pytest.mark.deep
 def test_commit_between_creation_and_first_look_starts_a_run(start: StartBench) -> None:
     start.push("Before")
     code, docs = start.create(type="code_change"), start.create(type="content_update")
@@ -108,6 +109,7 @@ def test_changes_while_an_automation_is_switched_off_are_in_its_next_run(start: 
     assert run.trigger["text"] == "1 new commit in code."
 
 
+@pytest.mark.deep
 def test_another_type_of_trigger_begins_anew(start: StartBench) -> None:
     automation = start.create(type="code_change")
     start.push("Nobody wants to know")

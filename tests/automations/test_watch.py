@@ -168,6 +168,7 @@ def test_failed_run_leaves_its_changes_to_the_next_one(repositories: WatchBench)
     assert "Second change" not in repositories.bench.list_jobs()[0].prompt
 
 
+@pytest.mark.deep
 def test_commit_of_its_own_job_does_not_trigger_it_again(repositories: WatchBench) -> None:
     bench = repositories.bench
     own = bench.create(trigger={"type": "content_update"})
@@ -184,6 +185,7 @@ def test_commit_of_its_own_job_does_not_trigger_it_again(repositories: WatchBenc
     assert len(repositories.outcomes(own)) == 2
 
 
+@pytest.mark.deep
 def test_squashed_pull_request_of_its_own_does_not_trigger_it_again(repositories: WatchBench) -> None:
     bench = repositories.bench
     own = bench.create(trigger={"type": "content_update"})
@@ -228,6 +230,7 @@ def test_rewritten_history_starts_a_run(repositories: WatchBench) -> None:
     assert "Start again" in job.prompt
 
 
+@pytest.mark.deep
 def test_unreadable_repository_leaves_a_notice_and_other_automations_run(repositories: WatchBench) -> None:
     bench = repositories.bench
     broken = follow_code(bench)
@@ -258,6 +261,7 @@ def test_changed_address_counts_as_a_first_look(repositories: WatchBench, tmp_pa
     assert repositories.bench.list_jobs() == []
 
 
+@pytest.mark.deep
 def test_hostile_commit_message_cannot_add_lines_to_the_prompt(repositories: WatchBench) -> None:
     follow_code(repositories.bench)
     repositories.watch.look()

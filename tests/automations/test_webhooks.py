@@ -281,6 +281,7 @@ def test_renamed_repository_is_told_so(place: HookedProject) -> None:
     assert answer.json()["why"].startswith("acme/handbook is not a repository of this project. If it was renamed")
 
 
+@pytest.mark.deep
 def test_ping_and_payload_as_a_form_are_accepted(github: HookedProject) -> None:
     github.create(type="content_update")
     send_ping(github.fake)
@@ -396,6 +397,7 @@ def test_records_of_deliveries_are_deleted_after_a_week(github: HookedProject) -
         assert sorted(tx.execute(query).scalars()) == ["comment-8", "delivery-new"]
 
 
+@pytest.mark.deep
 def test_automation_files_are_read_after_a_push(github: HookedProject) -> None:
     desk = github.service.desk
     send_push(github.fake, MAIN, after=github.push(), before=ZEROS)

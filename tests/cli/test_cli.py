@@ -36,6 +36,7 @@ def against(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run_command
 
 
+@pytest.mark.deep
 def test_privacy_is_chosen_when_a_project_is_created(run: Run, tmp_path: Path) -> None:
     create = ("project", "create", "Docs", "--repo", str(make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})))
     assert parse_output(run(*create, "--json"))["collecting"]["privacy"] == "lasting"
@@ -313,6 +314,7 @@ def test_doctor_reports_undecryptable_secrets_once_and_as_secrets(
     assert failing_checks(run("doctor", "--json")) == ["secrets"]
 
 
+@pytest.mark.deep
 def test_doctor_names_unknown_variables_with_the_nearest_known_one(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,6 +362,7 @@ def test_the_demo_works(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
 
 
+@pytest.mark.deep
 def test_text_of_models_and_people_cannot_send_terminal_escapes(against: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     parse_output(against("job", "create", "Any", "--title", "Fix [/docs] links \x1b[31m\x1b]52;c;eA==\x07", "--json"))
     monkeypatch.setenv("FORCE_COLOR", "1")

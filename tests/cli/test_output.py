@@ -26,6 +26,7 @@ def run_in_terminal(columns: int, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("columns", [20, 40, 80, 100, 130, 200])
 def test_ids_and_links_are_never_broken(columns: int) -> None:
     shown = run_in_terminal(columns, "-c", PRINT)

@@ -111,6 +111,7 @@ def test_worker_skips_prefetches_and_browsers_with_the_beacon(collector: FakeCol
     assert [event["url"] for event in collector.events[1:]] == [f"{docs}/llms.txt"]
 
 
+@pytest.mark.deep
 def test_nextjs_middleware_skips_browsers_with_the_beacon(collector: FakeCollector, docs: str) -> None:
     answers = run_edge_code(
         NEXTJS, collector, make_request(f"{docs}/", **{"sec-fetch-dest": "document"}), make_request(f"{docs}/")
@@ -119,6 +120,7 @@ def test_nextjs_middleware_skips_browsers_with_the_beacon(collector: FakeCollect
     assert len(collector.events) == 1
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
 @pytest.mark.parametrize("trouble", [503, 429, "cut"])
 def test_view_is_retried_with_the_same_id(collector: FakeCollector, docs: str, piece: Path, trouble: int | str) -> None:
@@ -128,6 +130,7 @@ def test_view_is_retried_with_the_same_id(collector: FakeCollector, docs: str, p
     assert first == second
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("piece", [WORKER, NEXTJS], ids=lambda piece: piece.stem)
 @pytest.mark.parametrize("trouble", [401, 307])
 def test_refused_view_is_not_retried(collector: FakeCollector, docs: str, piece: Path, trouble: int) -> None:

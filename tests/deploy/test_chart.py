@@ -40,6 +40,7 @@ def test_helm_lint_passes(values: Values) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("variant", "version"),
     [*((variant, NEWEST) for variant in VARIANTS), ("everything on", OLDEST), ("secret given", OLDEST)],
@@ -175,6 +176,7 @@ def test_secret_settings_are_refused_as_plain_values() -> None:
     assert [name for name in secrets if not re.search(refused, env_variable(name))] == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("value", "written"), [(5_000_000, "5000000"), (2.5, "2.5"), (True, "true"), ("openai:gpt-5", "openai:gpt-5")]
 )

@@ -20,6 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 SECRET = re.compile(r"(?i)password|secret|token|api_key")
 
 
+@pytest.mark.deep
 def test_dockerfile_lint_passes() -> None:
     hadolint = find_program("hadolint")
     assert hadolint is not None
@@ -29,6 +30,7 @@ def test_dockerfile_lint_passes() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.deep
 def test_copied_files_exist_and_are_in_the_build_context() -> None:
     sources = [step for step in parse_steps() if step.name == "COPY" and not step.options]
     assert len(sources) == 6

@@ -41,6 +41,7 @@ def test_job_ends_with_the_link_of_its_pull_request(running: CiService, inputs: 
     assert "Changed one word." in result.summary
 
 
+@pytest.mark.deep
 def test_key_is_masked_before_anything_else_is_printed(
     running: CiService, inputs: dict[str, str], tmp_path: Path
 ) -> None:
@@ -50,6 +51,7 @@ def test_key_is_masked_before_anything_else_is_printed(
     assert inputs["api-key"] not in result.log + result.summary + json.dumps(result.outputs)
 
 
+@pytest.mark.deep
 def test_prompt_reaches_the_job_unchanged_and_runs_nothing(
     running: CiService, inputs: dict[str, str], tmp_path: Path
 ) -> None:
@@ -152,6 +154,7 @@ def test_wrong_input_is_named_and_nothing_is_created(
     assert len(idle.client.list_jobs(limit=100)["jobs"]) == before
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("scopes", [None, ["read"]])
 def test_wrong_key_fails_with_the_reason(idle: Service, tmp_path: Path, scopes: list[str] | None) -> None:
     key = idle.new_key(scopes=scopes) if scopes else "desk_" + "A" * 38
@@ -170,6 +173,7 @@ def test_server_that_is_down_fails_the_step_with_its_address(tmp_path: Path) -> 
     assert f"{url} cannot be reached" in result.commands[-1]
 
 
+@pytest.mark.deep
 def test_unavailable_service_is_asked_again_with_the_same_idempotency_key(tmp_path: Path) -> None:
     busy: Response = (503, {"Retry-After": "0"}, {"error": "Busy.", "code": "store_down"})
     active, done = {"id": "job_1", "status": "active", "phase": "queued"}, {"id": "job_1", "status": "completed"}
@@ -204,6 +208,7 @@ def test_server_that_is_not_copydesk_fails_the_step(tmp_path: Path, body: bytes)
     assert result.command_names == ["add-mask", "error"]
 
 
+@pytest.mark.deep
 def test_hostile_link_and_status_cannot_forge_outputs(tmp_path: Path) -> None:
     job = {"id": "job_1", "status": "completed\nstatus=x", "prLink": "https://x.org/1\npr-link=forged\n::error::x"}
     with ScriptedServer((201, {}, {"id": "job_1"}), (200, {}, job)) as server:

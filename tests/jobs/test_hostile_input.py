@@ -401,6 +401,7 @@ def test_missing_token_error_names_its_environment_variable(scripted_service: Se
     assert (job["reason"], "NO_SUCH_TOKEN" in (job["message"] or "")) == ("repository_error", True)
 
 
+@pytest.mark.deep
 def test_git_gets_only_the_token_from_the_environment(
     scripted_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

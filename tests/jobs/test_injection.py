@@ -147,6 +147,7 @@ def test_remaining_changes_are_published_without_the_refused_ones(place: DrillPr
     assert list(changed_files(place, job["branch"])) == ["docs/index.md"]
 
 
+@pytest.mark.deep
 def test_symlink_out_of_the_repository_is_not_followed(running: Running, tmp_path: Path) -> None:
     with open_drill_project("gitea", *running, tmp_path / "forge") as place:
         repository = pygit2.Repository(str(place.folder))
@@ -229,6 +230,7 @@ def test_secrets_and_instructions_are_refused_in_titles_texts_and_names(
     assert re.search("secret|instructions", assert_refused(place, job))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("coat", ["plain", "wrapped", "base64"])
 def test_agent_instructions_are_not_published(place: DrillProject, coat: str) -> None:
     text = load_system_prompt()
@@ -278,12 +280,14 @@ def test_trackers_cannot_be_added_to_a_page(place: DrillProject, text: str) -> N
     assert "makes readers load" in assert_refused(place, job)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("text", TRACKED_IN_MDX)
 def test_trackers_cannot_be_added_to_an_mdx_page(place: DrillProject, text: str) -> None:
     job = place.run_job(call_write("docs/new.mdx", f"# New\n\n{text}\n"), call_finish())
     assert "makes readers load" in assert_refused(place, job)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("where", ["docs/attack.md", "docs/index.md"])
 def test_url_shown_as_text_cannot_become_an_embed(place: DrillProject, where: str) -> None:
     shown = f"`![]({TRACKER})`"
@@ -294,6 +298,7 @@ def test_url_shown_as_text_cannot_become_an_embed(place: DrillProject, where: st
     assert "tracker.example, which no page loads from yet" in assert_refused(place, job)
 
 
+@pytest.mark.deep
 def test_lookalike_host_is_treated_as_new(running: Running, tmp_path: Path) -> None:
     files = {**FILES, "docs/index.md": PAGE + b"\n![a](https://img.example.com/a.png)\n"}
     with open_drill_project("gitea", *running, tmp_path / "forge", files) as place:

@@ -82,6 +82,7 @@ def complete(
     return values
 
 
+@pytest.mark.deep
 @TRANSPORTS
 def test_prompts_are_the_templates_of_the_project_and_the_built_in_ones(service: Service, transport: Transport) -> None:
     async def check(client: Client) -> None:
@@ -102,6 +103,7 @@ def test_prompts_are_the_templates_of_the_project_and_the_built_in_ones(service:
     run(service, check, transport)
 
 
+@pytest.mark.deep
 @TRANSPORTS
 def test_prompt_asks_the_assistant_to_start_a_job_with_the_values(service: Service, transport: Transport) -> None:
     text = get_prompt(service, "rename", {"old": "{{new}}", "part": "reference"}, transport)
@@ -133,6 +135,7 @@ def test_wrong_prompt_is_an_error_that_says_what_is_wrong(
     assert error.value.code == INVALID_PARAMS
 
 
+@pytest.mark.deep
 @TRANSPORTS
 def test_read_only_key_sees_no_prompts_and_cannot_get_one(service: Service, transport: Transport) -> None:
     async def attack(client: Client) -> None:
@@ -246,6 +249,7 @@ def test_page_is_a_resource_by_its_path(service: Service) -> None:
     run(service, check)
 
 
+@pytest.mark.deep
 @TRANSPORTS
 def test_error_of_a_resource_names_its_uri(service: Service, transport: Transport) -> None:
     async def check(client: Client) -> None:

@@ -144,6 +144,7 @@ def test_session_with_an_open_stream_or_call_is_not_idle(service: Service) -> No
         assert client.is_kept(session)
 
 
+@pytest.mark.deep
 def test_stream_counts_as_a_live_stream_and_leaves_half_of_the_limit_to_waits(service: Service) -> None:
     job = service.client.create_job("Wait for me")["id"]
     client = RawClient(service.url, service.new_key())
@@ -199,6 +200,7 @@ def test_stream_ends_with_its_session(service: Service) -> None:
         read_until_end(response)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("drain_seconds", [0, 1])
 def test_server_with_sessions_stops_promptly(tmp_path: Path, drain_seconds: int) -> None:
     """Neither the open stream nor waits delay it, and the job that the calls wait for is not cancelled."""

@@ -59,6 +59,7 @@ def test_progress_is_reported_until_the_job_ends(service: Service, transport: Tr
     assert "publishing" in messages
 
 
+@pytest.mark.deep
 def test_wait_returns_the_active_job_after_its_time(idle: Service) -> None:
     job = idle.client.create_job("Wait for me")["id"]
 
@@ -88,6 +89,7 @@ async def cancel_a_wait(client: Client, job: str, **arguments: Any) -> None:
             await call(client, "wait_for_job", jobId=job, timeoutSeconds=600, **arguments)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 def test_cancelling_the_wait_leaves_the_job_active_and_frees_its_stream(
     idle: Service, transport: Transport, mode: Mode
@@ -104,6 +106,7 @@ def test_cancelling_the_wait_leaves_the_job_active_and_frees_its_stream(
     asyncio.run(check())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 def test_cancelling_the_wait_cancels_the_job_if_asked(idle: Service, transport: Transport, mode: Mode) -> None:
     job = idle.client.create_job("Wait for me")["id"]
@@ -118,6 +121,7 @@ def test_cancelling_the_wait_cancels_the_job_if_asked(idle: Service, transport: 
     assert (ended["status"], ended["reason"]) == ("failed", "cancelled")
 
 
+@pytest.mark.deep
 def test_wait_of_an_older_client_ends_with_its_session(idle: Service) -> None:
     job = idle.client.create_job("Wait for me")["id"]
 

@@ -164,6 +164,7 @@ def test_review_page_needs_the_token_of_its_link(service: Service) -> None:
         assert response.headers["content-type"] == "application/json"
 
 
+@pytest.mark.deep
 def test_webhook_without_valid_signature_is_refused_for_any_project(service: Service) -> None:
     for project in (service.project.id, "proj_nope", "%00", "a" * 3000):
         for headers in ({}, {"X-Hub-Signature-256": "sha256=00"}, {"X-Gitlab-Token": ""}, {"X-Gitea-Signature": "x"}):
@@ -254,6 +255,7 @@ def test_path_encodings_do_not_bypass_the_key(service: Service) -> None:
         assert "jobs" not in answer.json(), path
 
 
+@pytest.mark.deep
 def test_job_of_another_project_returns_404_and_is_unchanged(service: Service) -> None:
     other = service.another_project()
     theirs = other.client.create_job("A secret prompt of theirs")

@@ -47,6 +47,7 @@ def wait_for(condition: Any) -> None:
     assert condition()
 
 
+@pytest.mark.deep
 def test_client_adds_tests_changes_and_removes_a_webhook(service: Service, receiver: Receiver) -> None:
     client = service.client
     created = client.add_webhook(f"{receiver.url}?key=very-secret", events=["job.failed", "feedback.created"])

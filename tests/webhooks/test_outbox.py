@@ -200,6 +200,7 @@ def test_hanging_endpoint_does_not_hold_up_others(deliveries: Deliveries, number
     assert seconds < 3, "the healthy endpoint got everything before the first timeout"
 
 
+@pytest.mark.deep
 def test_endpoint_that_timed_out_gets_one_delivery_at_a_time(deliveries: Deliveries) -> None:
     with receive_webhooks(lambda _: hang()) as receiver:
         deliveries.add_endpoint(receiver.url)

@@ -162,6 +162,7 @@ def test_crawler_list_is_not_consulted_for_browsers() -> None:
     assert asked == ["SomeEngine/1.0"]
 
 
+@pytest.mark.deep
 def test_verdicts_are_cached_in_a_bounded_cache() -> None:
     asked: list[str] = []
 

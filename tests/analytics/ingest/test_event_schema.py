@@ -124,6 +124,7 @@ FIELD = st.sampled_from(
 )
 
 
+@pytest.mark.deep
 @given(st.dictionaries(FIELD, JSON | st.text(), max_size=11))
 def test_any_event_becomes_a_view_or_a_drop_reason(site: SiteConfig, sent: dict[str, Any]) -> None:
     raw = parse_event(sent, site, NOW)

@@ -42,6 +42,7 @@ def test_file_imported_twice_counts_once(run_import: Imported, store: Store, tmp
     assert store.count_visitors_by_page("prj_1").totals.human == 250
 
 
+@pytest.mark.deep
 def test_only_new_lines_of_a_grown_file_count(run_import: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     lines = [*map(make_line, range(50)), *map(make_line, range(50))]
@@ -68,6 +69,7 @@ def test_identical_lines_of_two_files_are_the_same_requests(run_import: Imported
     assert (tally.views, tally.duplicates) == (6, 3)
 
 
+@pytest.mark.deep
 def test_truncated_last_line_is_counted_once_complete(run_import: Imported, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     whole = make_line(1) + make_line(2)

@@ -43,6 +43,7 @@ def read_views(job: Callable[..., ImportRequest], tmp_path: Path) -> Callable[..
     return read
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", SAMPLES)
 def test_sample_gives_two_people_and_one_assistant(
     name: str, job: Callable[..., ImportRequest], run_import: Imported, store: Store, tmp_path: Path
@@ -64,6 +65,7 @@ def test_every_format_has_a_sample() -> None:
     assert {name.partition(",")[0] for name in SAMPLES} == FORMATS.keys() - {"common"}
 
 
+@pytest.mark.deep
 def test_a_visitor_is_the_same_in_every_sample(read_views: Callable[..., list[PageView]]) -> None:
     visitors = [{view.visitor for view in read_views(text)} for text in SAMPLES.values()]
     assert all(found == visitors[0] for found in visitors)

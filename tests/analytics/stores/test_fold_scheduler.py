@@ -92,6 +92,7 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.03)
 
 
+@pytest.mark.deep
 def test_logged_views_are_folded_in_the_background(store: WatchedStore) -> None:
     with run_scheduler(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.1, pause_factor=1))) as keeper:
         for number in (1, 2, 3):
@@ -100,6 +101,7 @@ def test_logged_views_are_folded_in_the_background(store: WatchedStore) -> None:
             wait_until(lambda expected=number: count_views(store) == expected)  # type: ignore[misc]
 
 
+@pytest.mark.deep
 def test_a_reader_sees_all_that_was_logged_before(store: WatchedStore) -> None:
     with run_scheduler(FoldScheduler(store, timing=SELDOM)) as keeper:
         for number in range(5):
@@ -109,6 +111,7 @@ def test_a_reader_sees_all_that_was_logged_before(store: WatchedStore) -> None:
             assert count_views(store) == number + 1
 
 
+@pytest.mark.deep
 def test_a_reader_sees_what_another_process_logged(store: WatchedStore) -> None:
     with run_scheduler(FoldScheduler(store, timing=SELDOM)) as keeper:
         store.log_views([make_view()])  # without a notification to the scheduler
@@ -116,6 +119,7 @@ def test_a_reader_sees_what_another_process_logged(store: WatchedStore) -> None:
         assert count_views(store) == 1
 
 
+@pytest.mark.deep
 def test_idle_scheduler_does_not_call_the_store(store: WatchedStore) -> None:
     with run_scheduler(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.01))) as keeper:
         time.sleep(0.2)
@@ -201,6 +205,7 @@ def test_a_reader_does_not_wait_for_a_long_fold(store: WatchedStore, pace: FoldT
         store.hurried.set()
 
 
+@pytest.mark.deep
 def test_raw_views_are_dropped_after_the_retention_of_their_project(store: WatchedStore) -> None:
     today = clock.now() // clock.DAY
     for project in ("docs", "other", "third"):
@@ -212,6 +217,7 @@ def test_raw_views_are_dropped_after_the_retention_of_their_project(store: Watch
     assert [store.delete_raw_views(today, [project]) for project in ("docs", "other", "third")] == [1, 3, 2]
 
 
+@pytest.mark.deep
 def test_failed_fold_is_logged_once_and_retried(store: WatchedStore, caplog: pytest.LogCaptureFixture) -> None:
     store.full = True
     with run_scheduler(FoldScheduler(store, timing=FoldTiming(min_pause_seconds=0.02))) as keeper:

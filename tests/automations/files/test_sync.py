@@ -91,6 +91,7 @@ def test_deleted_file_deletes_the_automation_and_keeps_its_jobs(files: FilesBenc
     assert files.only().id == automation.id
 
 
+@pytest.mark.deep
 def test_same_commit_is_read_once(files: FilesBench) -> None:
     files.push_and_look({LINKS: LINKS_TEXT})
     before, state = files.only(), files.state
@@ -349,6 +350,7 @@ def test_reading_is_applied_whole_or_not_at_all_when_the_server_is_killed(
     assert sum(each["action"] == "automation.deleted" for each in entries) == 1
 
 
+@pytest.mark.deep
 def test_servers_that_read_at_the_same_time_create_each_automation_once(files: FilesBench) -> None:
     files.push({f".copydesk/automations/{number}.md": LINKS_TEXT for number in range(5)})
     barrier = threading.Barrier(3)

@@ -84,6 +84,7 @@ def test_piped_reports_are_tab_separated(site: Service, run: Run) -> None:
     assert output_lines(run("visitors", "--from", "2026-03-02")) == []
 
 
+@pytest.mark.deep
 def test_reports_are_tables_in_a_terminal(site: Service, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
@@ -92,6 +93,7 @@ def test_reports_are_tables_in_a_terminal(site: Service, run: Run, monkeypatch: 
     assert all(word in result.stdout for word in ("\x1b[1mpath", "human", "ai", "total", "/a"))
 
 
+@pytest.mark.deep
 def test_visitors_without_rows_name_the_report_of_other_clients(site: Service, run: Run) -> None:
     crawler = make_view(site, "/a", 9, FIRST + 40)._replace(kind=VisitorClass.OTHER)
     site.desk.store.log_views([crawler])
@@ -143,6 +145,7 @@ def test_all_sections_are_printed_in_several_requests(site: Service, run: Run) -
     assert len(output_lines(run("sections", "--all", "--offset", "250"))) == len(names) - 250
 
 
+@pytest.mark.deep
 def test_stale_pages_are_printed_with_their_age(site: Service, run: Run) -> None:
     first = run("stale")
     assert output_lines(first) == []
@@ -208,6 +211,7 @@ def test_wrong_usage_exits_with_2(run: Run, wrong: tuple[str, ...]) -> None:
     assert run(*wrong).exit_code == 2
 
 
+@pytest.mark.deep
 def test_a_rebuilt_index_gives_the_same_numbers(site: Service, run: Run) -> None:
     before = parse_output(run("visitors", "--json"))
     assert "Rebuilt" in run("rebuild").stdout
@@ -226,6 +230,7 @@ def test_deleting_analytics_of_a_project_asks_for_confirmation(site: Service, ru
     assert list_entries(site.desk.database, site.project.id)[0]["action"] == "analytics.forgotten"
 
 
+@pytest.mark.deep
 def test_feedback_is_deleted_for_a_range_of_days(site: Service, run: Run) -> None:
     for number in range(3):
         site.desk.feedback.add(site.project.id, f"/{number}", True, None, (FIRST + number) * DAY)
@@ -291,6 +296,7 @@ def publisher() -> Iterator[tuple[str, dict[str, bytes]]]:
     server.server_close()
 
 
+@pytest.mark.deep
 def test_ranges_are_refreshed_and_unavailable_ones_are_kept(
     run: Run, publisher: tuple[str, dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

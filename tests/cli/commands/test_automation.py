@@ -76,6 +76,7 @@ def test_invalid_field_is_reported(run: Run) -> None:
     run("create", "--kind", "broken_links", "--set", "nonsense", code=1)
 
 
+@pytest.mark.deep
 def test_list_tells_of_files_that_are_not_valid(run: Run, service: Service) -> None:
     bad = {".copydesk/automations/bad.md": b"---\nkind: typos\ndailyLimit: 0\n---\n"}
     good = {".copydesk/automations/links.md": b"---\nkind: broken_links\n---\n"}

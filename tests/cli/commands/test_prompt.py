@@ -13,6 +13,7 @@ def run(service: Service, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run_command
 
 
+@pytest.mark.deep
 def test_template_is_created_shown_and_deleted(run: Run) -> None:
     options = ("--label", "page=Path", "--default", "tone=polite", "--choices", "tone=polite, familiar")
     more = ("--optional", "tone", "--multiline", "page", "--description", "Mine.", "--json")
@@ -40,6 +41,7 @@ def test_template_is_created_shown_and_deleted(run: Run) -> None:
     assert isinstance(run("prompt", "show", "own-one").exception, ApiError)
 
 
+@pytest.mark.deep
 def test_built_in_template_is_copied_and_replaced(run: Run) -> None:
     copied = parse_output(run("prompt", "create", "terms", "--copy", "glossary", "--title", "Terms", "--json"))
     assert copied["fields"] == parse_output(run("prompt", "show", "glossary", "--json"))["fields"]

@@ -68,6 +68,7 @@ def prepare_in_background(desk: Desk, cluster: SlowCluster) -> Iterator[None]:
         creation.join(PATIENCE_SECONDS)
 
 
+@pytest.mark.deep
 def test_a_claim_does_not_wait_for_an_upgrade_of_clickhouse(desk: Desk) -> None:
     claims: list[Claim | None] = []
     with prepare_in_background(desk, SlowCluster()):

@@ -125,6 +125,7 @@ def test_unreachable_database_raises_store_down() -> None:
     database.close()
 
 
+@pytest.mark.deep
 def test_failed_writer_rolls_back_only_itself_and_writers_return_after_commit(
     database_url: str,
 ) -> None:

@@ -138,12 +138,14 @@ def test_command_sees_the_edited_files_below_the_project_root(bench: CommandBenc
     assert result.output == "new.md\nnew\n"
 
 
+@pytest.mark.deep
 def test_command_can_write_in_its_temporary_copy(bench: CommandBench) -> None:
     result = bench.run('mkdir -p site && cp -p docs/page.md site/ && touch "$TMPDIR/x" && mv site out && ls out')
     assert result.ok, result.output
     assert bench.workspace.paths() == sorted(SOMETHING)
 
 
+@pytest.mark.deep
 def test_command_cannot_connect_any_socket(bench: CommandBench) -> None:
     name = uuid4().hex
     with (

@@ -116,6 +116,7 @@ def wait_for_end(desk: Desk, project: Project, job_id: str, seconds: float = 60)
     return job
 
 
+@pytest.mark.deep
 def test_freed_slot_is_used_immediately(desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "MAX_POLL_SECONDS", 600)  # the worker then polls twice per lease, every 30 s
     with run_worker(desk, ScriptedModel([finish()])):
@@ -126,6 +127,7 @@ def test_freed_slot_is_used_immediately(desk: Desk, project: Project, monkeypatc
             time.sleep(0.02)
 
 
+@pytest.mark.deep
 def test_unavailable_database_delays_a_run(desk: Desk, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     real, asked = SealedSecrets.all, list[str]()
 

@@ -62,6 +62,7 @@ def test_change_without_any_finding_is_pushed_to_the_branch(tmp_path: Path) -> N
         assert service.desk.jobs.get(service.project.id, job["id"]).pull_state == "merged"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("script", "limits", "options", "reason"),
     [
@@ -122,6 +123,7 @@ def test_file_that_moves_is_within_the_paths_only_if_both_of_its_places_are(
     assert find_obstacle(job, proposed) == (None if is_within else outside)
 
 
+@pytest.mark.deep
 def test_branch_that_moved_during_the_run_is_rebased_onto(tmp_path: Path) -> None:
     def move_branch(_conversation: object, _workspace: object) -> Any:
         commit(pygit2.Repository(str(tmp_path / "docs.git")), {"guide.mdx": b"---\ntitle: Guide\n---\n\nNew.\n"})

@@ -42,6 +42,7 @@ def test_job_without_its_folder_fails_before_the_model_is_asked(service: Service
     assert "ask a job to create the folder handbook" in (job["message"] or "")
 
 
+@pytest.mark.deep
 def test_job_creates_its_folder_when_it_is_asked_to(service: Service) -> None:
     job = run_job(service, "handbook", "Create the folder handbook with a first page.")
     assert (job["status"], job["reason"]) == ("completed", None), job["message"]

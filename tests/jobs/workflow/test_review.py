@@ -176,6 +176,7 @@ LONG_PAGE = "\n".join(["# A", "", *REFORMATTED_LINES, ""]).encode()
 PIECES = [{"old": line, "new": f"- {line[2:]}"} for line in REFORMATTED_LINES]
 
 
+@pytest.mark.deep
 def test_pull_request_shows_why_a_page_was_reformatted(tmp_path: Path) -> None:
     arguments = {"path": "a.md", "hash": short_hash(LONG_PAGE), "replacements": PIECES, "reformat": "It says: dashes."}
     with open_stage(tmp_path, calls(("edit", arguments)), finish(), page=LONG_PAGE) as stage:
@@ -186,6 +187,7 @@ def test_pull_request_shows_why_a_page_was_reformatted(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.deep
 def test_page_that_was_moved_and_reformatted_is_pointed_out_once(tmp_path: Path) -> None:
     def reformat(_conversation: Conversation, workspace: Workspace) -> Reply:
         content = workspace.read("b.md").replace(b"* ", b"- ").decode()
@@ -206,6 +208,7 @@ def last_results(stage: ReviewStage, request: int) -> str:
     return "\n".join(result.text for result in entry.results)
 
 
+@pytest.mark.deep
 def test_intended_finding_is_shown_with_its_reason_and_makes_no_draft(tmp_path: Path) -> None:
     def finish_as_intended(conversation: Conversation, _workspace: Workspace) -> Reply:
         refused = str(conversation[-1])
@@ -256,6 +259,7 @@ def test_page_outside_the_navigation_is_a_note_where_the_generator_allows_it(tmp
         assert "1 note, which needs no change" in stage.pull_text
 
 
+@pytest.mark.deep
 def test_page_outside_the_navigation_is_a_finding_where_it_is_not_built(tmp_path: Path) -> None:
     files = {"book.toml": b"[book]\n", "src/SUMMARY.md": b"# Summary\n\n- [A](a.md)\n- [B](b.md)\n"}
     files |= {"src/a.md": b"# A\n", "src/b.md": b"# B\n"}
@@ -264,6 +268,7 @@ def test_page_outside_the_navigation_is_a_finding_where_it_is_not_built(tmp_path
         assert "so it is a draft" in (stage.job().message or "")
 
 
+@pytest.mark.deep
 def test_check_lists_existing_findings_and_those_that_were_fixed(tmp_path: Path) -> None:
     page = b"# A\n\n[x](gone.md) [y](lost.md)\n"
     script = [
@@ -282,6 +287,7 @@ def test_check_lists_existing_findings_and_those_that_were_fixed(tmp_path: Path)
         assert "Existed before:\nnone\nFixed by your changes:\nnone" in last_results(stage, 4)
 
 
+@pytest.mark.deep
 def test_check_command_is_a_tool_only_if_the_project_has_one(tmp_path: Path) -> None:
     use = calls(("run_checks", {}))
     with open_stage(tmp_path, GOOD, use, finish()) as stage:

@@ -72,6 +72,7 @@ def open_tree(
     return Tree(repository, str(repository.lookup_reference("refs/heads/main").target), limits, checked)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", BOMBS)
 def test_repository_bomb_is_refused_before_it_is_traversed(tmp_path: Path, kind: str) -> None:
     make, bound = BOMBS[kind]
@@ -205,6 +206,7 @@ def make_limited_mirror(folder: Path, repository: Path, **limits: int) -> Mirror
     return Mirror(folder, Git(str(repository), limits=replace(DEFAULT_LIMITS, **limits)))
 
 
+@pytest.mark.deep
 def test_a_repository_that_takes_too_much_of_the_disk_is_refused(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"film.mp4": os.urandom(MIB)})
     with pytest.raises(RepositoryTooLarge, match=r"more than 0 MiB.*COPYDESK_REPOSITORY_MEGABYTES"):

@@ -189,6 +189,7 @@ def test_preview_shows_the_mail_in_a_sandbox(running: Service, site: Service) ->
     assert "Top pages" in viewer.get(f"{path}/preview?view=text").text
 
 
+@pytest.mark.deep
 def test_people_subscribe_on_the_dashboard_and_only_administrators_see_addresses(
     running: Service, site: Service
 ) -> None:

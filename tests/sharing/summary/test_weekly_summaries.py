@@ -66,6 +66,7 @@ def list_mails(desk: Desk) -> list[Any]:
         return list(tx.execute(select(mails).order_by(mails.c.id)).all())
 
 
+@pytest.mark.deep
 def test_summary_is_queued_once_on_monday_at_eight(
     desk: Desk, project: Project, subscribers: SummarySubscriptions
 ) -> None:
@@ -105,6 +106,7 @@ def test_many_servers_queue_one_mail_per_subscriber(
     assert sorted(mail.recipient for mail in list_mails(desk)) == [f"reader{number}@example.org" for number in range(5)]
 
 
+@pytest.mark.deep
 def test_after_downtime_one_late_summary_is_sent(
     desk: Desk, project: Project, subscribers: SummarySubscriptions
 ) -> None:
@@ -133,6 +135,7 @@ def test_nothing_is_queued_without_a_mail_server_or_subscribers(
     desk.close()
 
 
+@pytest.mark.deep
 def test_mail_arrives_with_a_link_that_ends_it_in_one_click(
     migrated_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -156,6 +159,7 @@ def test_mail_arrives_with_a_link_that_ends_it_in_one_click(
         assert link in body.get_content()
 
 
+@pytest.mark.deep
 def test_unsubscribed_address_gets_nothing_and_cannot_be_added_again(
     desk: Desk, project: Project, subscribers: SummarySubscriptions
 ) -> None:
@@ -177,6 +181,7 @@ def test_unsubscribed_address_gets_nothing_and_cannot_be_added_again(
     assert entries[:2] == ["summary.unsubscribed", "summary.address_added"]
 
 
+@pytest.mark.deep
 def test_person_chooses_for_themselves_and_a_removed_person_gets_nothing(
     desk: Desk, project: Project, subscribers: SummarySubscriptions
 ) -> None:

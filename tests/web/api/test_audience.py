@@ -22,6 +22,7 @@ def site(running: Service) -> Service:
     return running.another_project()
 
 
+@pytest.mark.deep
 def test_referrers_have_kinds_and_totals(site: Service) -> None:
     log_views(
         site, make_view(site, "/", 1)._replace(referrer="www.google.de"),

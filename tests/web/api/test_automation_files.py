@@ -53,6 +53,7 @@ def test_list_of_files_names_automations_and_problems(service: Service) -> None:
     assert kind["line"] == 2
 
 
+@pytest.mark.deep
 def test_automation_of_a_file_is_read_only_and_can_be_run(service: Service) -> None:
     switch(service, "true")
     [automation] = service.client.list_automations()

@@ -29,6 +29,7 @@ def service(tmp_path: Path, git: GitHttpServer) -> Iterator[Service]:
         yield replace(running, project=project, key=key)
 
 
+@pytest.mark.deep
 def test_repository_is_added_listed_and_removed(service: Service, git: GitHttpServer) -> None:
     body = {"name": "code", "repository": git.url("code.git")}
     added = service.http.post(service.at("/context"), json=body)
@@ -44,6 +45,7 @@ def test_repository_is_added_listed_and_removed(service: Service, git: GitHttpSe
     assert service.http.get(service.at("/context")).json() == {"context": []}
 
 
+@pytest.mark.deep
 def test_token_is_never_shown(service: Service, git: GitHttpServer) -> None:
     git.token = "own-token-of-code"
     body = {"name": "code", "repository": git.url("code.git")}

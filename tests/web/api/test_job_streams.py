@@ -61,6 +61,7 @@ def new_key(service: Service, **options: Any) -> tuple[str, str]:
     return key.id, secret
 
 
+@pytest.mark.deep
 def test_a_revoked_key_ends_its_stream_and_no_other(service: Service, job: str) -> None:
     key_id, secret = new_key(service)
     path = service.at(f"/job/{job}/events")

@@ -168,6 +168,7 @@ def post_job(service: Service, prompt: str = "Any", **headers: str) -> httpx.Res
     return service.http.post(service.at("/job"), json={"prompt": prompt}, headers=headers)
 
 
+@pytest.mark.deep
 def test_a_job_has_exactly_the_fields_of_the_contract(serving: Serve) -> None:
     with serving(scripted_model(edit_to_color(), finish("Use color", "One word."))) as service:
         answer = post_job(service, "Use American spelling")
@@ -222,6 +223,7 @@ def test_same_idempotency_key_with_another_body_returns_409(serving: Serve) -> N
         assert len(service.client.list_jobs()["jobs"]) == 1
 
 
+@pytest.mark.deep
 def test_twenty_concurrent_requests_with_one_idempotency_key_create_one_job(serving: Serve) -> None:
     with serving() as service, ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda _: post_job(service, "Once", **{"Idempotency-Key": "k"}), range(20)))
@@ -253,6 +255,7 @@ def test_requests_over_the_limit_return_429_and_are_not_counted(serving: Serve) 
         assert service.another_project().client.create_job("Their limit is their own")
 
 
+@pytest.mark.deep
 def test_the_limit_is_exact_under_contention(serving: Serve) -> None:
     with serving(jobs_per_hour=10) as service, ThreadPoolExecutor(16) as pool:
         statuses = [answer.status_code for answer in pool.map(lambda _: post_job(service), range(32))]
@@ -333,6 +336,7 @@ def test_ended_job_cannot_be_canceled(serving: Serve) -> None:
         assert service.client.get_job(job["id"]) == archived
 
 
+@pytest.mark.deep
 def test_archiving_and_unarchiving_are_idempotent(serving: Serve) -> None:
     with serving(scripted_model(edit_to_color(), finish())) as service:
         client = service.client
@@ -369,6 +373,7 @@ def test_archived_job_refuses_messages(serving: Serve) -> None:
         assert service.client.get_job(job["id"]) == archived
 
 
+@pytest.mark.deep
 def test_message_to_an_active_job_is_processed_at_the_next_turn(serving: Serve) -> None:
     script = scripted_model(edit_to_color(), edit("docs/index.md", "things", "all things"), finish())
     model = GatedModel(script)
@@ -473,6 +478,7 @@ def take_until(events: Iterator[Event], kind: str, data: dict[str, Any]) -> Iter
             return
 
 
+@pytest.mark.deep
 def test_events_are_sent_as_event_stream_or_json(serving: Serve) -> None:
     with serving(scripted_model(edit_to_color(), finish())) as service:
         http = service.http
@@ -505,6 +511,7 @@ def test_a_prompt_with_line_breaks_stays_one_event(serving: Serve) -> None:
         assert sequence_numbers(seen) == list(range(1, len(seen) + 1))
 
 
+@pytest.mark.deep
 def test_diff_is_available_before_the_job_ends(serving: Serve) -> None:
     model = GatedModel(scripted_model(edit_to_color(), calls(("delete", {"path": "docs/index.md"})), finish()))
     with serving(model) as service:
@@ -567,6 +574,7 @@ def test_a_job_over_its_budget_fails_with_budget_exceeded(tmp_path: Path, bound:
         assert job["usage"]["requests"] == 2
 
 
+@pytest.mark.deep
 def test_a_job_over_its_time_fails_with_timed_out(serving: Serve) -> None:
     model = HangingModel()
     with serving(model, job_minutes=0.05, lease_seconds=1) as service:

@@ -57,6 +57,7 @@ def load_job(service: Service, response: httpx.Response) -> Any:
     return service.client.get_job(response.headers["x-session-id"])
 
 
+@pytest.mark.deep
 def test_stream_ends_with_the_job_and_names_it(working: Service) -> None:
     response = working.http.post(at(working, "/job"), json=user_message(REPLACE))
     assert response.status_code == 200

@@ -165,6 +165,7 @@ def test_unknown_route_returns_not_found_whatever_the_project_is(service: Servic
     assert httpx.get(f"{service.url}/v1/nothing", timeout=30).json()["code"] == "key_missing"
 
 
+@pytest.mark.deep
 def test_key_with_an_extra_prefix_opens_its_project_over_http(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     options: dict[str, Any] = {"repository": repository, "with_worker": False, "extra_key_prefixes": ("mint_",)}

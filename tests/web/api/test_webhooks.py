@@ -313,6 +313,7 @@ def test_webhook_is_not_disabled_by_an_outage_of_the_forges_api(place: WebhookPr
     assert sorted(place.prompts()) == [*(f"shorten part {number}" for number in range(5)), "shorten the rest"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("place", ["github"], indirect=True)
 def test_slow_forge_delays_the_message_but_not_the_response(place: WebhookProject) -> None:
     place.fake.faults.slow(9, times=1, where="permission")

@@ -74,6 +74,7 @@ def test_views_and_interactions_are_sent_together(site: Service) -> None:
     assert (entry["path"], entry["source"], entry["helpful"]) == ("/guide", "agent", False)
 
 
+@pytest.mark.deep
 def test_lines_carry_interactions_too(site: Service) -> None:
     lines = "\n".join(json.dumps(event) for event in ({"path": "/a"}, QUESTION, {"type": "search", "query": "a"}))
     url = f"/v1/analytics/{site.project.id}/events"

@@ -94,6 +94,7 @@ def test_view_is_stored_before_the_response(fresh: Service) -> None:
     assert count_visitors(fresh) == {"/guide": (1, 0)}
 
 
+@pytest.mark.deep
 def test_visitor_is_identified_by_forwarded_address_and_agent(fresh: Service) -> None:
     send_beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1")
     send_beacon(fresh, PAGE, X_Forwarded_For="203.0.113.1")

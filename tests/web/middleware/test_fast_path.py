@@ -13,6 +13,7 @@ def post(service: Service, path: str, kind: str, body: str) -> httpx.Response:
     return service.http.post(path, content=body.encode(), headers={"Content-Type": kind})
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("body", [VIEW, f"[{VIEW}, {VIEW}, 1]", '{"url": 1}', "[", "", "1", '"\\ud800"'])
 def test_fast_and_regular_path_receive_events_alike(service: Service, body: str) -> None:
     path = f"/v1/analytics/{service.project.id}/events"

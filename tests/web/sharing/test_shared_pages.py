@@ -67,6 +67,7 @@ def without_request_id(response: httpx.Response) -> str:
     return response.text.replace(response.headers["x-request-id"], "")
 
 
+@pytest.mark.deep
 def test_link_shows_the_numbers_of_the_api(site: Service, visitor: httpx.Client) -> None:
     text = visitor.get(create_link(site)).text
     totals = site.client.visitors()["totals"]
@@ -95,6 +96,7 @@ def test_link_shows_only_its_own_parts(site: Service, visitor: httpx.Client, par
         assert visitor.get(link + path).status_code == 404
 
 
+@pytest.mark.deep
 def test_pages_contain_nothing_private_and_no_form(site: Service, visitor: httpx.Client) -> None:
     link = create_link(site)
     for path in ("", "/agents", "/missing", "/searches"):
@@ -107,6 +109,7 @@ def test_pages_contain_nothing_private_and_no_form(site: Service, visitor: httpx
         assert HOSTILE not in answer.text
 
 
+@pytest.mark.deep
 def test_headers_keep_the_token_from_other_sites_and_search_engines(site: Service, visitor: httpx.Client) -> None:
     link = create_link(site)
     for path in (link, f"{link}/agents", f"{link}?range=bad", "/share/wrong"):
@@ -122,6 +125,7 @@ def test_headers_keep_the_token_from_other_sites_and_search_engines(site: Servic
     assert re.findall(r'(?:href|src)="https?://', text) == [], "no link leads to another site"
 
 
+@pytest.mark.deep
 def test_revoked_expired_and_wrong_links_get_the_same_404(site: Service, visitor: httpx.Client) -> None:
     created = site.desk.sharing.links.create(site.project.id, parts=ALL_PARTS, actor="test")
     link = f"/share/{created.token}"
@@ -180,6 +184,7 @@ def test_only_the_digest_of_a_token_is_stored(site: Service) -> None:
     assert token not in repr(rows) + repr(audits)
 
 
+@pytest.mark.deep
 def test_ranges_and_pages_work_and_errors_are_explained(site: Service, visitor: httpx.Client) -> None:
     link = create_link(site)
     log_views(site, make_view(site, "/long-ago", 77, TODAY - 400))
@@ -211,6 +216,7 @@ def test_requests_are_limited_per_address_before_the_token_is_looked_up(
         assert answer.headers["referrer-policy"] == "no-referrer"
 
 
+@pytest.mark.deep
 def test_administrator_creates_and_revokes_a_link_on_the_dashboard(
     running: Service, site: Service, visitor: httpx.Client
 ) -> None:

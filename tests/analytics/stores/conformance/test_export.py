@@ -121,6 +121,7 @@ def to_raw_cells(view: PageView) -> tuple[Any, ...]:
     )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("file_format", ExportFormat)
 def test_exported_raw_views_are_the_stored_views(store: Store, tmp_path: Path, file_format: ExportFormat) -> None:
     views = [
@@ -140,6 +141,7 @@ def test_exported_raw_views_are_the_stored_views(store: Store, tmp_path: Path, f
     assert exported == expect_rows("raw", file_format, *map(to_raw_cells, views))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("file_format", ExportFormat)
 def test_exported_reports_have_the_numbers_of_the_day(store: Store, tmp_path: Path, file_format: ExportFormat) -> None:
     store.set_ai_classes("docs", {"assistant", "search"})
@@ -184,6 +186,7 @@ def make_random_views(seed: int) -> list[PageView]:
     ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("file_format", ExportFormat)
 def test_exported_referrers_and_sections_are_counted_exactly(
     store: Store, tmp_path: Path, file_format: ExportFormat
@@ -240,6 +243,7 @@ def test_exported_sections_have_another_fingerprint_when_only_the_visitors_chang
     assert after.get_fingerprint("sections") != before.get_fingerprint("sections")
 
 
+@pytest.mark.deep
 def test_exported_missing_pages_beyond_the_limit_are_one_row(store: Store, tmp_path: Path) -> None:
     count = MAX_NEW_MISSING_PATHS_PER_DAY + 2
     log_and_fold(store, *(make_missing(f"/{number}", number + 1) for number in range(count)))
@@ -298,6 +302,7 @@ def test_fingerprints_change_with_the_data_of_their_day_only(store: Store) -> No
     assert look(store)[1] == changed[1]
 
 
+@pytest.mark.deep
 def test_day_with_deleted_raw_views_is_not_complete(store: Store) -> None:
     log_and_fold(store, make_view(), make_view(visitor=2), make_view(day=MONDAY + 1))
     reports = look(store)[0].report_fingerprint

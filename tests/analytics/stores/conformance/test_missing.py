@@ -56,6 +56,7 @@ def test_missing_pages_change_no_report_of_views(store: Store) -> None:
     assert store.list_missing_pages("nobody") == MissingReport([], False)
 
 
+@pytest.mark.deep
 def test_path_that_exists_later_has_both_numbers(store: Store) -> None:
     log_and_fold(store, make_missing("/guide"), make_missing("/guide", 2))
     log_and_fold(store, make_view("/guide", day=MONDAY + 1), make_view("/guide", day=MONDAY + 1, visitor=3))
@@ -63,6 +64,7 @@ def test_path_that_exists_later_has_both_numbers(store: Store) -> None:
     assert store.count_visitors_by_page("docs").totals == Counts(2, 0, 2)
 
 
+@pytest.mark.deep
 def test_visitors_of_a_missing_page_are_unique_over_any_range(store: Store) -> None:
     log_and_fold(store, *(make_missing(day=MONDAY + day) for day in range(3)), make_missing(visitor=None))
     log_and_fold(store, make_missing(kind="assistant", day=MONDAY + 1), make_missing(kind="search", visitor=9))
@@ -73,6 +75,7 @@ def test_visitors_of_a_missing_page_are_unique_over_any_range(store: Store) -> N
     assert store.list_missing_pages("docs", DayRange(MONDAY + 3, MONDAY + 4)) == MissingReport([], False)
 
 
+@pytest.mark.deep
 def test_missing_pages_are_ordered_by_total_then_path_in_parts(store: Store) -> None:
     log_and_fold(store, make_missing("/c"), make_missing("/a"), make_missing("/b"), make_missing("/b", 2))
     log_and_fold(store, make_missing("/crawled", kind="search"), make_missing("/unidentified", None))
@@ -108,6 +111,7 @@ def test_paths_beyond_the_limit_are_counted_together(store: Store, monkeypatch: 
     assert "/next-day" in list_paths(store.list_missing_pages("docs"))
 
 
+@pytest.mark.deep
 def test_referrers_beyond_the_limit_are_left_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing_paths, "MAX_REFERRERS_PER_DAY", 2)
     log_and_fold(store, *(make_missing(referrer=f"site{n % 4}.example") for n in range(8)))

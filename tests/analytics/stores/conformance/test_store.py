@@ -70,6 +70,7 @@ def test_a_logged_view_is_in_no_report_before_it_is_folded(store: Store) -> None
     assert store.fold() == 0
 
 
+@pytest.mark.deep
 def test_an_event_is_logged_once(store: Store) -> None:
     assert store.log_views([make_view(event=7), make_view(event=7), make_view(event=8)]) == LogResult(2, (1,))
     assert store.log_views([make_view(event=8), make_view(event=9), make_view(), make_view()]) == LogResult(3, (0,))
@@ -161,6 +162,7 @@ def test_the_end_of_a_range_is_exclusive_and_an_empty_range_is_empty(store: Stor
     assert store.count_visitors_by_page("docs", DayRange(MONDAY, MONDAY)).rows == []
 
 
+@pytest.mark.deep
 def test_view_for_a_day_between_counted_days_is_counted(store: Store) -> None:
     log_and_fold(store, make_view(day=MONDAY), make_view(day=MONDAY + 4))
     log_and_fold(store, make_view(day=MONDAY + 2))
@@ -207,6 +209,7 @@ def test_rules_of_an_agent_are_available_until_raw_views_are_dropped(store: Stor
     assert list(store.list_rules("docs"))[-1] == by_range
 
 
+@pytest.mark.deep
 def test_changed_ai_classes_apply_to_past_views(store: Store) -> None:
     log_and_fold(store, make_view(kind="search"), make_view(kind="assistant", visitor=2), make_view(visitor=3))
     store.set_ai_classes("docs", {"search"})
@@ -223,6 +226,7 @@ def test_ai_classes_can_be_set_before_the_first_view(store: Store) -> None:
     assert store.count_visitors_by_page("docs").totals == Counts(human=0, ai=1, total=1)
 
 
+@pytest.mark.deep
 def test_a_visitor_is_counted_once_in_each_interval(store: Store) -> None:
     log_and_fold(
         store, make_view(day=MONDAY - 1), make_view(day=MONDAY), make_view(day=MONDAY + 6), make_view(day=MONDAY + 7)
@@ -237,12 +241,14 @@ def test_a_visitor_is_counted_once_in_each_interval(store: Store) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_projects_do_not_see_each_other(store: Store) -> None:
     log_and_fold(store, make_view(), make_view(project="other"), make_view("/x", project="other", visitor=2))
     assert store.count_visitors_by_page("docs").rows == [PageCounts("/", Counts(1, 0, 1))]
     assert store.count_visitors_by_page("other").totals.total == 2
 
 
+@pytest.mark.deep
 def test_dropping_raw_views_changes_no_number(store: Store) -> None:
     log_and_fold(store, make_view(day=MONDAY), make_view(day=MONDAY + 1, event=5))
     store.log_views([make_view(day=MONDAY, visitor=2)])
@@ -269,6 +275,7 @@ def test_deleted_project_leaves_no_data_and_can_start_again(store: Store) -> Non
     assert store.count_visitors_by_page("docs").totals.total == 1
 
 
+@pytest.mark.deep
 def test_views_of_a_deleted_visitor_stay_without_a_visitor(store: Store) -> None:
     log_and_fold(store, make_view(), make_view("/x", day=MONDAY + 1), make_view(visitor=2))
     store.log_views([make_view(visitor=1, day=MONDAY + 2)])

@@ -44,6 +44,7 @@ def test_rows_arrive_in_their_order(database: DuckDatabase, rows: int) -> None:
     assert read(database) == numbers
 
 
+@pytest.mark.deep
 def test_fewer_rows_after_more_leave_none_of_the_others(database: DuckDatabase) -> None:
     inserts = RowInserts()
     parts = [make_numbers(rows) for rows in (3, 1, 0, SHORT_BUFFER_ROWS + 9, 2, LONG_BUFFER_ROWS + 5, 4_000, 1)]

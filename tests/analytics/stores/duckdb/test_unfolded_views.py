@@ -103,6 +103,7 @@ CHANGES: dict[str, Callable[[DuckStore], object]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("folded", [False, True], ids=["nothing folded", "folded before"])
 @pytest.mark.parametrize("later", [False, True], ids=["last", "views follow"])
 @pytest.mark.parametrize("change", CHANGES)
@@ -124,6 +125,7 @@ def test_visitor_of_a_removed_unfolded_view_is_not_counted(
     assert store.count_views_by_page("docs").totals == Counts(views, 0, views)
 
 
+@pytest.mark.deep
 def test_unfolded_view_counts_with_its_new_class(store: DuckStore) -> None:
     store.log_views([TRAINING])
     assert store.reclassify_views("docs", [TO_ASSISTANT], "2").views == 1

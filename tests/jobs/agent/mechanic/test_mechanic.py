@@ -115,6 +115,7 @@ def test_files_beyond_the_limit_of_a_job_are_left_and_reported(workspace: Make) 
     assert "More than 100 files match" in done.summary
 
 
+@pytest.mark.deep
 def test_a_file_with_very_many_lines_is_edited_in_several_calls(workspace: Make) -> None:
     assert edit_page(workspace, "replace colour with color", b"colour\n" * 2500) == b"color\n" * 2500
 

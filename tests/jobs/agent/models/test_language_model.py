@@ -88,6 +88,7 @@ def test_truncated_stream_that_closes_normally_is_retried(name: str, docs: Works
     assert (reply.text, reply.calls, len(requests)) == (LONG.text, (), 2)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", mark_drills(PROVIDER_MODELS, default=tuple(PROVIDER_MODELS)[:1]))
 def test_a_stalled_stream_is_noticed(name: str, docs: Workspace) -> None:
     begun = time.monotonic()
@@ -120,6 +121,7 @@ def test_cost_of_a_broken_stream_is_counted(name: str, docs: Workspace) -> None:
     assert reply.usage.input_tokens >= 70
 
 
+@pytest.mark.deep
 def test_error_carries_the_cost_of_failed_attempts(docs: Workspace) -> None:
     told, requests = ask_failing_model([cut(LONG)] * 4, docs, "anthropic:claude-opus-5")
     assert len(requests) == 4
@@ -161,6 +163,7 @@ def test_persistent_failure_is_retried_up_to_the_limit(docs: Workspace) -> None:
     assert len(requests) == 4
 
 
+@pytest.mark.deep
 @every_provider
 def test_a_refused_request_is_not_repeated(name: str, docs: Workspace) -> None:
     told, requests = ask_failing_model([fail(400, "That makes no sense."), say("Done.")], docs, name)
@@ -239,6 +242,7 @@ TOO_LONG = {
 }
 
 
+@pytest.mark.deep
 @every_provider
 def test_conversation_over_the_context_limit_is_resent_compacted(name: str, docs: Workspace) -> None:
     conversation = [*FIX_TYPO_CONVERSATION]

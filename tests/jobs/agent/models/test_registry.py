@@ -72,6 +72,7 @@ def test_a_key_in_the_environment_is_enough(monkeypatch: pytest.MonkeyPatch) -> 
     assert check_configuration("anthropic:claude-sonnet-4-5") == (True, None)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", [name for name in PROVIDER_MODELS if name != COMPATIBLE_MODEL])
 def test_the_projects_own_key_wins_over_the_environment(
     name: str, workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch
@@ -91,6 +92,7 @@ def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
         create_model("openai:gpt-5", keys=PROVIDER_KEYS)
 
 
+@pytest.mark.deep
 def test_self_hosted_server_needs_no_key(workspace: MakeWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-meant-for-openai")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-meant-for-openai")

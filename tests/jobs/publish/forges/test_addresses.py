@@ -50,6 +50,7 @@ def test_gitlab_project_stored_without_git_is_fetched_all_the_same(tmp_path: Pat
         assert "main" in create_git(project, TOKEN).list_heads()
 
 
+@pytest.mark.deep
 def test_redirect_to_another_name_is_not_followed_at_creation(tmp_path: Path) -> None:
     with fake_forge("github", tmp_path / "forge") as fake:
         fake.rename("acme/docs", "acme/handbook")

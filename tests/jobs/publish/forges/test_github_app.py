@@ -44,6 +44,7 @@ def count_minted_tokens(fake: Any) -> int:
     return len([request for request in fake.requests if request.path.endswith("/access_tokens")])
 
 
+@pytest.mark.deep
 def test_github_app_opens_a_pull_request_with_an_installation_token(fake: Any) -> None:
     forge = create_app_forge(fake)
     assert forge.open_pull(Proposal(BRANCH, "main", "Fix the links", "Three.")).number == 1
@@ -52,6 +53,7 @@ def test_github_app_opens_a_pull_request_with_an_installation_token(fake: Any) -
     forge.close()
 
 
+@pytest.mark.deep
 def test_installation_token_is_limited_to_one_repository_and_publishing(fake: Any) -> None:
     forge = create_app_forge(fake)
     token = fake.tokens[forge.git_token()]
@@ -60,12 +62,14 @@ def test_installation_token_is_limited_to_one_repository_and_publishing(fake: An
     forge.close()
 
 
+@pytest.mark.deep
 def test_correctly_installed_app_has_no_access_problems(fake: Any) -> None:
     forge = create_app_forge(fake)
     assert forge.find_access_problems(BRANCH) == []
     forge.close()
 
 
+@pytest.mark.deep
 def test_a_token_is_minted_per_job_and_revoked_at_its_end(fake: Any) -> None:
     first, second = create_app_forge(fake), create_app_forge(fake)
     tokens = [forge.git_token() for forge in (first, second, first)]
@@ -99,6 +103,7 @@ def test_missing_permissions_of_an_app_are_reported(fake: Any) -> None:
         create_app_forge(fake).git_token()
 
 
+@pytest.mark.deep
 def test_key_of_another_app_is_reported_without_showing_it(fake: Any) -> None:
     other = rsa.generate_private_key(65537, 2048)
     pem = other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
@@ -107,6 +112,7 @@ def test_key_of_another_app_is_reported_without_showing_it(fake: Any) -> None:
     assert pem.splitlines()[1] not in str(refused.value)
 
 
+@pytest.mark.deep
 def test_new_token_that_github_does_not_know_yet_is_retried(fake: Any) -> None:
     fake.app.unknown_calls = 2
     forge = create_app_forge(fake)
@@ -124,6 +130,7 @@ def test_server_that_does_not_know_a_new_token_counts_as_unavailable(fake: Any) 
     forge.close()
 
 
+@pytest.mark.deep
 def test_app_requests_a_review_by_a_team_if_it_may_read_members(fake: Any) -> None:
     fake.repository.teams = ("writers",)
     fake.app.permissions["members"] = "read"

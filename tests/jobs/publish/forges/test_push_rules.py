@@ -99,6 +99,7 @@ def test_signed_and_signed_off_commits_satisfy_the_rules(desk: ForgeBench, rule:
     assert desk.forge.find_access_problems(BRANCH, planned) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("way", ["github", "gitlab"])
 def test_job_fails_before_the_model_is_asked_if_a_rule_forbids_its_commits(way: str, tmp_path: Path) -> None:
     def refuse_model(_name: str) -> Any:

@@ -62,6 +62,7 @@ def test_git_verifies_the_signature_of_a_job_and_of_its_rebased_commit(key: Key,
     assert again == commit  # a crashed worker recreates the same commit
 
 
+@pytest.mark.deep
 def test_job_pushes_a_signed_commit(tmp_path: Path) -> None:
     require_ssh_keygen()
     key = ed25519.Ed25519PrivateKey.generate()

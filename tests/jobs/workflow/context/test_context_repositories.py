@@ -62,6 +62,7 @@ def read_results(model: ScriptedModel, request: int = 1) -> str:
     return "\n".join(result.text for entry in entries for result in entry.results)
 
 
+@pytest.mark.deep
 def test_tools_read_a_context_repository(tmp_path: Path) -> None:
     look = calls(
         ("list", {"repository": "code"}),
@@ -79,6 +80,7 @@ def test_tools_read_a_context_repository(tmp_path: Path) -> None:
         assert set(list_branches(tmp_path / "code.git")) == {"main"}, "nothing was pushed there"
 
 
+@pytest.mark.deep
 def test_show_displays_a_commit_and_only_those_before_the_pinned_one(tmp_path: Path) -> None:
     with open_service(tmp_path) as (service, model):
         repository = pygit2.Repository(str(tmp_path / "code.git"))
@@ -129,6 +131,7 @@ def test_context_repository_cannot_be_written(tmp_path: Path) -> None:
         assert list_branches(tmp_path / "code.git") == before
 
 
+@pytest.mark.deep
 def test_run_reads_the_pinned_commit_although_the_branch_moves(tmp_path: Path) -> None:
     def move_branch(_conversation: Conversation, _workspace: Workspace) -> Reply:
         commit(pygit2.Repository(str(tmp_path / "code.git")), {"cli.py": b"moved\n"})
@@ -140,6 +143,7 @@ def test_run_reads_the_pinned_commit_although_the_branch_moves(tmp_path: Path) -
         assert "--dry-run" in read_results(model, 2)
 
 
+@pytest.mark.deep
 def test_job_reads_only_the_repositories_that_it_names(tmp_path: Path) -> None:
     read = calls(("read", {"repository": "code", "path": "cli.py"}))
     with open_service(tmp_path, read, finish()) as (service, model):
@@ -207,6 +211,7 @@ def test_unverified_evidence_is_shown_as_such(tmp_path: Path) -> None:
         assert read_file(service.repository, "main", "index.md") == DOCS["index.md"]
 
 
+@pytest.mark.deep
 def test_names_are_unique_and_their_number_is_limited(tmp_path: Path) -> None:
     with open_service(tmp_path) as (service, _):
         contexts, project = service.desk.contexts, service.project
@@ -289,6 +294,7 @@ def test_mirror_is_deleted_when_no_project_reads_it(tmp_path: Path) -> None:
         assert list(folder.glob("context-*")) == []
 
 
+@pytest.mark.deep
 def test_commit_with_any_bytes_is_listed_and_shown(tmp_path: Path) -> None:
     with open_service(tmp_path) as (service, model):
         repository = pygit2.Repository(str(tmp_path / "code.git"))

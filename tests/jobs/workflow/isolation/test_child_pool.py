@@ -159,6 +159,7 @@ def test_hard_limit_of_the_system_is_not_exceeded() -> None:
     assert ran.stdout.split("\n")[0] == str((2**30, 2**30))
 
 
+@pytest.mark.deep
 def test_children_do_not_see_the_service_s_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COPYDESK_SECRET_KEY", "secret")
     shared_fork_server().close()  # the next one starts with the current environment

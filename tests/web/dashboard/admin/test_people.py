@@ -215,6 +215,7 @@ def test_browser_and_system_are_named_from_the_user_agent(agent: str, words: str
     assert describe_browser(agent) == words
 
 
+@pytest.mark.deep
 def test_every_audit_action_has_a_description() -> None:
     logged = set()
     for file in Path(copydesk.__file__).parent.rglob("*.py"):
@@ -305,6 +306,7 @@ def test_the_system_page_shows_workers_while_they_have_jobs(service: Service, ad
     service.client.cancel_job(job["id"])
 
 
+@pytest.mark.deep
 @pytest.mark.embedded
 def test_the_system_page_says_when_every_view_is_counted(service: Service, admin: httpx.Client) -> None:
     assert "No page views yet" in admin.get("/system").text

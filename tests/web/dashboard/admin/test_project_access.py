@@ -111,6 +111,7 @@ def test_administrator_of_a_project_gives_access_but_creates_no_accounts(service
     assert "stranger@example.org" not in [each.email for each in service.desk.people.list_invitations()]
 
 
+@pytest.mark.deep
 def test_administrator_of_a_project_cannot_reach_beyond_it(service: Service) -> None:
     add_member(service, "lead@example.org", "admin")
     project = f"/projects/{service.project.id}"

@@ -75,6 +75,7 @@ def assert_refused(browser: httpx.Client, back: str, status: int = 403) -> str:
     return answer.text
 
 
+@pytest.mark.deep
 def test_person_of_an_allowed_domain_gets_the_configured_role(
     service: Service, provider: OidcProvider, browser: httpx.Client
 ) -> None:

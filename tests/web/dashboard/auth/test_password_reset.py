@@ -163,6 +163,7 @@ def test_requests_are_limited_for_each_address_whether_it_exists_or_not(service:
         assert "retry-after" in refused.headers
 
 
+@pytest.mark.deep
 def test_link_expires_after_an_hour_and_a_new_one_replaces_it(service: Service, smtp: SmtpServerForTests) -> None:
     get_or_add_person(service, "viewer", "slow@example.org")
     request_link(service, "slow@example.org")

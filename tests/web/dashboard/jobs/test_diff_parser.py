@@ -38,6 +38,7 @@ def line_texts(lines: Sequence[DiffLine | None]) -> list[str]:
     return [line.text for line in lines if line]
 
 
+@pytest.mark.deep
 @SOME
 @given(FILES, FILES, st.integers(0, 4))
 def test_parsed_diff_of_any_two_files_round_trips(old: str, new: str, context: int) -> None:
@@ -82,6 +83,7 @@ def test_every_line_has_the_number_it_has_in_its_file(old: str, new: str) -> Non
         assert line.new is None or after[line.new - 1] == line.text
 
 
+@pytest.mark.deep
 @SOME
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_marking_words_changes_no_letter(old: str, new: str) -> None:

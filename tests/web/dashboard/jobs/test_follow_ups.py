@@ -108,6 +108,7 @@ def test_single_comment_has_the_form_of_a_comment_on_a_forge(docs: Service, edit
     wait_for_job(docs, job.id)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("fields", "error"),
     [
@@ -130,6 +131,7 @@ def test_refused_comments_stay_in_the_form(
     assert docs.desk.jobs.get(docs.project.id, job.id).status is Status.COMPLETED
 
 
+@pytest.mark.deep
 def test_review_page_retries_and_follows_up(docs: Service, editor: httpx.Client) -> None:
     job = run_job(docs)
     page = editor.get(f"/projects/{docs.project.id}/pulls/1").text
@@ -161,6 +163,7 @@ def test_closed_pull_request_is_reopened_with_its_job(docs: Service, editor: htt
     assert (refused.status_code, "was merged" in refused.text) == (409, True)
 
 
+@pytest.mark.deep
 def test_pull_request_of_an_unarchived_job_is_open_in_the_queue_after_it_is_reopened(
     docs: Service, editor: httpx.Client
 ) -> None:
@@ -173,6 +176,7 @@ def test_pull_request_of_an_unarchived_job_is_open_in_the_queue_after_it_is_reop
     assert (reopened.status, reopened.pull_state, reopened.review_state) == (Status.COMPLETED, "open", "open")
 
 
+@pytest.mark.deep
 def test_pull_request_without_its_branch_is_not_reopened(docs: Service, editor: httpx.Client) -> None:
     job = run_job(docs)
     send(editor, f"/projects/{docs.project.id}/pulls/1/close")

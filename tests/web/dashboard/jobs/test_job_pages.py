@@ -244,6 +244,7 @@ def test_follow_up_continues_the_job(docs: Service) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.deep
 def test_unchanged_lines_are_collapsed_and_expandable(docs: Service) -> None:
     job = wait_for_job(docs, create_job(docs).id)
     shown = viewer_client(docs).get(project_path(docs, f"/jobs/{job.id}")).text
@@ -274,6 +275,7 @@ def test_event_stream_has_sentences_and_resumes(docs: Service) -> None:
     assert parse_stream(viewer.get(f"{here}?after=3", headers={"Last-Event-ID": "5"})) == every[5:]
 
 
+@pytest.mark.deep
 def test_stream_ends_with_its_session(quiet: Service) -> None:
     viewer, job = signed_in_client(quiet, "viewer", "leaving@example.org"), create_job(quiet)
     with viewer.stream("GET", project_path(quiet, f"/jobs/{job.id}/events")) as answer:
@@ -316,6 +318,7 @@ def test_refused_form_keeps_its_values(quiet: Service, fields: dict[str, str]) -
     assert 'value="A kept title"' in refused.text
 
 
+@pytest.mark.deep
 def test_the_list_is_newest_first_in_pages_and_can_be_filtered(quiet: Service) -> None:
     viewer = viewer_client(quiet)
     made = [create_job(quiet, f"Number {n} is 100% done" if n % 2 else f"Number {n}") for n in range(30)]

@@ -382,6 +382,7 @@ def post_form(client: httpx.Client, path: str, **fields: str) -> httpx.Response:
     return client.post(path, data={"token": csrf_token_from_html(client.get(path).text), **fields})
 
 
+@pytest.mark.deep
 def test_administrator_confirms_the_deletion_with_the_name(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})
     with serve(tmp_path / "data", repository=repository, with_worker=False) as service:
@@ -405,6 +406,7 @@ def run_command(*arguments: str, **options: Any) -> Any:
     return CliRunner().invoke(app, ("project", *arguments), **options)
 
 
+@pytest.mark.deep
 def test_project_is_deleted_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COPYDESK_DATA", str(tmp_path / "data"))
     repository = make_repository(tmp_path / "docs.git", {"docs/index.md": b"# Hello\n"})

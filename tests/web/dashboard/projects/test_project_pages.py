@@ -146,6 +146,7 @@ def test_long_list_of_projects_has_pages_that_keep_the_search(
     assert "There are no more projects" in admin.get("/projects", params={"page": 99}).text
 
 
+@pytest.mark.deep
 def test_list_counts_with_the_ai_classes_of_each_project(service: Service, admin: httpx.Client) -> None:
     other = service.another_project("Classes")
     events = f"/v1/analytics/{other.project.id}/events"
@@ -403,6 +404,7 @@ def test_dashboard_cannot_set_the_token_environment_variable(
     assert service.desk.projects.get(project.id).token_env is None
 
 
+@pytest.mark.deep
 def test_secret_is_replaced_and_removed_and_never_shown(
     service: Service, admin: httpx.Client, project: Project, caplog: pytest.LogCaptureFixture
 ) -> None:

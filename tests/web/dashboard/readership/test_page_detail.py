@@ -127,6 +127,7 @@ def test_api_tells_feedback_searches_last_commit_and_jobs_of_a_page(site: Servic
     assert {(each["status"], each["prLink"]) for each in report["jobs"]} == {("active", None)}
 
 
+@pytest.mark.deep
 def test_jobs_that_changed_the_file_of_the_page_are_found_by_their_files(site: Service) -> None:
     """Their prompts name neither the address nor the file."""
     fill_guide(site)

@@ -283,6 +283,7 @@ def test_download_has_the_rows_of_the_table_in_its_order(
         assert [tuple(row) for row in rows] == [row for text in pages for row in parse_rows(text)]
 
 
+@pytest.mark.deep
 def test_pages_match_the_api_and_are_paginated(viewer: httpx.Client, filled_site: Service) -> None:
     told = export_report(filled_site, "visitors", **last_30_days(), limit=250)["visitors"]
     first, second = open_report(viewer, filled_site), open_report(viewer, filled_site, page=2)
@@ -309,6 +310,7 @@ def test_the_pages_are_sorted_by_any_column(
     assert text.count("aria-sort=") == 1
 
 
+@pytest.mark.deep
 def test_search_matches_parts_of_paths_and_keeps_range_and_order(viewer: httpx.Client, filled_site: Service) -> None:
     text = open_report(viewer, filled_site, range="7d", search="GUIDE/1", sort="path")
     assert [row[0] for row in parse_rows(text)] == [f"/guide/{number}" for number in range(10, 20)]

@@ -129,6 +129,7 @@ def test_improving_a_stale_page_starts_a_job_that_gets_the_changes_as_data(
     assert "Changed sources" not in other
 
 
+@pytest.mark.deep
 def test_without_source_code_the_page_says_how_to_add_some(viewer: httpx.Client, site: Service, code: Path) -> None:
     log_views(site, make_view(site, "/guide", 1))
     open_stale(viewer, site)
