@@ -43,8 +43,18 @@ def test_build_tools_are_in_no_environment_that_runs_copydesk() -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
 def test_locked_packages_can_be_installed_into_an_empty_environment(lock: Path, tmp_path: Path) -> None:
-    """Uses the network, as scripts/setup does. pip resolves everything and verifies the hashes of what it fetches."""
+    """Uses the network and the options of scripts/setup. pip verifies the hashes of what it fetches.
+
+    Without `--no-deps`, pip wants the hashes of `a[x]`, which a dependency may name, beside those of `a`.
+    """
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    options = ("--quiet", "--disable-pip-version-check", "--dry-run", "--require-hashes", "--requirement")
+    options = ("--quiet", "--disable-pip-version-check", "--dry-run", "--no-deps", "--require-hashes", "--requirement")
+    assert "--no-deps --require-hashes --requirement" in (ROOT / "scripts/setup").read_text("utf-8")
     done = subprocess.run([tmp_path / "venv/bin/python", "-m", "pip", "install", *options, lock], capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.deep
+def test_locked_packages_have_all_that_they_require() -> None:
+    done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

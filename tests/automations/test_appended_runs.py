@@ -1,5 +1,6 @@
 """Runs that append to an automation's pull request: each is dated in its text, and told in a comment."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from copydesk.automations.automation import TriggerEvent
 from copydesk.automations.firing import Fired
 from copydesk.jobs.publish.reader_data import quote_reader_data
-from copydesk.jobs.storage.tables import runs
+from copydesk.jobs.storage.tables import runs, steps
 from tests.jobs.publish.forges.stage import FILES, create_project, fake_forge
 from tests.support.drills import mark_drills
 from tests.support.repositories import make_repository
@@ -47,6 +48,16 @@ class Automated:
         """Moves the request of a run to another day."""
         with self.service.desk.database.write() as tx:
             tx.execute(update(runs).where(runs.c.number == number).values(created_at=at))
+
+    def date_stored_round(self, number: int, at: int) -> None:
+        """Moves what a run has stored of its request to another day."""
+        is_opening = (runs.c.number == number) & (runs.c.id == steps.c.run_id) & (steps.c.name == "open")
+        with self.service.desk.database.write() as tx:
+            run_id, stored = tx.execute(select(steps.c.run_id, steps.c.result).where(is_opening)).one()
+            opening = json.loads(stored)
+            opening["round"]["requested_at"] = at
+            is_step = (steps.c.run_id == run_id) & (steps.c.name == "open")
+            tx.execute(update(steps).where(is_step).values(result=json.dumps(opening).encode()))
 
     @property
     def pull(self) -> Any:
@@ -145,10 +156,10 @@ def test_words_of_readers_are_in_no_comment(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_rounds_have_the_day_of_their_request_and_what_started_them(tmp_path: Path) -> None:
-    """On the local forge, which has no comments. The days are those that the database has, not today's."""
+    """On the local forge, which has no comments. The day of the first run is the one it has stored, not today."""
     with open_automated(tmp_path) as automated:
         automated.run("1", "Scheduled for 2026-11-17 00:00 UTC (0 0 * * *, UTC).")
-        automated.date_runs(1, FIRST_DAY)
+        automated.date_stored_round(1, FIRST_DAY)
         automated.run("2", "Released: product v2 <img src=x>.")
         [pull] = automated.service.desk.pulls.list_for_project(automated.service.project.id)
         headings = re.findall(r"^\*\*Round.*$", pull.body, re.M)

@@ -19,7 +19,8 @@ print_table(("job", "status", "reason", "pull request", "title"), rows, "")
 
 
 def run_in_terminal(columns: int, *arguments: str) -> str:
-    environment = {**os.environ, "COLUMNS": str(columns), "TTY_COMPATIBLE": "1", "NO_COLOR": "1", "TERM": "dumb"}
+    size = {"COLUMNS": str(columns), "LINES": "25"}
+    environment = {**os.environ, **size, "TTY_COMPATIBLE": "1", "NO_COLOR": "1", "TERM": "dumb"}
     done = subprocess.run(
         [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=True, timeout=60
     )
