@@ -16,7 +16,7 @@ from tests.support.service import STORE_KIND, serve
 pytestmark = pytest.mark.deep
 
 VIEW = {"path": "/a", "ip": "192.0.2.7", "userAgent": "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Firefox/144.0"}
-FEW_MOMENTS = "0 3 9 15 21 30 36 39 42 45"
+FEW_MOMENTS = "0 3 9 15 21 30 36 42 45 48 51 54 57"
 """In the transaction, after it, and while the clone is deleted."""
 ALL_MOMENTS = " ".join(map(str, range(80)))
 PAST_THE_END = "10000"
