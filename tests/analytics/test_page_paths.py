@@ -217,6 +217,7 @@ def test_cleaning_never_raises_and_is_idempotent(url: str, keep: frozenset[str])
         assert once.path.isprintable() or not once.path.isascii()
 
 
+@pytest.mark.deep
 @given(URLS)
 def test_host_of_any_text_is_at_most_253_characters(url: str) -> None:
     assert len(host_from_url(url)) <= 253

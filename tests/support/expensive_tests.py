@@ -14,9 +14,11 @@ ALLOWED = frozenset(
         "tests/mail/test_outbox.py::test_killed_server_loses_no_mail",
         "tests/web/test_durability.py::test_acknowledged_events_survive_a_kill",
         # Boundaries
+        "tests/jobs/checks/test_not_judged.py::test_rule_that_cannot_see_does_not_pass",
         "tests/jobs/publish/guard/test_secrets.py::test_complete_run_exposes_no_secret",
         "tests/jobs/test_injection.py::test_endless_task_ends_when_the_budget_is_used_up",
         "tests/jobs/test_injection.py::test_injected_write_to_a_forbidden_path_is_refused",
+        "tests/web/api/test_job_events.py::test_malformed_gzip_and_gzip_bombs_are_refused",
         "tests/web/dashboard/auth/test_roles.py::test_role_permissions_match_the_table",
         "tests/web/test_project_isolation.py::test_another_project_looks_exactly_like_one_that_does_not_exist",
         "tests/web/test_project_isolation.py::test_events_key_can_only_send_events",

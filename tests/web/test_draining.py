@@ -116,6 +116,7 @@ class Balancer:
             return False
 
 
+@pytest.mark.deep
 @POSTGRES_FIRST
 def test_steady_requests_see_no_error_when_a_server_stops(stage: DrainStage) -> None:
     servers = [stage.serve("--no-worker", drain_seconds=3) for _ in range(2)]

@@ -194,6 +194,7 @@ def add_webhook(service: Service) -> str:
     return endpoints.add(service.project.id, "http://127.0.0.1:1/", actor="test").endpoint.id
 
 
+@pytest.mark.deep
 def test_every_operation_matches_its_openapi_description(busy_service: Service) -> None:
     seen = SchemaRun(busy_service)
     assert not seen.faults, "\n\n".join(seen.faults[:10])

@@ -111,7 +111,7 @@ def test_metric_labels_are_bounded_and_contain_no_personal_data(service: Service
     for hidden in (service.project.id, service.key, "127.0.0.1", "nothing-", "job_", "site_", "agent-", "VERB", "Docs"):
         assert hidden not in told
     kinds = {sample.labels["kind"] for family in families(told) for sample in family.samples if "kind" in sample.labels}
-    known = {"create", "poll", "jobs", "live", "events", "export", "beacon", "webhook", "page", "probe"}
+    known = {"create", "poll", "jobs", "live", "events", "export", "beacon", "webhook", "mcp", "page", "probe"}
     assert kinds <= known | {"first", "again"}
 
 

@@ -24,10 +24,12 @@ from copydesk.analytics.stores.duckdb.log.filter_files import FilterFiles, get_f
 from copydesk.analytics.stores.duckdb.log.view_log import ViewLog
 from tests.analytics.stores.conformance.test_store import make_view
 
+pytestmark = pytest.mark.deep
+
 MIN_CAPACITY = 64
 INSERT_EVENTS_OF_TWO_PROJECTS = """
-    insert into events (project, id)
-    select case when range > 200_000 and range % 7 > 0 then $other else $docs end, hash(range) >> 1
+    insert into events (project, id, seq)
+    select case when range > 200_000 and range % 7 > 0 then $other else $docs end, hash(range) >> 1, range
     from range(1_000_000)
 """
 
@@ -116,7 +118,6 @@ def load_log(path: Path) -> tuple[DuckDatabase, ViewLog]:
     return database, log
 
 
-@pytest.mark.deep
 def test_start_reads_no_event_after_a_clean_end(path: Path, read_sizes: list[int]) -> None:
     for _ in range(2):
         database, log = load_log(path)
@@ -127,7 +128,6 @@ def test_start_reads_no_event_after_a_clean_end(path: Path, read_sizes: list[int
     assert len(list_files(path)) == 2
 
 
-@pytest.mark.deep
 def test_start_after_a_crash_reads_only_the_events_since_the_last_save(
     path: Path, tmp_path: Path, read_sizes: list[int]
 ) -> None:
@@ -158,7 +158,6 @@ def test_few_events_have_no_files(tmp_path: Path) -> None:
     assert not get_filter_folder(path).exists()
 
 
-@pytest.mark.deep
 def test_store_that_became_small_deletes_its_files(path: Path) -> None:
     store = open_store(path)
     store.fold()
@@ -189,7 +188,6 @@ def clear_words(file: Path) -> None:
     file.write_bytes(bytes(len(content) * 9 // 10) + content[len(content) * 9 // 10 :])
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("damage", [Path.unlink, truncate, flip_bits, clear_words, lambda file: file.write_bytes(b"")])
 @pytest.mark.parametrize("number", [0, 1])
 def test_damaged_file_is_replaced_and_no_event_is_logged_twice(
@@ -208,7 +206,6 @@ def test_damaged_file_is_replaced_and_no_event_is_logged_twice(
     database.close()
 
 
-@pytest.mark.deep
 def test_files_that_were_swapped_are_replaced(path: Path) -> None:
     first, second = list_files(path)
     content = first.read_bytes()
@@ -220,7 +217,6 @@ def test_files_that_were_swapped_are_replaced(path: Path) -> None:
     assert not {first, second} & set(list_files(path))
 
 
-@pytest.mark.deep
 def test_folder_that_cannot_be_written_stops_neither_logging_nor_the_next_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -239,7 +235,6 @@ def test_folder_that_cannot_be_written_stops_neither_logging_nor_the_next_start(
     assert len(list_files(path)) == 2
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("has_room_until", range(8))
 def test_full_disk_during_a_save_stops_neither_logging_nor_the_next_start(
     path: Path, monkeypatch: pytest.MonkeyPatch, has_room_until: int
@@ -269,7 +264,6 @@ def test_full_disk_during_a_save_stops_neither_logging_nor_the_next_start(
     assert len(list_files(path)) == 2
 
 
-@pytest.mark.deep
 def test_crash_at_any_step_of_a_save_leaves_a_store_that_knows_all_events(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,7 +343,6 @@ def test_deletions_and_a_vacuum_leave_no_event_unknown(tmp_path: Path) -> None:
     assert len(stored) == event_count + 290
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize(
     "delete",
     [
@@ -382,7 +375,6 @@ def test_event_logged_after_a_deletion_is_known_after_a_checkpoint_and_a_crash(
     store.close()
 
 
-@pytest.mark.deep
 def test_withdrawal_during_a_save_makes_it_invalid(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An event that is logged after a withdrawal would otherwise be missing from what the next start reads."""
     store = open_store(path)
@@ -407,7 +399,6 @@ def test_withdrawal_during_a_save_makes_it_invalid(path: Path, monkeypatch: pyte
     store.close()
 
 
-@pytest.mark.deep
 def test_backup_has_no_marks_of_files(path: Path, tmp_path: Path) -> None:
     store = open_store(path)
     store.back_up(tmp_path / "backup.duckdb")
@@ -473,7 +464,6 @@ def test_checkpoints_with_a_vacuum_during_a_load_leave_no_event_unknown(tmp_path
         database.close()
 
 
-@pytest.mark.deep
 def test_many_writers_load_the_filter_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second load would forget the events that were logged during the first one."""
     loads = []

@@ -99,6 +99,7 @@ def test_a_stalled_stream_is_noticed(name: str, docs: Workspace) -> None:
     assert time.monotonic() - begun < 60
 
 
+@pytest.mark.deep
 def test_a_long_answer_that_keeps_coming_is_not_cut_off(docs: Workspace) -> None:
     reply, requests = ask_model([slow_down(LONG, 0.2)], FIX_TYPO_CONVERSATION, docs, idle_timeout_seconds=1.5)
     assert (reply.text, len(requests)) == (LONG.text, 1)
