@@ -77,6 +77,7 @@ def test_repository_with_another_history_is_refused(run: Run, service: Service, 
     assert service.desk.projects.get(service.project.id) == service.project
 
 
+@pytest.mark.deep
 def test_unusable_repository_and_lone_forge_are_refused(run: Run, service: Service, tmp_path: Path) -> None:
     assert "does not appear to be a git repository" in str(run(f"repository={tmp_path / 'nowhere'}").exception)
     assert isinstance(run("forge=github").exception, InvalidRequest)

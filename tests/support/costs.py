@@ -1,8 +1,8 @@
 """Measures the CPU time of each test of the default tier, and lists those over the budget.
 
 What a fixture of a module or of the run costs belongs to no single test. In CI the listed tests run once more at the
-end, because the first measurement may include what a test was only the first to use; one that takes twice the budget
-again fails the run. `ALLOWED` names the exceptions.
+end, because the first measurement may include what a test was only the first to use; one that takes three times the
+budget again fails the run. `ALLOWED` names the exceptions.
 """
 
 import os
@@ -15,7 +15,7 @@ from tests.support.cpu_budget import measure_slowness
 from tests.support.expensive_tests import ALLOWED
 
 BUDGET_SECONDS = 0.2
-CI_FACTOR = 2
+CI_FACTOR = 3
 """One measurement on a shared machine can be off by this much."""
 MEASURED, CONFIRMED = "cpu_seconds", "cpu_seconds_again"
 SHOWN_TESTS = 30
@@ -86,7 +86,7 @@ class Costs:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for tests, title in (
             (self._over_budget, f"over {BUDGET_SECONDS} CPU seconds: make them cheaper, or mark them as deep"),
-            (self._confirmed, f"over {BUDGET_SECONDS * CI_FACTOR} CPU seconds twice, which fails the run"),
+            (self._confirmed, f"over {BUDGET_SECONDS * CI_FACTOR:.1f} CPU seconds twice, which fails the run"),
         ):
             if tests:
                 terminalreporter.section(title)
