@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Freezes the collected tests, so that garbage collections during tests skip them."""
+    """Freezes the collected tests, so that garbage collections skip them and forked workers do not copy them."""
     gc.collect()
     gc.freeze()
     gc.enable()

@@ -22,7 +22,7 @@ from tests.support.scripted_model import ScriptedModel, Turn, edit, finish
 from tests.support.service import Service, serve
 
 MODEL = "openai:scripted"
-FIRST_DAY, SECOND_DAY = 1_794_873_600_000, 1_795_564_800_000  # 2026-11-17 and 2026-11-25
+FIRST_DAY = 1_794_873_600_000  # 2026-11-17
 SCRIPT = (
     edit("docs/index.md", "colour", "color"),
     finish("Spell color so", "One word was changed."),
@@ -43,11 +43,6 @@ class Automated:
         fired = firing.fire(self.service.project, self.automation_id, TriggerEvent(key, text, details=details, **event))
         assert isinstance(fired, Fired)
         return dict(self.service.client.wait(fired.job_id))
-
-    def date_runs(self, number: int, at: int) -> None:
-        """Moves the request of a run to another day."""
-        with self.service.desk.database.write() as tx:
-            tx.execute(update(runs).where(runs.c.number == number).values(created_at=at))
 
     def date_stored_round(self, number: int, at: int) -> None:
         """Moves what a run has stored of its request to another day."""

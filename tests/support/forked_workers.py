@@ -5,7 +5,6 @@ that it ran has failed.
 """
 
 import atexit
-import gc
 import os
 import signal
 import threading
@@ -42,8 +41,6 @@ class ForkedWorkers:
         files = groupby(range(len(session.items)), key=lambda position: session.items[position].path)
         self._files.extend(sorted((list(positions) for _, positions in files), key=len, reverse=True))
         assert threading.active_count() == 1, "a thread that the collection started would be missing in the workers"
-        gc.collect()
-        gc.freeze()  # otherwise the first garbage collection of each worker would copy all of it
         try:
             for _ in range(min(options.workers, len(self._files))):
                 self._start_worker(session)
@@ -117,7 +114,7 @@ class ForkedWorkers:
 
 
 class _Worker:
-    """What is known of a forked process."""
+    """A forked process, and the test that it runs."""
 
     def __init__(self, process_id: int) -> None:
         self.process_id = process_id

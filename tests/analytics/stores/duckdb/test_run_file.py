@@ -180,7 +180,7 @@ def test_long_file_whose_keys_occur_many_times_has_more_bytes_for_them(
 def test_how_keys_are_encoded_is_read_from_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool
 ) -> None:
-    """So that another limit for long files does not make these unreadable."""
+    """Stays readable when the limit for long files changes."""
     visits = make_visits(1_000)
     write_visits(tmp_path / "a.run", visits)
     monkeypatch.setattr(run_pages, "MIN_RELATIVE_ROWS", 1 << 62 if is_long else 0)

@@ -143,7 +143,7 @@ def test_examples_of_documentation_are_no_secrets() -> None:
 
 
 def test_shortened_tokens_are_no_secrets() -> None:
-    """What documentation abbreviates as `ghp_…` is refused by no rule."""
+    """Documentation writes tokens shortened, as `ghp_…`."""
     for tokens in TOKENS.values():
         for token in tokens:
             assert find_kind(f"It begins with {token[:10]}…, so keep it.") is None
