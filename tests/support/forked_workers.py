@@ -13,6 +13,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
 from itertools import groupby
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
@@ -21,6 +22,13 @@ import pytest
 from _pytest.capture import CaptureManager
 from _pytest.terminal import TerminalReporter
 
+SLOW_IMPORTS = (
+    "pydantic_ai.models.anthropic",
+    "pydantic_ai.models.google",
+    "pydantic_ai.models.openai",
+    "copydesk.mcp.http.requests",
+)
+"""What the product imports when it is first used, and what each worker would have to import again."""
 SECONDS_TO_END = 20
 """How long the other processes may take to stop their servers when a run ends early."""
 
@@ -40,6 +48,8 @@ class ForkedWorkers:
             return None
         files = groupby(range(len(session.items)), key=lambda position: session.items[position].path)
         self._files.extend(sorted((list(positions) for _, positions in files), key=len, reverse=True))
+        for module in SLOW_IMPORTS:
+            import_module(module)
         assert threading.active_count() == 1, "a thread that the collection started would be missing in the workers"
         try:
             for _ in range(min(options.workers, len(self._files))):

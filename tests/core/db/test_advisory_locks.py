@@ -80,6 +80,7 @@ def test_a_claim_does_not_wait_for_an_upgrade_of_clickhouse(desk: Desk) -> None:
     assert claimed_meanwhile[0] is not None
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("held", list(AdvisoryLock))
 def test_locks_of_different_purposes_do_not_block_each_other(desk: Desk, held: AdvisoryLock) -> None:
     with desk.database.write() as tx:
@@ -98,6 +99,7 @@ def take_in_another_session(desk: Desk, lock: AdvisoryLock, taken: list[Advisory
             taken.append(lock)
 
 
+@pytest.mark.deep
 def test_a_claim_waits_for_another_claim(desk: Desk) -> None:
     claims: list[Claim | None] = []
     with desk.database.write() as tx:

@@ -69,7 +69,9 @@ def by_reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(run_file, "DENSE_ROWS_PER_KEY", 0)
 
 
-@pytest.mark.parametrize("count", [1, 2, 127, 128, 129, 1_000])
+@pytest.mark.parametrize(
+    "count", [1, 128, 129, *(pytest.param(count, marks=pytest.mark.deep) for count in (2, 127, 1_000))]
+)
 def test_run_has_all_visits_and_finds_those_of_a_key(
     tmp_path: Path, is_long: bool, key_bytes: int, others: tuple[int, int], count: int
 ) -> None:

@@ -13,6 +13,8 @@ from tests.support.models.connected_models import COMPATIBLE_MODEL, PROVIDER_KEY
 from tests.support.repositories import make_repository, read_file
 from tests.support.service import serve
 
+pytestmark = pytest.mark.deep
+
 PAGE = b"# Hello\n\nThe colour of things.\n"
 EDIT = {"path": "index.md", "hash": short_hash(PAGE), "replacements": [{"old": "colour", "new": "color"}]}
 USED: dict[str, Any] = {"input_tokens": 1000, "cached": 500, "output_tokens": 40}
@@ -36,7 +38,6 @@ def run_job(server: ModelServer, folder: Path, name: str, **settings: Any) -> Jo
         return service.client.wait(service.client.create_job("Spell color so.", model=name)["id"])
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("name", PROVIDER_MODELS)
 def test_job_reaches_its_pull_request(name: str, tmp_path: Path) -> None:
     with ModelServer(SCRIPT, by_turn=True) as server:
@@ -73,7 +74,6 @@ def test_job_whose_time_ends_in_mid_answer_times_out(tmp_path: Path) -> None:
     assert (job["status"], job["reason"]) == ("failed", "timed_out")
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("name", PROVIDER_MODELS)
 def test_failed_job_leaves_no_trace_of_the_key(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     refusal = fail(401, f"Incorrect API key provided: {PROVIDER_KEY}, or {PROVIDER_KEY[:7]}****{PROVIDER_KEY[-4:]}.")

@@ -21,8 +21,13 @@ from tests.jobs.publish.forges.extra_calls import FAKE_FORGES, OLDER_FORGES, OLD
 from tests.support.forges.gitea_swagger import REQUESTS
 
 NEWEST, FORGEJO = "gitea-1.24", "forgejo-12"
-each_version = pytest.mark.parametrize("desk", OLDER_FORGES, indirect=True)
-oldest_and_newest = pytest.mark.parametrize("desk", [OLDEST_GITEA, NEWEST, FORGEJO], indirect=True)
+OLDEST_AND_NEWEST = (OLDEST_GITEA, NEWEST, FORGEJO)
+oldest_and_newest = pytest.mark.parametrize("desk", OLDEST_AND_NEWEST, indirect=True)
+each_version = pytest.mark.parametrize(
+    "desk",
+    [pytest.param(name, marks=() if name in OLDEST_AND_NEWEST else pytest.mark.deep) for name in OLDER_FORGES],
+    indirect=True,
+)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Permissions on the dashboard: every route, every role, every form, and the objects of another project."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import httpx2 as httpx
@@ -93,21 +94,23 @@ def add_webhook(service: Service) -> tuple[str, str]:
 def request_as(
     service: Service, role: str, method: str, path: str, token: str | None = None, **headers: str
 ) -> httpx.Response:
-    if role == SIGNED_OUT:
-        client = httpx.Client(base_url=service.url, headers={"Accept": "text/html"}, timeout=30)
-    else:
-        client = httpx.Client(
-            base_url=service.url, cookies=get_session(service, role, path), headers={"Accept": "text/html"}, timeout=30
-        )
-    secret = next(iter(client.cookies.values()), "")
+    session = httpx.Cookies() if role == SIGNED_OUT else get_session(service, role, path)
+    client = get_client(service.url)
+    client.cookies = httpx.Cookies(session)  # a copy, which keeps what the answer sets from the next request
+    secret = next(iter(session.values()), "")
     form = {"token": csrf_token(secret) if token is None else token}
-    with client:
-        if method == "POST":
-            return client.post(path, data=form, headers=headers)
-        with client.stream("GET", path, headers=headers) as answer:
-            if not answer.headers.get("content-type", "").startswith("text/event-stream"):  # a live stream does not end
-                answer.read()
-            return answer
+    if method == "POST":
+        return client.post(path, data=form, headers=headers)
+    with client.stream("GET", path, headers=headers) as answer:
+        if not answer.headers.get("content-type", "").startswith("text/event-stream"):  # a live stream does not end
+            answer.read()
+        return answer
+
+
+@cache
+def get_client(url: str) -> httpx.Client:
+    """Returns the client of all requests, whose connections are used again."""
+    return httpx.Client(base_url=url, headers={"Accept": "text/html"}, timeout=30)
 
 
 def get_session(service: Service, role: str, path: str) -> httpx.Cookies:
