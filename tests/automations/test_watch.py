@@ -28,18 +28,21 @@ from tests.support.repositories import commit, make_repository
 QUIET_MS = 10 * 60 * clock.SECOND
 
 
-def build_watch(desk: Desk, code: Path, mirrors: Path) -> RepositoryWatch:
-    """Watches the project's repository and one context repository, `code`."""
+def build_watch(desk: Desk, code: Path, mirrors: Path, **others: Path) -> RepositoryWatch:
+    """Watches the project's repository, one context repository, `code`, and others under their names."""
+
+    def watch_context(name: str, address: str) -> WatchedRepository:
+        return WatchedRepository(
+            name=name,
+            address=address,
+            branch="main",
+            open_git=lambda: Git(address),
+            open_mirror=lambda: Mirror(mirrors / f"{name}.git", Git(address)),
+        )
 
     def list_repositories(project: Project) -> list[WatchedRepository]:
-        context = WatchedRepository(
-            name="code",
-            address=str(code),
-            branch="main",
-            open_git=lambda: Git(str(code)),
-            open_mirror=lambda: Mirror(mirrors / "code.git", Git(str(code))),
-        )
-        return [*desk.list_watched_repositories(project), context]
+        contexts = [watch_context(name, str(path)) for name, path in {"code": code, **others}.items()]
+        return [*desk.list_watched_repositories(project), *contexts]
 
     return RepositoryWatch(
         desk.database, desk.automations.firing, list_repositories, quiet_ms=QUIET_MS, lease_ms=60 * clock.SECOND
@@ -121,6 +124,24 @@ def test_burst_of_twenty_changes_starts_one_run(repositories: WatchBench) -> Non
     repositories.settle()
     [job] = repositories.bench.list_jobs()
     assert all(f"Step {number} " in job.prompt for number in range(20))
+
+
+def test_run_waits_until_each_changed_repository_is_quiet(repositories: WatchBench, tmp_path: Path) -> None:
+    tool = make_repository(tmp_path / "tool.git", {"tool.py": b"1\n"})
+    repositories.watch = build_watch(repositories.bench.desk, repositories.code, tmp_path / "mirrors", tool=tool)
+    follow_code(repositories.bench)
+    repositories.watch.look()
+    repositories.push({"src/cli.py": b"--listen\n"}, "Rename --port to --listen")
+    repositories.watch.look()
+    repositories.let_quiet_period_pass()
+    commit(pygit2.Repository(str(tool)), {"tool.py": b"2\n"}, message="Renumber the tool")
+    repositories.watch.look()
+    assert repositories.bench.list_jobs() == []  # one repository is quiet, and the other has just changed
+    repositories.let_quiet_period_pass()
+    repositories.watch.look()
+    [job] = repositories.bench.list_jobs()
+    assert "Rename --port to --listen (Ada)" in job.prompt
+    assert "Renumber the tool (Ada)" in job.prompt
 
 
 @pytest.mark.deep
