@@ -13,6 +13,10 @@ from copydesk.jobs.publish.guard.secret_rules import PRIVATE_KEY_KIND, SECRET_RU
 
 COPYDESK_KEY_PATTERN = re.compile(r"desk_[0-9A-Za-z]{38}(?![0-9A-Za-z])")
 KEY_MATERIAL_PATTERN = re.compile(r"[A-Za-z0-9+/]{40}.*")
+KEY_LINES_PATTERN = re.compile(
+    r"[A-Za-z0-9+/=]{40,}(?:(?:\s|\\[rn])+[A-Za-z0-9+/=]{40,})*(?:(?:\s|\\[rn])+[A-Za-z0-9+/=]+(?=(?:\s|\\[rn])+-))?"
+)
+"""Matches the lines of a private key, also where `\\n` stands for their ends; the last one may be short."""
 PLACEHOLDER_PATTERN = re.compile(
     r"example|placeholder|your|dummy|sample|redacted|x{4}|0{6}|12345|abcdef|\.\.\.|\*{3}", re.I
 )
@@ -61,9 +65,12 @@ def find_secret(file: ProposedFile) -> tuple[int, str] | None:
 
 def redact_secrets(text: str, known_secrets: Sequence[str]) -> str:
     """Redacts secrets in a quoted prompt. A secret in the prompt is no reason to refuse the change."""
-    for candidate in list(_find_candidates(text)):
+    candidates = list(_find_candidates(text))
+    for candidate in candidates:
         if not PLACEHOLDER_PATTERN.search(candidate.value):
             text = text.replace(candidate.value, MASK)
+    if any(candidate.kind == PRIVATE_KEY_KIND for candidate in candidates):
+        text = KEY_LINES_PATTERN.sub(MASK, text)
     return redact(text, *known_secrets)
 
 

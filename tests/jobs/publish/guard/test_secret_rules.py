@@ -138,6 +138,16 @@ def test_each_documented_form_is_redacted_in_a_quoted_prompt() -> None:
             assert token not in redact_secrets(f"Use {token}.", []), token
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\\n", " "])
+def test_whole_private_key_is_redacted_in_a_quoted_prompt(line_end: str) -> None:
+    lines = [draw(64), draw(64), draw(70), draw(24) + "=="]
+    key = line_end.join(["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----"])
+    redacted = redact_secrets(f"Mend the page about keys. {key} is ours.", [])
+    assert [line for line in lines if line[:12] in redacted or line[-12:] in redacted] == []
+    assert redacted.startswith("Mend the page about keys. ")
+    assert redacted.endswith(" is ours.")
+
+
 def test_examples_of_documentation_are_no_secrets() -> None:
     assert [text for text in EXAMPLES_OF_DOCUMENTATION if find_kind(text)] == []
 
