@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
+from types import SimpleNamespace
 
+import httpx2 as httpx
 import pytest
 
 from copydesk.analytics.page_view import PageView, VisitorClass
 from copydesk.core.clock import DAY
-from copydesk_client import ApiError, Client
+from copydesk_client import ApiError, Client, Unreachable, connection
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
@@ -95,6 +97,25 @@ def test_events_are_sent_in_several_requests(site: Service) -> None:
     again = site.client.send_events(events)
     assert (again["accepted"], again["duplicates"]) == (0, 1_499)
     assert site.client.send_events([]) == {"accepted": 0, "duplicates": 0, "dropped": []}
+
+
+@pytest.mark.parametrize(
+    ("events", "attempts"), [([{"eventId": "1"}, {"eventId": "2"}], 4), ([{"eventId": "1"}, {}], 1), ([{}], 1)]
+)
+def test_events_are_sent_again_only_if_each_has_an_id(
+    events: list[dict[str, str]], attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "time", SimpleNamespace(sleep=lambda seconds: None))
+    requests: list[httpx.Request] = []
+
+    def break_connection(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        raise httpx.ReadError("The connection broke.")
+
+    with Client("http://127.0.0.1:1", "key", "project") as client, pytest.raises(Unreachable):
+        client._connection._http = httpx.Client(transport=httpx.MockTransport(break_connection))
+        client.send_events(events)
+    assert len(requests) == attempts
 
 
 def test_refusal_raises_an_error_with_status_and_code(site: Service) -> None:

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from copydesk.automations.automation import NoticeCode, TriggerEvent
-from copydesk.automations.firing import AutomationFiring, Fired, Held, LimitReached
+from copydesk.automations.firing import AutomationFiring, AutomationNotFound, Fired, Held, LimitReached
 from copydesk.automations.tables import automation_runs
 from copydesk.core import clock
 from copydesk.core.settings import Settings
@@ -81,6 +81,13 @@ def test_many_threads_and_keys_fire_each_key_once(bench: Bench) -> None:
 def test_disabled_automation_does_not_fire(bench: Bench) -> None:
     assert fire(bench, bench.create(enabled=False).id) is None
     assert bench.list_jobs() == []
+
+
+def test_automation_of_another_project_does_not_fire(bench: Bench) -> None:
+    other = bench.desk.projects.create("Other", repository=str(bench.repository), ref="main", actor="test")
+    with pytest.raises(AutomationNotFound):
+        bench.desk.automations.firing.fire(other, bench.create().id, EVENT)
+    assert count_messages(bench) == 0
 
 
 def test_append_continues_the_job_with_the_open_pull_request(bench: Bench) -> None:

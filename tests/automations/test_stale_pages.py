@@ -311,7 +311,6 @@ def test_firing_reads_no_repository(bench: Bench, code: Path, automation: Automa
     assert not list(bench.desk.settings.mirrors_folder.glob("*"))
 
 
-@pytest.mark.deep
 def test_run_that_found_nothing_does_not_count_against_the_daily_limit(
     bench: Bench, code: Path, automation: Automation, runner: Runner
 ) -> None:

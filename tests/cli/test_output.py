@@ -59,6 +59,11 @@ def test_help_of_a_group_is_not_cut() -> None:
     assert "..." not in shown.partition("Commands:")[2]
 
 
+def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_facts({"title": "Harmless\rPaid \x1b[2J\u202egnp"})
+    assert capsys.readouterr().out == "title  Harmless\ufffdPaid \ufffd[2J\ufffdgnp\n"
+
+
 def test_facts_are_words_and_further_lines_are_indented(capsys: pytest.CaptureFixture[str]) -> None:
     facts = {"name": "Docs", "draft": False, "enabled": True, "labels": ["a", "b"], "none": [], "count": 0}
     print_facts({**facts, "summary": "First.\n\nSecond."})

@@ -26,6 +26,7 @@ ALLOWED = frozenset(
         "tests/web/test_project_isolation.py::test_no_route_answers_without_a_key",
         "tests/web/test_project_isolation.py::test_read_key_can_only_read",
         # Complete ways through the product
+        "tests/cli/commands/test_backup.py::test_restore_does_not_overwrite_another_key",
         "tests/analytics/log_import/test_command.py::test_the_summary_accounts_for_every_line",
         "tests/core/db/test_database.py::test_two_processes_that_start_at_once_migrate_once",
         "tests/jobs/publish/forges/test_end_to_end.py::test_prompt_becomes_a_pull_request_that_follows_the_policy",

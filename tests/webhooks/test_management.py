@@ -146,6 +146,16 @@ def test_unknown_webhooks_and_deliveries_return_404(service: Service) -> None:
         assert refusal.value.status == 404
 
 
+def test_delivery_of_another_webhook_returns_404(service: Service) -> None:
+    client, log = service.client, service.desk.webhooks.log
+    first, second = (client.add_webhook("http://127.0.0.1:1/")["id"] for _ in range(2))
+    delivery = log.send_test(service.project.id, first, actor="test")
+    assert log.get(service.project.id, first, delivery.id).delivery.id == delivery.id
+    with pytest.raises(ApiError) as refusal:
+        client.redeliver_webhook(second, delivery.id)
+    assert refusal.value.status == 404
+
+
 @pytest.mark.deep
 def test_dashboard_adds_tests_and_shows_a_webhook(service: Service, receiver: Receiver) -> None:
     admin = signed_in_client(service, "admin")

@@ -163,6 +163,20 @@ def test_events_of_a_job_stay_in_order_and_hold_only_their_own_job(deliveries: D
     assert [number for number in numbers(receiver) if number < 10] == [1, 1, 2, 3]
 
 
+def test_waiting_delivery_does_not_hold_up_the_same_job_at_another_endpoint(
+    deliveries: Deliveries, numbers: Numbers
+) -> None:
+    with receive_webhooks(lambda _: answer(500)) as broken, receive_webhooks() as working:
+        deliveries.add_endpoint(broken.url)
+        deliveries.add_endpoint(working.url)
+        deliveries.record(1, job="job_a")
+        deliveries.send_due()
+        deliveries.record(2, job="job_a")
+        deliveries.send_due()
+    assert numbers(broken) == [1]
+    assert numbers(working) == [1, 2]
+
+
 @pytest.mark.deep
 def test_many_servers_deliver_each_event_once_and_in_order(deliveries: Deliveries, numbers: Numbers) -> None:
     with receive_webhooks() as receiver:

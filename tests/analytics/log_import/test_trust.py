@@ -48,6 +48,7 @@ def test_format_is_that_of_most_lines_even_if_the_first_lines_differ() -> None:
         (COMBINED.replace("203.0.113.9", "::"), "3 of 3 views have no client address"),
         (COMBINED.replace("Chrome", "Chr\0\0e"), "3 of 3 lines do not match"),
     ],
+    ids=["no agent", "host name", "address 0.0.0.0", "address ::", "NUL"],
 )
 def test_log_without_addresses_or_agents_is_refused(
     line: str, says: str, job: Callable[..., ImportRequest], tmp_path: Path

@@ -196,6 +196,18 @@ def test_backup_is_private_and_contains_the_key_only_on_request(run: Run, old: P
     assert "copy of COPYDESK_SECRET_KEY" in error_message(run(old, "backup", str(tmp_path / "c"), "--with-secret-key"))
 
 
+def test_restore_does_not_overwrite_another_key(run: Run, tmp_path: Path) -> None:
+    data, copy, another = (tmp_path / name for name in ("data", "copy", "another"))
+    repository = make_repository(tmp_path / "docs.git", {"index.md": b"# Hello\n"})
+    assert run(data, "project", "create", "Docs", "--repo", str(repository), key="").exit_code == 0
+    (data / "secret.key").write_text(f"{KEY}\n")
+    assert run(data, "backup", str(copy), "--with-secret-key", key="").exit_code == 0
+    another.mkdir()
+    (another / "secret.key").write_text("another\n")
+    assert "a different key in secret.key" in error_message(run(another, "restore", str(copy), key=""))
+    assert (another / "secret.key").read_text() == "another\n"
+
+
 @pytest.mark.deep
 def test_damaged_backup_is_refused_before_any_change(run: Run, backup_path: Path, tmp_path: Path) -> None:
     for name in ("manifest.json", "database/jobs.jsonl.gz", "analytics.duckdb"):

@@ -8,6 +8,7 @@ from sqlalchemy import delete, insert, select, update
 
 from copydesk.core import audit_log, clock
 from copydesk.core.accounts import passwords
+from copydesk.core.accounts.password_resets import PasswordResets
 from copydesk.core.accounts.people import InvitationGone, LastAdmin, NotInvited, WrongPassword
 from copydesk.core.accounts.person import Person
 from copydesk.core.accounts.sign_in_limits import ATTEMPTS_KEPT_MS, SIGN_IN_LIMIT_PER_ADDRESS, SIGN_IN_LIMIT_PER_PERSON
@@ -387,6 +388,17 @@ def test_oidc_account_has_no_password(desk: Desk) -> None:
         desk.people.sign_in("ada@example.org", "", None)
     with pytest.raises(Conflict):
         desk.people.change_password(ada, "", PASSWORD, "")
+
+
+def test_forgotten_password_brings_a_link_only_to_people_who_have_one(desk: Desk) -> None:
+    ada = add_person(desk, "ada@example.org", "viewer")
+    desk.people.sign_in_with_provider("1", ISSUER, "eve@example.org", "Eve", "viewer")
+    resets = PasswordResets(desk.people)
+    link = resets.create_link(ada.email)
+    assert link is not None
+    assert link.person == ada
+    assert resets.create_link("eve@example.org") is None
+    assert [invitation.email for invitation in desk.people.list_invitations()] == [ada.email]
 
 
 def test_audit_log_pages_are_stable_during_writes(desk: Desk) -> None:

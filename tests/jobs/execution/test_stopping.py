@@ -244,6 +244,18 @@ def test_old_job_is_archived_unless_a_person_unarchived_it(desk: Desk, project: 
     assert desk.jobs.get(project.id, job.id).status == "failed"
 
 
+def test_old_job_with_a_recent_message_is_not_archived(desk: Desk, project: Project) -> None:
+    job = desk.jobs.create(project, NewJob("x")).job
+    desk.jobs.cancel(project.id, job.id)
+    long_ago = clock.now() - 31 * clock.DAY
+    with desk.database.write() as tx:
+        tx.execute(update(jobs).values(created_at=long_ago, finished_at=long_ago, updated_at=long_ago))
+    desk.jobs.add_message(project, job.id, "and this")
+    desk.jobs.cancel(project.id, job.id)
+    archive_and_expire(desk.database, desk.settings)
+    assert desk.jobs.get(project.id, job.id).status == "failed"
+
+
 @pytest.mark.deep
 def test_terminated_service_releases_its_jobs(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "docs.git", {"a.md": b"a\n"})

@@ -159,7 +159,6 @@ def test_mail_arrives_with_a_link_that_ends_it_in_one_click(
         assert link in body.get_content()
 
 
-@pytest.mark.deep
 def test_unsubscribed_address_gets_nothing_and_cannot_be_added_again(
     desk: Desk, project: Project, subscribers: SummarySubscriptions
 ) -> None:
@@ -208,6 +207,16 @@ def test_person_who_lost_access_gets_no_summary(
     subscribers.subscribe_person(project.id, person)
     assert [each.email for each in subscribers.list_recipients(project.id)] == [person.email]
     roles.set_role(person.id, project.id, "none", actor="test")
+    assert subscribers.list_recipients(project.id) == []
+
+
+def test_person_with_a_role_in_another_project_alone_gets_no_summary(
+    desk: Desk, project: Project, subscribers: SummarySubscriptions
+) -> None:
+    other = desk.projects.create("Other", repository="https://example.org/other", ref="main", actor="test")
+    person = add_person(desk, "member@example.org", "none")
+    subscribers.subscribe_person(project.id, person)
+    desk.people.project_roles.set_role(person.id, other.id, "viewer", actor="test")
     assert subscribers.list_recipients(project.id) == []
 
 

@@ -6,7 +6,9 @@ from typing import Any
 import httpx2 as httpx
 import pygit2
 import pytest
+from sqlalchemy import update
 
+from copydesk.jobs.storage.tables import jobs
 from tests.support.contract_schemas import check_response
 from tests.support.repositories import commit, list_branches, make_repository
 from tests.support.service import Service, serve
@@ -88,6 +90,16 @@ def test_active_job_is_processing(idle: Service) -> None:
     assert (session["haulted"], session["haultReason"], session["branch"]) == (False, "processing", None)
     assert (session["pullRequestLink"], session["title"]) == ("", "Fix the typos")
     assert {todo["status"] for todo in session["todos"]} == {"pending"}
+
+
+def test_pull_request_of_a_job_that_is_active_again_is_not_shown(idle: Service) -> None:
+    job_id = start(idle, user_message("Fix the typos")).headers["x-session-id"]
+    path, link = at(idle, f"/job/{job_id}"), "https://forge.example/acme/docs/pulls/1"
+    with idle.desk.database.write() as tx:
+        tx.execute(update(jobs).where(jobs.c.id == job_id).values(status="completed", pr_link=link))
+    assert idle.http.get(path).json()["pullRequestLink"] == link
+    idle.client.message_job(job_id, "Fix the grammar too")
+    assert idle.http.get(path).json()["pullRequestLink"] == ""
 
 
 def test_cancelled_job_is_interrupted(idle: Service) -> None:

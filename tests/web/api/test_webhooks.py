@@ -275,6 +275,16 @@ def test_pull_request_without_a_job_is_ignored(place: WebhookProject) -> None:
     assert place.prompts() == []
 
 
+def test_event_finds_the_job_by_the_whole_number_of_its_pull_request(github: WebhookProject) -> None:
+    newer = github.service.desk.jobs.create(github.project, NewJob("Fix the other links")).job
+    link = f"{github.project.repository.removesuffix('.git')}/pulls/11"
+    with github.service.desk.database.write() as tx:
+        tx.execute(update(jobs).where(jobs.c.id == newer.id).values(pr_link=link))
+    github.fake.merge(1)
+    assert github.statuses() == [202]
+    assert github.job().status is Status.ARCHIVED
+
+
 # An unavailable forge, and webhooks that do not arrive.
 
 

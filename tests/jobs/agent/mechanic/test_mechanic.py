@@ -74,6 +74,10 @@ def test_a_name_with_capitals_is_replaced_exactly(workspace: Make) -> None:
     )
 
 
+def test_single_capital_letter_is_replaced_with_a_capitalized_word(workspace: Make) -> None:
+    assert edit_page(workspace, "replace “a” with “one”", b"A page, a page.") == b"One page, one page."
+
+
 def test_a_phrase_may_be_broken_across_lines(workspace: Make) -> None:
     assert edit_page(workspace, "replace log in with sign in", b"To log\r\nin, Log in.") == b"To sign\r\nin, Sign in."
 

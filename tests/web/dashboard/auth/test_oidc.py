@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2 as httpx
 import pytest
 
+from copydesk.core import clock
 from copydesk.core.settings import BadSettings, read_settings
+from copydesk.web.dashboard.auth import oidc
 from tests.support.oidc import CLIENT_ID, CLIENT_SECRET, OidcProvider, serve_oidc_provider
 from tests.support.people import PASSWORD, get_or_add_person, signed_in_client
 from tests.support.repositories import make_repository
@@ -203,6 +206,15 @@ def test_tampered_state_cookie_is_refused(provider: OidcProvider, browser: httpx
     browser.cookies.clear()
     browser.cookies.set("copydesk-oidc", f"{body[:-4]}AAAA.{signature}", domain="127.0.0.1", path="/")
     assert_refused(browser, back)
+
+
+def test_sign_in_that_took_too_long_is_refused(
+    provider: OidcProvider, browser: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back = start_sign_in(browser)
+    later = clock.now() + oidc.FLOW_LIFETIME_SECONDS * clock.SECOND
+    monkeypatch.setattr(oidc, "clock", SimpleNamespace(now=lambda: later))
+    assert "was not started in this browser" in assert_refused(browser, back)
 
 
 def test_a_code_works_once(service: Service, provider: OidcProvider, browser: httpx.Client) -> None:

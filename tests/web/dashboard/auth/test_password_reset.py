@@ -183,16 +183,6 @@ def test_link_expires_after_an_hour_and_a_new_one_replaces_it(service: Service, 
         assert client.post(second, data={"password": NEW_PASSWORD}).status_code == 404
 
 
-def test_person_who_signs_in_with_a_provider_gets_no_password(service: Service) -> None:
-    person = get_or_add_person(service, "viewer", "sso@example.org")
-    with service.desk.database.write() as tx:
-        tx.execute(update(people).where(people.c.id == person.id).values(password=None))
-    request_link(service, "sso@example.org")
-    with service.desk.database.read() as tx:
-        assert tx.execute(select(invitations)).all() == []
-    assert count_mails(service) == 0
-
-
 def test_invitation_of_a_person_without_account_is_not_changed(service: Service) -> None:
     secret = service.desk.people.invite("invited@example.org", "viewer", actor="admin@example.org")
     request_link(service, "invited@example.org")
