@@ -39,7 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ForkedWorkers(config))
-    config.pluginmanager.register(Costs())
+    if config.getoption("--hypothesis-profile") != "deep":  # with more examples, a test may cost more
+        config.pluginmanager.register(Costs())
 
 
 def pytest_collection_finish() -> None:
