@@ -28,6 +28,8 @@ settings.load_profile("default")
 # Tests use no TLS, and reading the machine's certificates would cost each HTTP client 30 ms of CPU.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+# Typer adds and removes this variable while it loads a command; a thread in libgit2 that reads another one could crash.
+os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in background jobs of a shell and in child processes
     signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # collecting tests creates little garbage

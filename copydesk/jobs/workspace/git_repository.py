@@ -2,9 +2,12 @@
 
 from functools import cache
 from os import PathLike, fspath
+from threading import Lock
 
 import pygit2
 from pygit2.enums import ConfigLevel
+
+_settings_lock = Lock()
 
 
 def open_repository(path: str | PathLike[str]) -> pygit2.Repository:
@@ -18,8 +21,13 @@ def create_bare_repository(path: str | PathLike[str], initial_head: str | None =
     return pygit2.init_repository(fspath(path), bare=True, initial_head=initial_head)
 
 
-@cache
 def _ignore_machine_settings() -> None:
     """Makes libgit2 read only the repository's own configuration, not the machine's and the user's."""
+    with _settings_lock:  # another thread must not read the settings while they change
+        _set_search_paths()
+
+
+@cache
+def _set_search_paths() -> None:
     for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL):
         pygit2.settings.search_path[level] = ""
