@@ -32,6 +32,7 @@ os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in background jobs of a shell and in child processes
     signal.signal(signal.SIGINT, signal.default_int_handler)
+pytest.register_assert_rewrite("tests.crash")  # for its helpers, which other tests use, too
 gc.disable()  # collecting tests creates little garbage
 
 

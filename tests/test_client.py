@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from types import SimpleNamespace
 
-import httpx2 as httpx
 import pytest
 
 from copydesk.analytics.page_view import PageView, VisitorClass
@@ -12,6 +11,7 @@ from copydesk.core.clock import DAY
 from copydesk_client import ApiError, Client, Unreachable, connection
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
+from tests.support.webhook_receiver import receive_webhooks, send_raw
 
 FIRST = (date(2026, 3, 1) - date(1970, 1, 1)).days
 
@@ -106,16 +106,13 @@ def test_events_are_sent_again_only_if_each_has_an_id(
     events: list[dict[str, str]], attempts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "time", SimpleNamespace(sleep=lambda seconds: None))
-    requests: list[httpx.Request] = []
-
-    def break_connection(request: httpx.Request) -> httpx.Response:
-        requests.append(request)
-        raise httpx.ReadError("The connection broke.")
-
-    with Client("http://127.0.0.1:1", "key", "project") as client, pytest.raises(Unreachable):
-        client._connection._http = httpx.Client(transport=httpx.MockTransport(break_connection))
+    with (
+        receive_webhooks(lambda _: send_raw(b"")) as broken,
+        Client(f"http://127.0.0.1:{broken.port}", "key", "project") as client,
+        pytest.raises(Unreachable),
+    ):
         client.send_events(events)
-    assert len(requests) == attempts
+    assert len(broken.requests) == attempts
 
 
 def test_refusal_raises_an_error_with_status_and_code(site: Service) -> None:

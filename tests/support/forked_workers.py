@@ -28,7 +28,7 @@ SLOW_IMPORTS = (
     "pydantic_ai.models.openai",
     "copydesk.mcp.http.requests",
 )
-"""What the product imports when it is first used, and what each worker would have to import again."""
+"""Are imported once, before the workers start: the product imports them late, so each worker would do it again."""
 SECONDS_TO_END = 20
 """How long the other processes may take to stop their servers when a run ends early."""
 
