@@ -79,6 +79,7 @@ class WrongState(Conflict):
 @dataclass(frozen=True)
 class NewJob:
     prompt: str
+    """What a person wrote, or the instructions of an automation. Only these words allow anything."""
     model: str | None = None
     ref: str | None = None
     draft: bool = False
@@ -87,6 +88,8 @@ class NewJob:
     """The names of the context repositories that the agent may read; None means all."""
     reviewers: Sequence[str] = ()
     merge_limits: MergeLimits | None = None
+    data: str = ""
+    """What Copydesk collected for the agent, such as commits and comments of readers."""
 
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()
@@ -136,13 +139,15 @@ class Jobs:
             if idempotency_key is not None:
                 existing_job_id = claim_idempotency_key(tx, project.id, idempotency_key, new.digest(), job.id)
             if existing_job_id is None:
-                headers = self.insert_job(tx, job).headers
+                headers = self.insert_job(tx, job, new.data).headers
         if existing_job_id is not None:
             return CreatedJob(self.get(project.id, existing_job_id), replayed=True, headers={})
         return CreatedJob(job, replayed=False, headers=headers)
 
-    def insert_job(self, tx: Connection, job: Job) -> "AddedMessage":
+    def insert_job(self, tx: Connection, job: Job, data: str = "") -> "AddedMessage":
         """Stores a new job with its first message and first run in the caller's transaction, and counts it.
+
+        `data` is what Copydesk collected for the agent.
 
         Raises TooManyRequests if the rate limit is exceeded.
         """
@@ -152,7 +157,7 @@ class Jobs:
         row = {**vars(job), **{name: value and value.model_dump() for name, value in models.items()}}
         row |= {"creator_kind": creator and creator.kind, "creator_id": creator and creator.id}
         tx.execute(INSERT_JOB, row)
-        message_id = self._insert_message(tx, job.id, job.prompt, job.created_by)
+        message_id = self._insert_message(tx, job.id, job.prompt, job.created_by, data)
         enqueue_run(self.database, tx, job.id, job.project_id, number=1)
         queued = [NewEvent(EventKind.QUEUED, {"prompt": job.prompt})]
         append_events(self.database, tx, job.id, 1, job.created_at, queued)
@@ -205,15 +210,19 @@ class Jobs:
             headers = self.insert_message(tx, job, prompt, created_by).headers
         return self.get(project.id, job_id), headers
 
-    def insert_message(self, tx: Connection, job: Job, prompt: str, created_by: Creator | None) -> "AddedMessage":
+    def insert_message(
+        self, tx: Connection, job: Job, prompt: str, created_by: Creator | None, data: str = ""
+    ) -> "AddedMessage":
         """Adds a message to a job that the caller has locked, in the caller's transaction, and counts it.
+
+        `data` is what Copydesk collected for the agent.
 
         Raises WrongState for an archived job, and TooManyRequests if the rate limit is exceeded.
         """
         if job.status is ARCHIVED:
             raise WrongState("The job is archived; unarchive it first.")
         headers = consume(self.database, tx, self.limit, job.project_id)
-        message_id = self._insert_message(tx, job.id, prompt, created_by)
+        message_id = self._insert_message(tx, job.id, prompt, created_by, data)
         sender = {"createdBy": created_by.model_dump()} if created_by else {}
         event = NewEvent(EventKind.MESSAGE, {"prompt": prompt, **sender})
         if job.status is ACTIVE:
@@ -362,10 +371,10 @@ class Jobs:
             raise JobNotFound
         return job
 
-    def _insert_message(self, tx: Connection, job_id: str, prompt: str, created_by: Creator | None) -> str:
+    def _insert_message(self, tx: Connection, job_id: str, prompt: str, created_by: Creator | None, data: str) -> str:
         message_id = new_id("msg")
         sender = created_by.model_dump() if created_by else None
-        row = {"id": message_id, "job_id": job_id, "prompt": prompt, "created_by": sender}
+        row = {"id": message_id, "job_id": job_id, "prompt": prompt, "data": data or None, "created_by": sender}
         tx.execute(insert_at_database_time(messages, self.database.clock_sql), row)
         return message_id
 

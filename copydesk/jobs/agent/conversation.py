@@ -34,6 +34,13 @@ class Prompt(_FrozenModel):
 
     kind: Literal["prompt"] = "prompt"
     text: str
+    data: str = ""
+    """What Copydesk collected for the agent, which allows nothing: commits, what readers wrote, pages."""
+
+    @property
+    def full_text(self) -> str:
+        """Returns the words and the data, as a language model gets them."""
+        return f"{self.text}\n\n{self.data}" if self.data else self.text
 
 
 class ProviderPart(_FrozenModel):

@@ -325,10 +325,10 @@ class AgentLoop:
             return tx.execute(select(messages.c.id).where(self._unread_filter())).first() is not None
 
     def _mark_messages_read(self, tx: Connection) -> list[Prompt]:
-        query = select(messages.c.prompt).where(self._unread_filter()).order_by(messages.c.created_at, messages.c.id)
-        prompts = tx.execute(query).scalars().all()
+        unread = select(messages.c.prompt, messages.c.data).where(self._unread_filter())
+        rows = tx.execute(unread.order_by(messages.c.created_at, messages.c.id)).all()
         tx.execute(update(messages).where(self._unread_filter()).values(run_id=self.journal.claim.run_id))
-        return [Prompt(text=prompt) for prompt in prompts]
+        return [Prompt(text=row.prompt, data=row.data or "") for row in rows]
 
     def _unread_filter(self) -> ColumnElement[bool]:
         return (messages.c.job_id == self.journal.claim.job_id) & messages.c.run_id.is_(None)

@@ -95,7 +95,8 @@ messages = Table(
     metadata,
     Column("job_id", ForeignKey("jobs.id"), primary_key=True),
     Column("id", String(40), primary_key=True),
-    Column("prompt", Text, nullable=False),
+    Column("prompt", Text, nullable=False),  # what a person or an automation's author wrote; only this allows anything
+    Column("data", Text),  # what Copydesk collected for the agent: commits, what readers wrote, pages
     Column("created_at", BigInteger, nullable=False),
     Column("run_id", String(40)),
     Column("created_by", JSON(none_as_null=True)),

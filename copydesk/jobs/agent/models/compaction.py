@@ -102,7 +102,7 @@ def _cut_long_texts(value: Any) -> Any:
 
 def _entry_tokens(entry: ConversationEntry) -> int:
     if isinstance(entry, Prompt):
-        return estimate_tokens(entry.text)
+        return estimate_tokens(entry.full_text)
     if isinstance(entry, ToolResults):
         return estimate_tokens(*(result.text for result in entry.results))
     parts = entry.keepsake.parts if entry.keepsake else ()

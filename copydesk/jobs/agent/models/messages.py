@@ -67,7 +67,7 @@ def to_model_messages(
 
     for entry, next_entry in zip(conversation, [*conversation[1:], None], strict=True):
         if isinstance(entry, Prompt):
-            pending_text = f"{pending_text}\n\n{entry.text}" if pending_text else entry.text
+            pending_text = f"{pending_text}\n\n{entry.full_text}" if pending_text else entry.full_text
         elif isinstance(entry, ToolResults):
             add_request_parts(*map(_to_tool_return, entry.results))
         elif entry.text or entry.calls:

@@ -90,6 +90,7 @@ def create_tables() -> None:
         Column("job_id", String(40), ForeignKey("jobs.id"), primary_key=True),
         Column("id", String(40), primary_key=True),
         Column("prompt", Text, nullable=False),
+        Column("data", Text),
         Column("created_at", BigInteger, nullable=False),
         Column("run_id", String(40)),
         Column("created_by", JSON(none_as_null=True)),
