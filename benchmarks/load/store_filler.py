@@ -77,7 +77,7 @@ def _job_row(job_id: str, project_id: str, now: int) -> dict[str, object]:
         "repository": "docs.git", "ref": "main", "model": "mechanic", "draft": False, "branch": branch_name(job_id),
         "pr_link": "https://desk.example.org/review/1", "usage": {}, "checks": [], "last_event": len(EVENT_KINDS),
         "created_at": now, "updated_at": now, "finished_at": now, "pull_state": "open",
-        "review_state": ReviewState.OPEN, "unsure": [], "evidence": [], "reviewers": [],
+        "review_state": ReviewState.OPEN, "risk": [], "evidence": [], "reviewers": [],
     }  # fmt: skip
 
 

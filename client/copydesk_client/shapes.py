@@ -49,15 +49,32 @@ class Job(TypedDict):
     finishedAt: str | None
     filesChanged: list[ChangedFile]
     checks: list[Any]
+    risk: list["Risk"]
+    """What a reviewer must look at, the gravest first."""
     usage: Usage
     question: Question | None
     """The agent's question before it continues."""
-    unsure: list[str]
     secondLook: dict[str, Any] | None
     evidence: list[dict[str, Any]]
     createdBy: "Creator | None"
     automation: str | None
     pullRequest: "PullRequest | None"
+
+
+class Risk(TypedDict):
+    kind: Literal[
+        "failed_check",
+        "intended",
+        "refuted_evidence",
+        "missing_evidence",
+        "objection",
+        "vanished_address",
+        "executed_file",
+        "please_check",
+        "unsure",
+        "not_judged",
+    ]
+    text: str
 
 
 class Creator(TypedDict):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from copydesk.core.errors import UserFacingError
+from copydesk.jobs.risk import Risk
 
 
 class Status(StrEnum):
@@ -189,8 +190,8 @@ class Job:
     archived_at: int | None
     archived_from: Status | None
     question: JobQuestion | None = None
-    unsure: list[str] = field(default_factory=list)
-    """The points that the agent was unsure of, each as one line."""
+    risk: list[Risk] = field(default_factory=list)
+    """What a reviewer must look at, the gravest first, as the last run with a change left it."""
     context: list[str] | None = None
     """The names of the context repositories that the job reads; None means all of its project."""
     evidence: list[Any] = field(default_factory=list)

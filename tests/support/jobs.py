@@ -19,6 +19,7 @@ def make_job(**values: Any) -> Job:
         "branch": "copydesk/job_1",
         "usage": Usage(),
         "checks": [],
+        "risk": [],
         "last_event": 1,
         "created_at": 1,
         "updated_at": 1,

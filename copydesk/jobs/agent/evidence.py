@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from copydesk.jobs.agent.tools.finish_tools import Citation, CitedSource
 from copydesk.jobs.agent.tools.tool import ToolRefused, select_files
+from copydesk.jobs.workspace.patches import FilePatch
 from copydesk.jobs.workspace.repository_limits import FileTooLarge
 from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable
 from copydesk.jobs.workspace.workspace import Workspace
@@ -155,6 +156,13 @@ def describe_unverified(evidence: Iterable[Evidence]) -> str | None:
             "stays unconfirmed is shown to the reviewer as such.",
         ]
     )
+
+
+def describe_missing_evidence(
+    files: Sequence[FilePatch], has_contexts: bool, evidence: Sequence[Evidence]
+) -> str | None:
+    """Returns what to say of a change that adds statements and cites nothing; None if there is nothing to say."""
+    return None
 
 
 def merge_evidence(earlier: Sequence[Any], new: Iterable[Evidence]) -> list[dict[str, Any]]:

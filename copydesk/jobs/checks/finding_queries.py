@@ -34,20 +34,11 @@ def format_findings(findings: Iterable[Finding], paths: Sequence[str] = (), rule
 
 
 def mark_intended(entries: list[dict[str, Any]], intended: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Returns the entries of the API with an ID in each finding, and the reason of those that are intended.
-
-    A rule whose findings are all intended has passed, or judged only a part of the change.
-    """
-    marked = []
-    for entry in entries:
-        findings = [_mark_finding(entry["name"], finding, intended) for finding in entry["findings"]]
-        count = sum(finding["intended"] is not None for finding in findings)
-        introduced = entry["introduced"] - count
-        status = entry["status"]
-        if status == "failed" and count and not introduced:
-            status = "not_judged" if entry.get("reason") else "passed"
-        marked.append({**entry, "status": status, "introduced": introduced, "findings": findings})
-    return marked
+    """Returns the entries of the API with an ID in each finding, and the reason of those that are intended."""
+    return [
+        {**entry, "findings": [_mark_finding(entry["name"], finding, intended) for finding in entry["findings"]]}
+        for entry in entries
+    ]
 
 
 def _mark_finding(rule: str, finding: dict[str, Any], intended: Mapping[str, str]) -> dict[str, Any]:

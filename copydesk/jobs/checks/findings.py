@@ -17,6 +17,23 @@ RULES = {
     "orphan": "A complete navigation lists every page.",
     "unknown-name": "Added flags, settings, variables, endpoints and packages occur in the repository or the request.",
 }
+RULE_WORDS = {
+    "link": "links",
+    "anchor": "anchors",
+    "image": "images",
+    "include": "includes",
+    "front-matter": "front matter",
+    "mdx": "components",
+    "fence": "code fences",
+    "orphan": "pages outside the navigation",
+    "unknown-name": "names that exist nowhere",
+    "command": "check command",
+}
+
+
+def name_rule(rule: str) -> str:
+    """Returns the words that stand for a rule, or for the check command, wherever people read of it."""
+    return RULE_WORDS.get(rule, rule)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,12 @@ from copydesk.core.text.truncation import truncate
 from copydesk.jobs.agent.evidence import Evidence
 from copydesk.jobs.job import Job, JobSecondLook, Usage
 from copydesk.jobs.pages.redirects import AddressChange
-from copydesk.jobs.publish.guard.executed_files import ExecutedFile
 from copydesk.jobs.publish.messages import neutralize_markup, to_one_line
+from copydesk.jobs.risk import Risk
 from copydesk.jobs.workspace.patches import FilePatch
 
 MAX_FILES_LISTED = 30
 MAX_ITEMS_LISTED = 20
-MAX_EXECUTED_LISTED = 100
 MAX_ITEM_CHARS = 4000
 MAX_ADDRESSES_CHARS = 20_000
 MAX_ADDRESS_CHARS = 400
@@ -31,10 +30,6 @@ MAX_ORIGINS_LISTED = 3
 MAX_ORIGIN_CHARS = 300
 MAX_ROUND_QUOTE_CHARS = 300
 MAX_NEWEST_ROUND_CHARS = 6000
-EXECUTED_FILES_WARNING = (
-    "**⚠️ Review these files first.** Builds, hosts or readers' browsers execute them, "
-    "so they can do more than display text:"
-)
 
 
 class Round(BaseModel):
@@ -56,68 +51,67 @@ class PullRequestReport:
 
     rounds: Sequence[Round]
     """The runs that the pull request consists of, oldest first."""
-    unsure: Sequence[str] = ()
-    """The points that the model was unsure of."""
+    risks: Sequence[Risk] = ()
+    """What the reviewer must look at, the gravest first."""
     files: Sequence[FilePatch] = ()
-    checks: Sequence[str] = ()
-    """One sentence per check that ran."""
-    findings: Sequence[str] = ()
-    """Problems that the change introduces and that the model did not fix."""
-    fixed: Sequence[str] = ()
-    """Problems that existed before and that the change fixes."""
-    reformatted: Sequence[str] = ()
-    """One line for each file with lines that change only in form, with the model's reason."""
-    intended: Sequence[str] = ()
-    """Findings that the model declared intended, with its reasons."""
     evidence: Sequence[Evidence] = ()
     """The places that the model cites for its statements."""
-    second_look: JobSecondLook | None = None
-    """What the review model objected to; None if it was not asked."""
+    fixed: Sequence[str] = ()
+    """Problems that existed before and that the change fixes."""
     new_addresses: Sequence[AddressChange] = ()
     """Pages that the change adds, or shows at another address."""
-    vanished_addresses: Sequence[str] = ()
-    """Addresses of pages that the change removes without a redirect."""
-    executed_files: Sequence[ExecutedFile] = ()
-    """Changed files that a build, a host or a browser executes."""
+    reformatted: Sequence[str] = ()
+    """One line for each file with lines that change only in form, with the model's reason."""
     external_urls: Sequence[str] = ()
     """External URLs that the change adds; those that browsers load without a click come first."""
+    checks: Sequence[str] = ()
+    """One sentence per check that ran."""
+    command_output: str = ""
+    """What the check command wrote, if the change makes it fail."""
+    second_look: JobSecondLook | None = None
+    """What the review model objected to; None if it was not asked."""
     instruction_files: Sequence[str] = ()
     """The files of the repository with instructions that the model read."""
     usage: Usage = field(default_factory=Usage)
 
 
 def render_pull_body(job: Job, report: PullRequestReport, job_url: str) -> str:
-    """Returns the description in Markdown. `job_url` is the job's page on the dashboard."""
-    is_single = len(report.rounds) == 1
+    """Returns the description in Markdown: what the reviewer needs, and how the change came about as one folded line.
+
+    `job_url` is the job's page on the dashboard."""
     parts = [
-        _render_list(
-            EXECUTED_FILES_WARNING,
-            [f"{_format_code(file.path)}: {file.reason}" for file in report.executed_files],
-            MAX_EXECUTED_LISTED,
-        ),
-        _render_summary(report.rounds[0]) if is_single else _render_rounds(report.rounds, job_url),
-        _render_list("**Not fixed** (problems that the checks below found in this change):", report.findings),
-        _render_list("**Intended** (findings that the model says are right as they are):", report.intended),
-        _render_second_look(report.second_look) if report.second_look else "",
-        _render_list("**Unsure** (points that the model asks you to check):", report.unsure, is_one_text=True),
+        _render_risks(report.risks),
+        _render_summary(report.rounds[0]) if len(report.rounds) == 1 else _render_rounds(report.rounds, job_url),
+        _render_list("**Files**", [_describe_file(patch) for patch in report.files], MAX_FILES_LISTED),
         _render_evidence(report.evidence),
         _render_list("**Fixed** (problems that existed before this change):", report.fixed),
         _render_list("**New addresses**", [_describe_address(each) for each in report.new_addresses], MAX_FILES_LISTED),
-        _render_list(
-            "**Addresses that no longer exist**, without a redirect:",
-            [_format_code(address) for address in report.vanished_addresses],
-        ),
         _render_list("**Reformatted** (lines that change only in form):", report.reformatted),
-        _render_list("**Files**", [_describe_file(patch) for patch in report.files], MAX_FILES_LISTED),
-        _render_list("**Checks**", report.checks),
         _render_urls(report.external_urls, job_url),
+        _render_origin(job, report, job_url),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _render_risks(risks: Sequence[Risk]) -> str:
+    lines = [f"- **{risk.kind.label}:** {neutralize_markup(truncate(risk.text, MAX_ITEM_CHARS))}" for risk in risks]
+    return "\n".join(["**Review first**", "", *lines]) if lines else ""
+
+
+def _render_origin(job: Job, report: PullRequestReport, job_url: str) -> str:
+    """Returns how the change came about: the requests, the checks, the instructions and the usage, folded."""
+    parts = [
+        *_render_requests(report.rounds),
+        _render_list("**Checks**", report.checks),
+        _render_list("**Output of the check command**", [report.command_output] if report.command_output else []),
+        _render_second_look(report.second_look) if report.second_look else "",
         f"**Instructions read:** {', '.join(map(_format_code, report.instruction_files))}"
         if report.instruction_files
         else "",
-        _render_request(report.rounds[0].prompts, MAX_QUOTE_CHARS) if is_single else "",
         f"Created by {job.model} ({_format_usage(report.usage)}) in job [`{job.id}`]({job_url}).",
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    content = "\n\n".join(part for part in parts if part)
+    return f"<details><summary>How this change came about</summary>\n\n{content}\n\n</details>"
 
 
 def _render_evidence(evidence: Sequence[Evidence]) -> str:
@@ -156,10 +150,9 @@ def _render_rounds(rounds: Sequence[Round], job_url: str) -> str:
 
 def _render_round(number: int, each: Round, max_chars: int) -> str:
     shortened = each.model_copy(update={"summary": truncate(each.summary.strip(), max_chars)})
-    request = _render_request(each.prompts, MAX_ROUND_QUOTE_CHARS)
     parts = (f"**Round {number}**", format_day(each.requested_at), render_origins(each.origins))
     heading = " · ".join(part for part in parts if part)
-    return "\n\n".join(part for part in (heading, _render_summary(shortened), request) if part)
+    return "\n\n".join(part for part in (heading, _render_summary(shortened)) if part)
 
 
 def format_day(at: int) -> str:
@@ -178,27 +171,33 @@ def _render_summary(each: Round) -> str:
     return "\n\n".join(part for part in (neutralize_markup(each.summary.strip()), note) if part)
 
 
-def _render_request(prompts: Sequence[str], max_chars: int) -> str:
-    quotes = [_quote_prompt(prompt, max_chars) for prompt in prompts]
-    return "\n\n".join(["**Request**", *quotes]) if quotes else ""
+def _render_requests(rounds: Sequence[Round]) -> list[str]:
+    """Returns what was asked for in each round. Shortens those of several rounds; leaves out those in the middle."""
+    if len(rounds) == 1:
+        return [_render_request("Request", rounds[0], MAX_QUOTE_CHARS)]
+    first = max(1, len(rounds) - MAX_ROUNDS_LISTED + 1)
+    numbered = list(enumerate(rounds, 1))
+    return [
+        _render_request(f"Request of round {number}", each, MAX_ROUND_QUOTE_CHARS)
+        for number, each in (numbered[0], *numbered[first:])
+    ]
+
+
+def _render_request(title: str, each: Round, max_chars: int) -> str:
+    quotes = [_quote_prompt(prompt, max_chars) for prompt in each.prompts]
+    return "\n\n".join([f"**{title}**", *quotes]) if quotes else ""
 
 
 def _render_second_look(look: JobSecondLook) -> str:
-    items = [
-        f"{each.path}{f':{each.line}' if each.line else ''} {each.text}"
-        + (f" Answer: {each.answer}" if each.answer else "")
-        for each in look.objections
-    ]
     title = f"**Second look** by {_format_code(look.model)}:"
     note = neutralize_markup(look.note or "")
     if note and not look.total:
         return f"{title} {note}"
-    if items:
-        count = f"{len(items)} of {look.total} objections remain." if look.total > 1 else "1 objection remains."
+    if remaining := len(look.objections):
+        count = f"{remaining} of {look.total} objections remain." if look.total > 1 else "1 objection remains."
     else:
         count = "all objections were addressed." if look.total else "no objections."
-    listing = _render_list(f"{title} {count}", items) or f"{title} {count}"
-    return "\n\n".join(part for part in (listing, note) if part)
+    return " ".join(part for part in (title, count, note) if part)
 
 
 def _describe_file(patch: FilePatch) -> str:
@@ -212,15 +211,10 @@ def _describe_address(change: AddressChange) -> str:
     return f"{_format_code(change.old)} → {_format_code(change.new)}"
 
 
-def _render_list(
-    title: str, items: Sequence[str], max_items: int = MAX_ITEMS_LISTED, *, is_one_text: bool = False
-) -> str:
-    """Returns a list. `is_one_text` says that the items are lines of one text: code may span several of them."""
+def _render_list(title: str, items: Sequence[str], max_items: int = MAX_ITEMS_LISTED) -> str:
     if not items:
         return ""
-    shown = [truncate(item, MAX_ITEM_CHARS) for item in items[:max_items]]
-    texts = neutralize_markup("\n".join(shown)).split("\n") if is_one_text else map(neutralize_markup, shown)
-    lines = [f"- {text}" for text in texts]
+    lines = [f"- {neutralize_markup(truncate(item, MAX_ITEM_CHARS))}" for item in items[:max_items]]
     if len(items) > max_items:
         lines.append(f"- … and {len(items) - max_items} more")
     return "\n".join([title, "", *lines])

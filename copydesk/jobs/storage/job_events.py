@@ -9,6 +9,8 @@ from copydesk.jobs.job import Job, PullState, Reason, Status
 
 MAX_PROMPT_EXCERPT_CHARS = 300
 MAX_SUMMARY_CHARS = 2_000
+MAX_RISK_CHARS = 300
+MAX_RISKS = 20
 END_EVENTS = {Status.COMPLETED: EventType.JOB_COMPLETED, Status.FAILED: EventType.JOB_FAILED}
 PULL_EVENTS: dict[PullState, EventType] = {
     "open": EventType.PULL_OPENED,
@@ -34,6 +36,9 @@ def describe_job(job: Job) -> dict[str, Any]:
         "title": job.title,
         "summary": truncate(job.summary, MAX_SUMMARY_CHARS) if job.summary else None,
         "prompt": truncate(job.prompt, MAX_PROMPT_EXCERPT_CHARS),
+        "risk": [
+            {"kind": risk.kind.value, "text": truncate(risk.text, MAX_RISK_CHARS)} for risk in job.risk[:MAX_RISKS]
+        ],
         "model": job.model,
         "branch": job.branch,
         "baseBranch": job.ref,

@@ -29,6 +29,7 @@ from copydesk.jobs.job import (
     Usage,
     check_transition,
 )
+from copydesk.jobs.risk import Risk, RiskKind
 from copydesk.jobs.storage.job_events import describe_job, find_pull_event
 from copydesk.jobs.storage.review_states import STATE_COLUMNS, UPDATE_REVIEW_STATE
 from copydesk.jobs.storage.run_traces import save_trace_parent
@@ -103,6 +104,7 @@ def job_from_row(row: Row[Any]) -> Job:
     fields["usage"] = Usage.model_validate(row.usage)
     fields["question"] = JobQuestion.model_validate(row.question) if row.question else None
     fields["merge_limits"] = MergeLimits.model_validate(row.merge_limits) if row.merge_limits else None
+    fields["risk"] = [Risk(RiskKind(each["kind"]), each["text"]) for each in row.risk]
     fields["created_by"] = Creator.model_validate(row.created_by) if row.created_by else None
     fields["second_look"] = JobSecondLook.model_validate(row.second_look) if row.second_look else None
     return Job(**fields)

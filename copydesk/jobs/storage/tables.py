@@ -46,7 +46,7 @@ jobs = Table(
     Column("archived_at", BigInteger),
     Column("archived_from", String(20)),
     Column("question", JSON(none_as_null=True)),
-    Column("unsure", JSON, nullable=False),
+    Column("risk", JSON, nullable=False),
     Column("context", JSON(none_as_null=True)),  # null means all context repositories of the project
     Column("evidence", JSON, nullable=False),
     Column("reviewers", JSON, nullable=False),

@@ -60,6 +60,12 @@ class ReviewResult(BaseModel):
         ]
 
     @property
+    def command_output(self) -> str:
+        """Returns what the check command wrote; empty unless the change makes it fail."""
+        failed = (each for each in self.checks if each["name"] == COMMAND_CHECK and each["findings"])
+        return next((str(each["findings"][0]["message"]) for each in failed), "")
+
+    @property
     def summary_lines(self) -> list[str]:
         """Returns the lines about checks in the pull request."""
         command_failed_before = any(entry["name"] == COMMAND_CHECK and entry["old"] for entry in self.checks)

@@ -11,7 +11,6 @@ from copydesk.core.telemetry import traces
 from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Model
-from copydesk.jobs.agent.evidence import Evidence
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
 from copydesk.jobs.agent.overview.context_overview import PinnedContext, render_context_overview
@@ -26,7 +25,6 @@ from copydesk.jobs.job import (
     Job,
     JobFailed,
     JobOutcome,
-    JobSecondLook,
     Phase,
     Reason,
     RepositoryFailed,
@@ -42,6 +40,7 @@ from copydesk.jobs.publish.guard import publish_guard
 from copydesk.jobs.publish.messages import build_commit_message
 from copydesk.jobs.publish.pull_body import PullRequestReport, render_pull_body
 from copydesk.jobs.publish.repository_access import list_known_secrets, plan_commit
+from copydesk.jobs.risk import Risk, needs_draft
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.workflow.context_reader import ContextReader
@@ -49,7 +48,6 @@ from copydesk.jobs.workflow.finish_review import FinishReview, describe_reformat
 from copydesk.jobs.workflow.folder_requests import refuse_missing_folder
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedMechanic, IsolatedWork
-from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
 from copydesk.jobs.workflow.publication.announcement import RunAnnouncement
 from copydesk.jobs.workflow.publication.author_reviews import AuthorReviews, FindContext
 from copydesk.jobs.workflow.publication.direct_merge import DirectMerge, ProposedMerge, diff_workspace
@@ -61,9 +59,9 @@ from copydesk.jobs.workflow.publication.open_pull_request import (
     describe_outcome,
     list_earlier_openings,
     list_rounds,
-    merge_unsure_points,
 )
 from copydesk.jobs.workflow.publication.publish_span import start_publish_span
+from copydesk.jobs.workflow.publication.risk_summary import JudgedChange, merge_unsure_points, record_risks
 from copydesk.jobs.workflow.publication.rounds import build_round
 from copydesk.jobs.workflow.publication.work_description import describe_published_work, has_unproposed_work
 from copydesk.jobs.workflow.questions import ask_question
@@ -71,7 +69,6 @@ from copydesk.jobs.workflow.repository_retries import RepositoryRetries
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
 from copydesk.jobs.workflow.second_look import build_second_look, summarize_look
 from copydesk.jobs.workspace.git_tree import Tree
-from copydesk.jobs.workspace.patches import FilePatch
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -150,12 +147,16 @@ class RunWorkflow:
             statements = [each.statement for each in finished.evidence]
             texts = (self.job.title or "", finished.title, finished.summary, finished.unsure, *reasons, *statements)
             self._check_publishable(workspace, texts)
-            publisher = self._build_publisher(pinned, workspace, finished)
-            committed = self.journal.run_step("commit", CommitResult, lambda: self._retries.run(publisher.commit))
             whole_change = build_whole_change(workspace, reviewer.origin)
             change_notes = self.isolated.describe_change(whole_change)
             files = diff_workspace(whole_change)
-            proposed = ProposedMerge(files, review, change_notes, evidence, second_look, pinned.head is not None)
+            may_cite = bool(contexts) and job.model != "mechanic"
+            unsure = merge_unsure_points(job.risk, self._read_prompts(), finished.unsure_points)
+            judged = JudgedChange(files, review, change_notes, evidence, second_look, unsure, may_cite)
+            risks = record_risks(self.journal, judged)
+            publisher = self._build_publisher(pinned, workspace, finished)
+            committed = self.journal.run_step("commit", CommitResult, lambda: self._retries.run(publisher.commit))
+            proposed = ProposedMerge(files, risks, change_notes.external_addresses, pinned.head is not None)
             merged = (
                 self._direct_merge.merge(publisher, committed, proposed, finished) if self.job.merge_limits else None
             )
@@ -163,10 +164,8 @@ class RunWorkflow:
                 return JobOutcome(COMPLETED, message=f"Pushed to {self.job.ref} as {committed.commit[:12]}.")
             self._push_commit(publisher, committed, pinned)
             reformatted = describe_reformatting(finish_review.find_overreach(whole_change, conversation))
-            pull_request = self._open_pull_request(
-                pinned, files, finished, review, committed, change_notes, reformatted, evidence, second_look
-            )
-        outcome_text = describe_outcome(pull_request, committed, review, change_notes, merged)
+            pull_request = self._open_pull_request(pinned, judged, risks, finished, committed, reformatted)
+        outcome_text = describe_outcome(pull_request, committed, risks, merged)
         return JobOutcome(COMPLETED, message=outcome_text)
 
     @cached_property
@@ -329,35 +328,28 @@ class RunWorkflow:
     def _open_pull_request(
         self,
         pinned: StartingCommits,
-        files: Sequence[FilePatch],
+        judged: JudgedChange,
+        risks: Sequence[Risk],
         finished: Finished,
-        review: ReviewResult,
         committed: CommitResult,
-        change_notes: ChangeNotes,
         reformatted: Sequence[str],
-        evidence: Sequence[Evidence],
-        second_look: JobSecondLook | None,
     ) -> OpenedPullRequest:
         secret_values = list_known_secrets(self.project, self.secrets)
         latest = build_round(self.journal, finished.summary, committed.note, secret_values)
         openings = list_earlier_openings(self.journal)
-        unsure = merge_unsure_points(openings, latest, finished.unsure_points)
         report = PullRequestReport(
+            risks=risks,
             rounds=list_rounds(openings, latest),
-            unsure=unsure,
-            files=files,
-            checks=review.summary_lines,
-            findings=review.findings,
-            fixed=review.fixed,
+            files=judged.files,
+            evidence=judged.evidence,
+            fixed=judged.review.fixed,
+            new_addresses=judged.notes.new_addresses,
             reformatted=reformatted,
-            intended=review.intended,
-            evidence=evidence,
-            second_look=second_look,
-            new_addresses=change_notes.new_addresses,
-            vanished_addresses=change_notes.vanished_addresses,
+            external_urls=judged.notes.external_addresses,
+            checks=judged.review.summary_lines,
+            command_output=judged.review.command_output,
+            second_look=judged.second_look,
             instruction_files=self._list_instruction_files(pinned),
-            executed_files=change_notes.executed_files,
-            external_urls=change_notes.external_addresses,
             usage=self.journal.load_job().usage,
         )
         opener = PullRequestOpener(
@@ -367,11 +359,10 @@ class RunWorkflow:
             summary=finished.summary,
             text=render_pull_body(self.job, report, job_page_url(self.settings.base_url, self.job)),
             round=latest,
-            draft=self.job.draft or bool(review.findings) or bool(change_notes.executed_files),
+            draft=self.job.draft or needs_draft(risks),
             base=pinned.base if pinned.head else committed.onto,
             head=committed.commit,
-            unsure=unsure,
-            second_look=second_look,
+            second_look=judged.second_look,
         )
         if self.forge is None:
             return opener.open_locally(self.journal, self.settings.base_url)

@@ -12,6 +12,7 @@ from copydesk.core.projects.projects import MAX_REF_CHARS, REF_PATTERN, Project
 from copydesk.jobs.agent.models.model_names import MODEL_NAME_PATTERN
 from copydesk.jobs.job import MAX_PROMPT_CHARS, CreatorKind, Job, Phase, Reason, Status
 from copydesk.jobs.publish.forges.markers import parse_pull_number
+from copydesk.jobs.risk import RiskKind
 from copydesk.jobs.service import ChangedFile, NewJob
 from copydesk.jobs.storage.records import JobEvent
 
@@ -153,7 +154,7 @@ class FindingResponse(RemarkResponse):
     id: str | None = None
     """A short ID, by which the agent can declare the finding intended."""
     intended: str | None = None
-    """The agent's reason why the finding is right as it is. Such a finding does not make the check fail."""
+    """The agent's reason why the finding is right as it is. The check has failed all the same."""
 
 
 class QuestionResponse(ApiModel):
@@ -202,6 +203,12 @@ class CheckResponse(ApiModel):
     """The first parts of the change that the rule could not judge."""
     notes: list[RemarkResponse] = []
     """Remarks that need no change, such as a page outside the navigation where the generator allows that."""
+
+
+class RiskResponse(ApiModel):
+    kind: RiskKind
+    """All but `please_check`, `unsure` and `not_judged` make the pull request a draft."""
+    text: str
 
 
 class CreatorResponse(ApiModel):
@@ -260,11 +267,11 @@ class JobResponse(ApiModel):
     files_changed: list[ChangedFileResponse]
     checks: list[CheckResponse]
     """The results of the checks before publishing. Empty until then."""
+    risk: list[RiskResponse]
+    """What a reviewer must look at, the gravest first. Empty until publishing."""
     usage: UsageResponse
     question: QuestionResponse | None
     """The agent's question before it continues; null unless `reason` is `question`."""
-    unsure: list[str]
-    """The points that the agent was unsure of in its latest changes."""
     evidence: list[EvidenceResponse]
     """Where the code says what the agent wrote, for statements that rest on a context repository."""
     created_by: CreatorResponse | None
@@ -297,9 +304,9 @@ class JobResponse(ApiModel):
             finished_at=format_iso_or_none(job.finished_at),
             files_changed=[ChangedFileResponse.model_validate(file.__dict__) for file in files],
             checks=[CheckResponse.model_validate(check) for check in job.checks],
+            risk=[RiskResponse(kind=each.kind, text=each.text) for each in job.risk],
             usage=UsageResponse.model_validate(job.usage.model_dump()),
             question=QuestionResponse.model_validate(job.question.model_dump()) if job.question else None,
-            unsure=job.unsure,
             evidence=[EvidenceResponse.model_validate(each) for each in job.evidence],
             created_by=CreatorResponse.model_validate(job.created_by.model_dump()) if job.created_by else None,
             automation=job.automation_id,

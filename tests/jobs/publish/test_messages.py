@@ -18,6 +18,7 @@ from copydesk.jobs.publish.messages import (
 )
 from copydesk.jobs.publish.plain_text import choose_title, to_plain_body
 from copydesk.jobs.publish.pull_body import PullRequestReport, Round, render_pull_body
+from copydesk.jobs.risk import Risk, RiskKind
 from copydesk.jobs.workspace.patches import FilePatch
 from tests.support.jobs import make_job
 
@@ -82,10 +83,13 @@ def test_pull_request_text_has_everything_for_a_reviewer() -> None:
         rounds=[
             Round(summary="Renamed the page.", requested_at=0, prompts=["Rename a\nto b"], base_note="main moved.")
         ],
-        unsure=["Whether the old address is still used.", "Whether @ada agrees."],
+        risks=[
+            Risk(RiskKind.FAILED_CHECK, "docs/b.md:3 leads nowhere"),
+            Risk(RiskKind.UNSURE, "Whether the old address is still used."),
+            Risk(RiskKind.UNSURE, "Whether @ada agrees."),
+        ],
         files=[FilePatch("docs/b`.md", "renamed", "docs/a.md", 3, 1, b"")],
         checks=["links: passed"],
-        findings=["docs/b.md:3 leads nowhere"],
         fixed=["docs/c.md:7 The link to `d.md` is broken."],
         new_addresses=[AddressChange("/a", "/b"), AddressChange(None, "/new")],
         external_urls=["https://example.org/x (docs/b.md:9)"],
@@ -94,13 +98,12 @@ def test_pull_request_text_has_everything_for_a_reviewer() -> None:
     text = render_pull_body(make_job(id="job_1", model="openai:x"), told, "https://desk.example/j")
     for said in (
         "Renamed the page.",
-        "**Unsure** (points that the model asks you to check):\n\n- Whether the old address is still used.\n- Whether",
+        "**Review first**\n\n- **failed check:** docs/b.md:3 leads nowhere\n- **unsure:** Whether the old address",
         "**Fixed** (problems that existed before this change):\n\n- docs/c.md:7 The link to `d.md` is broken.",
         "**New addresses**\n\n- `/a` → `/b`\n- `/new`, a new page",
         "**Note:** main moved.",
         "- `` docs/b`.md `` renamed from `docs/a.md`, +3 −1",
         "- links: passed",
-        "- docs/b.md:3 leads nowhere",
         "- https://example.org/x (docs/b.md:9)",
         "> Rename a\n> to b",
         "Created by openai:x (3 requests, 1,234 tokens, $0.01) in job [`job_1`](https://desk.example/j).",
@@ -119,11 +122,11 @@ def render_many_addresses(count: int, address: str = "https://example.org/{} (li
 def test_all_new_urls_are_listed_and_long_lists_are_collapsed() -> None:
     text = render_many_addresses(150)
     assert all(f"- https://example.org/{n} (link" in text for n in range(150))
-    before, _, after = text.partition("<details>")
+    before, urls, origin = text.split("<details>")
     assert "New external URLs" in before
-    assert "150 URLs" in after
-    assert after.index("</details>") < after.index("Created by")
-    assert "<details>" not in render_many_addresses(20)
+    assert "150 URLs" in urls
+    assert "Created by" in origin
+    assert render_many_addresses(20).count("<details>") == 1
 
 
 def test_urls_that_do_not_fit_are_counted_and_findable() -> None:
@@ -154,9 +157,10 @@ def test_all_rounds_are_told_short_and_newest_last() -> None:
         for n in range(1, 4)
     ]
     text = render_pull_body(make_job(id="job_1"), PullRequestReport(rounds), "https://desk.example/j")
-    places = [text.index(part) for n in (1, 2, 3) for part in (f"**Round {n}**", f"Did thing {n}.", f"> Do {n}.")]
+    summaries = [part for n in (1, 2, 3) for part in (f"**Round {n}**", f"Did thing {n}.")]
+    requests = [part for n in (1, 2, 3) for part in (f"**Request of round {n}**", f"> Do {n}.")]
+    places = [text.index(part) for part in (*summaries, "<details>", *requests)]
     assert places == sorted(places)
-    assert text.count("**Request**") == 3
     assert text.count("x") < 8000 < len(rounds[0].summary)
     assert text.count("y") < 1000
 
@@ -177,7 +181,9 @@ def test_many_rounds_stay_within_the_limit_of_forges() -> None:
 def test_markup_in_every_round_is_neutralized() -> None:
     rounds = [Round(summary="Thanks @ada, fixes #1. <img src=x>", requested_at=0, prompts=["Ask @bob </details>"])] * 2
     text = render_pull_body(make_job(id="job_1"), PullRequestReport(rounds), "https://desk.example/j")
-    assert not [part for part in ("@ada", "@bob", "#1", "<img", "</details") if part in text]
+    assert not [part for part in ("@ada", "@bob", "#1", "<img") if part in text]
+    assert text.count("</details>") == 1
+    assert text.endswith("</details>\n")
 
 
 TEMPLATE = """<!-- Say what you did. -->

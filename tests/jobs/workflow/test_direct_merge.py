@@ -13,9 +13,7 @@ from copydesk.core.settings import Settings
 from copydesk.desk import open_desk_lazily
 from copydesk.jobs.job import Creator, CreatorKind, MergeLimits
 from copydesk.jobs.service import NewJob
-from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
 from copydesk.jobs.workflow.publication.direct_merge import ProposedMerge, find_obstacle
-from copydesk.jobs.workflow.review import ReviewResult
 from copydesk.jobs.workspace.patches import FilePatch
 from tests.jobs.publish.forges.stage import create_project, fake_forge
 from tests.support import migrated_databases
@@ -72,7 +70,7 @@ def test_change_without_any_finding_is_pushed_to_the_branch(tmp_path: Path) -> N
             [edit("index.mdx", "(/guide)", "(/gone)"), *[finish()] * 5],
             LIMITS,
             {},
-            "The checks found problems.",
+            "Review first: failed check.",
         ),
         ([EDIT, finish()], MergeLimits(paths=("guide.mdx",), max_lines=10), {}, "outside of the automation's paths"),
         ([EDIT, finish()], MergeLimits(max_lines=1), {}, "It changes 2 lines, more than the limit of 1."),
@@ -118,7 +116,7 @@ def test_file_that_moves_is_within_the_paths_only_if_both_of_its_places_are(
     job = desk.jobs.create(project, NewJob("Fix the spelling.", merge_limits=limits)).job
     desk.close()
     patch = FilePatch(path, "renamed" if previous else "added", previous, 1, 1, b"")
-    proposed = ProposedMerge([patch], ReviewResult(checks=[]), ChangeNotes([], [], [], []), [], None, False)
+    proposed = ProposedMerge([patch], [], [], is_follow_up=False)
     outside = f"It changes files outside of the automation's paths: {path}."
     assert find_obstacle(job, proposed) == (None if is_within else outside)
 

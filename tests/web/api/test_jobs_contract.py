@@ -29,7 +29,7 @@ PAGE = b"# Hello\n\nThe colour of things.\n"
 FIELDS = {
     "id", "status", "source", "model", "prLink", "createdAt", "archivedAt",
     "prompt", "title", "summary", "phase", "reason", "message", "branch", "updatedAt", "finishedAt", "filesChanged",
-    "checks", "usage", "question", "unsure", "secondLook", "evidence", "createdBy", "automation", "pullRequest",
+    "checks", "risk", "usage", "question", "secondLook", "evidence", "createdBy", "automation", "pullRequest",
 }  # fmt: skip
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 

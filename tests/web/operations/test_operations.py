@@ -150,7 +150,7 @@ def _add_past_jobs(database: Database, count: int) -> None:
     plain = {
         "project_id": project.id, "phase": "done", "prompt": "", "repository": "", "ref": "main", "model": "mechanic",
         "draft": False, "branch": "b", "usage": {}, "checks": [], "last_event": 1, "created_at": 1, "updated_at": 1,
-        "unsure": [], "evidence": [], "reviewers": [], "review_state": "running",
+        "risk": [], "evidence": [], "reviewers": [], "review_state": "running",
     }  # fmt: skip
     states = ["queued", "queued", "running", *["done"] * count]
     with database.write() as tx:

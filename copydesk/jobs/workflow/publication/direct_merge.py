@@ -7,18 +7,16 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from copydesk.core.text.path_patterns import matches_any
-from copydesk.jobs.agent.evidence import Evidence
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.execution.journal import Journal
-from copydesk.jobs.job import Job, JobSecondLook, RepositoryFailed
+from copydesk.jobs.job import Job, RepositoryFailed
 from copydesk.jobs.publish.errors import ForgeRefused, RepositoryUnavailable
 from copydesk.jobs.publish.forges.forge import Forge, PlannedCommit
 from copydesk.jobs.publish.git.commit import CommitResult, Publisher
 from copydesk.jobs.publish.git.mirror import Mirror
+from copydesk.jobs.risk import Risk, summarize_risks
 from copydesk.jobs.storage.records import EventKind, NewEvent
-from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
 from copydesk.jobs.workflow.repository_retries import RepositoryRetries
-from copydesk.jobs.workflow.review import ReviewResult
 from copydesk.jobs.workspace.git_tree import write_changed_tree
 from copydesk.jobs.workspace.patches import FilePatch, diff_trees
 from copydesk.jobs.workspace.workspace import Workspace
@@ -31,13 +29,11 @@ class MergeResult(BaseModel):
 
 
 class ProposedMerge(NamedTuple):
-    """A change that may be merged without a review, with all results of the checks."""
+    """A change that may be merged without a review."""
 
     files: Sequence[FilePatch]
-    review: ReviewResult
-    change_notes: ChangeNotes
-    evidence: Sequence[Evidence]
-    second_look: JobSecondLook | None
+    risks: Sequence[Risk]
+    external_addresses: Sequence[str]
     is_follow_up: bool
     """Whether the job has a branch already, so that people may have seen it."""
 
@@ -46,21 +42,13 @@ def find_obstacle(job: Job, proposed: ProposedMerge) -> str | None:
     """Returns why a person should see the change, as a sentence; None if nothing speaks against merging it."""
     limits = job.merge_limits
     assert limits is not None
-    review = proposed.review
-    notes = proposed.change_notes
     outside = [patch.path for patch in proposed.files if not _is_within(patch, limits.paths)]
     lines = sum(patch.additions + patch.deletions for patch in proposed.files)
     reasons = [
         (proposed.is_follow_up, "The job has a branch already."),
         (job.draft, "The job asks for a draft."),
-        (bool(review.findings), "The checks found problems."),
-        (bool(review.intended), "The model left findings of the checks as they are."),
-        (bool(review.unjudged_rules), f"These checks could not judge everything: {', '.join(review.unjudged_rules)}."),
-        (bool(notes.executed_files), "It changes files that builds, hosts or browsers execute."),
-        (bool(notes.external_addresses), "It adds external addresses."),
-        (bool(notes.vanished_addresses), "Addresses disappear without a redirect."),
-        (any(not each.verified for each in proposed.evidence), "Some evidence could not be verified."),
-        (bool(proposed.second_look and proposed.second_look.objections), "The second look has objections."),
+        (bool(proposed.risks), f"Review first: {summarize_risks(proposed.risks)}."),
+        (bool(proposed.external_addresses), "It adds external addresses."),
         (bool(outside), f"It changes files outside of the automation's paths: {', '.join(outside[:3])}."),
         (lines > limits.max_lines, f"It changes {lines} lines, more than the limit of {limits.max_lines}."),
     ]

@@ -1,7 +1,7 @@
 """Opens or updates the pull request of a run, as a page of this service or on the project's forge."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 
@@ -16,16 +16,13 @@ from copydesk.jobs.publish.forges.pull_requests import create_or_update_pull
 from copydesk.jobs.publish.git.commit import CommitResult
 from copydesk.jobs.publish.messages import format_pull_title
 from copydesk.jobs.publish.pull_body import Round
+from copydesk.jobs.risk import Risk, summarize_risks
 from copydesk.jobs.storage.job_events import find_pull_event
 from copydesk.jobs.storage.records import EventKind, NewEvent
-from copydesk.jobs.workflow.isolation.tasks import ChangeNotes
 from copydesk.jobs.workflow.publication.direct_merge import MergeResult
-from copydesk.jobs.workflow.review import ReviewResult
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.patches import list_changed_files
 from copydesk.jobs.workspace.workspace import Workspace
-
-MAX_UNSURE_POINTS = 20
 
 
 class OpenedPullRequest(BaseModel):
@@ -35,8 +32,6 @@ class OpenedPullRequest(BaseModel):
     """The description of the pull request that this run wrote."""
     round: Round
     """What the descriptions of later runs tell of this run."""
-    unsure: list[str]
-    """The points that are open after this run."""
     draft: bool
     """Whether it is a draft on the forge: a ready pull request stays ready, and some repositories have no drafts."""
     notes: list[str]
@@ -55,7 +50,6 @@ class PullRequestOpener:
     draft: bool
     base: str
     head: str
-    unsure: list[str] = field(default_factory=list)
     second_look: JobSecondLook | None = None
 
     def open_locally(self, journal: Journal, base_url: str) -> OpenedPullRequest:
@@ -115,7 +109,6 @@ class PullRequestOpener:
             "summary": self.summary,
             "base": self.base,
             "head": self.head,
-            "unsure": self.unsure,
             "second_look": self.second_look.model_dump() if self.second_look else None,
         }
         step.save(
@@ -131,7 +124,6 @@ class PullRequestOpener:
             title=title,
             text=self.text,
             round=self.round,
-            unsure=self.unsure,
             draft=draft,
             notes=list(notes),
         )
@@ -151,20 +143,17 @@ def build_whole_change(workspace: Workspace, origin: Tree) -> Workspace:
 def describe_outcome(
     opened: OpenedPullRequest,
     committed: CommitResult,
-    review: ReviewResult,
-    change_notes: ChangeNotes,
+    risks: Sequence[Risk],
     merged: MergeResult | None,
 ) -> str | None:
     """Returns the job's message after its pull request was opened; None if there is nothing to say.
 
     `merged` says why the change was not merged without a review; None if that was not asked for.
     """
-    consequence = "so it is a draft" if opened.draft else "which its description lists"
     notes = [f"Not merged without a review. {merged.obstacle}" if merged else None, committed.note]
-    if review.findings:
-        notes.append(f"The checks found problems in the pull request, {consequence}.")
-    if change_notes.executed_files:
-        notes.append(f"The pull request changes files that are executed, {consequence}.")
+    if grave := [risk for risk in risks if risk.needs_draft]:
+        consequence = "so the pull request is a draft" if opened.draft else "which the pull request lists"
+        notes.append(f"Review first: {summarize_risks(grave)}, {consequence}.")
     return " ".join(filter(None, [*notes, *opened.notes])) or None
 
 
@@ -177,11 +166,3 @@ def list_earlier_openings(journal: Journal) -> list[OpenedPullRequest]:
 def list_rounds(openings: Sequence[OpenedPullRequest], latest: Round) -> list[Round]:
     """Returns the rounds that the description tells of, newest last."""
     return [*(opened.round for opened in openings), latest]
-
-
-def merge_unsure_points(openings: Sequence[OpenedPullRequest], latest: Round, points: Sequence[str]) -> list[str]:
-    """Returns the open points of all runs, newest first. A point that a later request quotes is answered."""
-    requests = "\n".join(latest.prompts)
-    earlier = openings[-1].unsure if openings else []
-    still_open = [point for point in earlier if point not in requests]
-    return list(dict.fromkeys([*points, *still_open]))[:MAX_UNSURE_POINTS]

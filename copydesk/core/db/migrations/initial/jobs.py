@@ -45,7 +45,7 @@ def create_tables() -> None:
         Column("archived_at", BigInteger),
         Column("archived_from", String(20)),
         Column("question", JSON(none_as_null=True)),
-        Column("unsure", JSON, nullable=False),
+        Column("risk", JSON, nullable=False),
         Column("context", JSON(none_as_null=True)),
         Column("evidence", JSON, nullable=False),
         Column("reviewers", JSON, nullable=False),
