@@ -17,6 +17,8 @@ def describe_event(event: Event) -> str:
     match event["kind"]:
         case "queued" | "message":
             return f"“{data['prompt'].strip().splitlines()[0]}”"
+        case "data":
+            return f"collected for the agent: {data['text'].strip().splitlines()[0]}"
         case "phase":
             return str(PHASE_LABELS.get(data["phase"], data["phase"]))
         case "resumed":

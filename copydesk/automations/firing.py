@@ -32,7 +32,6 @@ from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.projects.project_events import EventType, record_event
 from copydesk.core.projects.projects import Project, Projects
 from copydesk.core.rate_limits.limits import TooManyRequests
-from copydesk.core.text.reader_data import quote_reader_data, split_reader_data
 from copydesk.jobs.execution.journal import finish_job
 from copydesk.jobs.job import (
     ACTIVE,
@@ -214,17 +213,19 @@ class AutomationFiring:
         if job is None:
             model = definition.model or self.jobs.allowed_models(project)[0]
             new_job = NewJob(
-                build_prompt(automation, event, model),
+                build_prompt(automation, model),
                 model=definition.model,
                 draft=definition.draft,
                 context=definition.context,
                 reviewers=[name for name in definition.reviewers if name != AUTHORS],
                 merge_limits=_read_merge_limits(definition),
+                data=build_data(event),
             )
             job = self.jobs.build_job(project, new_job, creator, automation.id)
-            message = self.jobs.insert_job(tx, job)
+            message = self.jobs.insert_job(tx, job, new_job.data)
         else:
-            message = self.jobs.insert_message(tx, job, build_prompt(automation, event, job.model), creator)
+            prompt = build_prompt(automation, job.model)
+            message = self.jobs.insert_message(tx, job, prompt, creator, build_data(event))
         save_origin(tx, job.id, message.id, build_origin(definition, event))
         return self._record_run(tx, automation, event, job, message)
 
@@ -303,24 +304,26 @@ def is_enabled(project: Project, automation: Automation) -> bool:
     return automation.definition.enabled and (automation.source is None or project.policy.automation_files)
 
 
-def build_prompt(automation: Automation, event: TriggerEvent, model: str) -> str:
-    """Returns the prompt of a run. The mechanic gets only an instruction that it understands.
+def build_prompt(automation: Automation, model: str) -> str:
+    """Returns the prompt of a run: the words of the kind and of the automation's author, who may allow things by them.
 
-    Raises InvalidRequest if the kind needs a language model and the run would use the mechanic.
+    The mechanic gets only an instruction that it understands. Raises InvalidRequest if the kind needs a language model
+    and the run would use the mechanic.
     """
     definition = automation.definition
     defaults = definition.defaults
-    if model == MECHANIC:
-        prompt = "\n".join(part for part in (defaults.mechanic_prompt, definition.prompt) if part)
-        if prompt and definition.kind is Kind.MISSING_PAGES:
-            _, lines = split_reader_data(event.details)
-            return f"{prompt}\n\n{quote_reader_data(lines)}"
-        if prompt:
-            return prompt
-        raise InvalidRequest(
-            f"The mechanic cannot do '{definition.kind}'. Choose a language model for the automation or the project."
-        )
-    return "\n\n".join(part for part in (defaults.prompt, definition.prompt, event.text, event.details) if part)
+    if model != MECHANIC:
+        return "\n\n".join(part for part in (defaults.prompt, definition.prompt) if part)
+    if prompt := "\n".join(part for part in (defaults.mechanic_prompt, definition.prompt) if part):
+        return prompt
+    raise InvalidRequest(
+        f"The mechanic cannot do '{definition.kind}'. Choose a language model for the automation or the project."
+    )
+
+
+def build_data(event: TriggerEvent) -> str:
+    """Returns what Copydesk collected for a run: what started it, and the changes or what readers told."""
+    return "\n\n".join(part for part in (event.text, event.details) if part)
 
 
 def build_origin(definition: AutomationDefinition, event: TriggerEvent) -> MessageOrigin:

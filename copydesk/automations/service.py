@@ -257,7 +257,7 @@ class Automations:
         if model not in models:
             detail = f"This project cannot use the model '{model[:80]}'. Use one of: {', '.join(models)}."
             raise InvalidRequest(detail, details=[ErrorDetail("model", detail)])
-        build_prompt(automation, TriggerEvent("", ""), model)
+        build_prompt(automation, model)
 
     def _check_context(self, project: Project, values: Mapping[str, Any]) -> None:
         """Raises InvalidRequest for a context repository that the project does not have."""

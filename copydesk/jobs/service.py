@@ -156,11 +156,12 @@ class Jobs:
         creator = job.created_by
         row = {**vars(job), **{name: value and value.model_dump() for name, value in models.items()}}
         row |= {"creator_kind": creator and creator.kind, "creator_id": creator and creator.id}
+        new_events = [NewEvent(EventKind.QUEUED, {"prompt": job.prompt}), *_describe_data(data)]
+        row |= {"last_event": len(new_events)}
         tx.execute(INSERT_JOB, row)
         message_id = self._insert_message(tx, job.id, job.prompt, job.created_by, data)
         enqueue_run(self.database, tx, job.id, job.project_id, number=1)
-        queued = [NewEvent(EventKind.QUEUED, {"prompt": job.prompt})]
-        append_events(self.database, tx, job.id, 1, job.created_at, queued)
+        append_events(self.database, tx, job.id, 1, job.created_at, new_events)
         return AddedMessage(message_id, headers)
 
     def get(self, project_id: str, job_id: str) -> Job:
@@ -171,6 +172,14 @@ class Jobs:
         if row is None or row.project_id != project_id:
             raise JobNotFound
         return job_from_row(row)
+
+    def read_data(self, job_id: str) -> str:
+        """Returns what Copydesk collected for the agent when the job was created; empty if it collected nothing."""
+        query = (
+            select(messages.c.data).where(messages.c.job_id == job_id).order_by(messages.c.created_at, messages.c.id)
+        )
+        with self.database.read() as tx:
+            return tx.execute(query.limit(1)).scalar() or ""
 
     def list_page(
         self, project_id: str, status: Status | None, limit: int, cursor: str | None
@@ -224,15 +233,15 @@ class Jobs:
         headers = consume(self.database, tx, self.limit, job.project_id)
         message_id = self._insert_message(tx, job.id, prompt, created_by, data)
         sender = {"createdBy": created_by.model_dump()} if created_by else {}
-        event = NewEvent(EventKind.MESSAGE, {"prompt": prompt, **sender})
+        new_events = [NewEvent(EventKind.MESSAGE, {"prompt": prompt, **sender}), *_describe_data(data)]
         if job.status is ACTIVE:
-            update_job(self.database, tx, job.id, [event])
+            update_job(self.database, tx, job.id, new_events)
         else:
             numbers = tx.execute(select(runs.c.number).where(runs.c.job_id == job.id)).scalars()
             enqueue_run(self.database, tx, job.id, job.project_id, max(numbers) + 1)
             values: dict[str, Any] = {"status": check_transition(job.status, ACTIVE), "phase": Phase.QUEUED}
             cleared = dict.fromkeys(("finished_at", "reason", "message", "question"))
-            update_job(self.database, tx, job.id, [event], **values, **cleared)
+            update_job(self.database, tx, job.id, new_events, **values, **cleared)
         return AddedMessage(message_id, headers)
 
     def cancel(self, project_id: str, job_id: str) -> Job:
@@ -382,3 +391,7 @@ class Jobs:
         """Cancels the job's runs and ends the job at once. A worker that still runs the job finds its lease lost."""
         cancel_runs(self.database, tx, job_id)
         finish_job(self.database, tx, job_id, CANCELLED)
+
+
+def _describe_data(data: str) -> list[NewEvent]:
+    return [NewEvent(EventKind.DATA, {"text": data})] if data else []

@@ -38,6 +38,10 @@ class Bench:
     def list_jobs(self) -> list[Job]:
         return self.desk.jobs.list_newest(self.project.id, 0, 1000)
 
+    def read_data(self, job: Job) -> str:
+        """Returns what Copydesk collected for the agent."""
+        return self.desk.jobs.read_data(job.id)
+
     def load(self, automation: Automation) -> Automation:
         return self.desk.automations.get(self.project.id, automation.id).automation
 

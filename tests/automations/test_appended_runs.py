@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 
 from copydesk.automations.automation import TriggerEvent
 from copydesk.automations.firing import Fired
-from copydesk.jobs.publish.reader_data import quote_reader_data
+from copydesk.core.text.reader_data import quote_reader_data
 from copydesk.jobs.storage.tables import runs, steps
 from tests.jobs.publish.forges.stage import FILES, create_project, fake_forge
 from tests.support.drills import mark_drills

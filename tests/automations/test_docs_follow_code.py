@@ -86,7 +86,7 @@ def test_renamed_flag_leads_to_an_edit_with_verified_evidence(tmp_path: Path) ->
         assert (job["status"], job["reason"]) == ("completed", None), job["message"]
         assert job["createdBy"] == {"kind": "automation", "name": "Update from code", "id": pair.automation.id}
         assert job["automation"] == pair.automation.id
-        assert "Rename --try-run to --dry-run" in job["prompt"]
+        assert "Rename --try-run to --dry-run" in pair.service.desk.jobs.read_data(job["id"])
         [evidence] = job["evidence"]
         assert (evidence["verified"], evidence["source"]["commit"]) == (True, head)
         assert pair.outcomes() == [Outcome.REVIEW_NEEDED]
@@ -128,8 +128,8 @@ def test_twenty_changes_within_a_quiet_period_make_one_run(tmp_path: Path) -> No
         pair.push(RENAMED, "Rename the flag")
         pair.settle()
         [job] = pair.list_finished_jobs()
-        assert "Part 0" in job["prompt"]
-        assert "Rename the flag" in job["prompt"]
+        assert "Part 0" in pair.service.desk.jobs.read_data(job["id"])
+        assert "Rename the flag" in pair.service.desk.jobs.read_data(job["id"])
 
 
 @pytest.mark.deep

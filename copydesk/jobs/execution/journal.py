@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, insert, select, text, update
@@ -40,7 +40,7 @@ SELECT_OWN_LEASE = text(
     "select lease_until from runs where id = :run and attempt = :attempt and worker = :worker and state = 'running'"
 )
 FINISH_RUN = text("update runs set state = 'done', finished_at = :now, reason = :reason where id = :run")
-SELECT_PROMPTS = text("select prompt from messages where run_id = :run order by created_at, id")
+SELECT_MESSAGES = text("select prompt, data from messages where run_id = :run order by created_at, id")
 SELECT_ALL_PROMPTS = text("select prompt from messages where job_id = :job order by created_at, id")
 SELECT_UNREAD_MESSAGE = text(
     "select 1 from messages where job_id = :job and run_id is null and created_at > :since limit 1"
@@ -49,6 +49,13 @@ SELECT_UNREAD_MESSAGE = text(
 
 class LeaseLost(Exception):
     """The attempt no longer holds the run: the run was cancelled, finished, or claimed by another worker."""
+
+
+class MessageText(NamedTuple):
+    """A message to the agent: the words of a person or an automation, and the data that Copydesk collected."""
+
+    prompt: str
+    data: str
 
 
 @dataclass(frozen=True)
@@ -217,12 +224,16 @@ class Journal:
         with self.database.read() as tx:
             return job_from_row(tx.execute(select(jobs).where(jobs.c.id == self.claim.job_id)).one())
 
-    def read_prompts(self, tx: Connection) -> Sequence[str]:
-        """Returns the prompts of this run, oldest first."""
-        return tx.execute(SELECT_PROMPTS, {"run": self.claim.run_id}).scalars().all()
+    def read_messages(self, tx: Connection) -> list[MessageText]:
+        """Returns the messages that this run has read, oldest first."""
+        rows = tx.execute(SELECT_MESSAGES, {"run": self.claim.run_id})
+        return [MessageText(row.prompt, row.data or "") for row in rows]
 
     def read_all_prompts(self, tx: Connection) -> Sequence[str]:
-        """Returns all prompts of the job, also those that the agent has not read yet."""
+        """Returns the words of people in all messages of the job, also in those that the agent has not read yet.
+
+        Only they allow anything: a host, a name, a new folder.
+        """
         return tx.execute(SELECT_ALL_PROMPTS, {"job": self.claim.job_id}).scalars().all()
 
     def list_earlier_runs(self) -> list[EarlierRun]:

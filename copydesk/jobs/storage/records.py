@@ -73,6 +73,7 @@ class EventKind(StrEnum):
 
     QUEUED = "queued"
     MESSAGE = "message"
+    DATA = "data"
     PHASE = "phase"
     RESUMED = "resumed"
     THOUGHT = "thought"

@@ -19,7 +19,7 @@ from copydesk.jobs.agent.tools import CheckTools, Finished, Question
 from copydesk.jobs.agent.tools.declarations import read_declarations
 from copydesk.jobs.checks import CheckReport
 from copydesk.jobs.execution.attempt import Attempt
-from copydesk.jobs.execution.journal import Journal
+from copydesk.jobs.execution.journal import Journal, MessageText
 from copydesk.jobs.job import (
     COMPLETED,
     Job,
@@ -188,14 +188,17 @@ class RunWorkflow:
     def _check_workspace(
         self, workspace: Workspace, origin: Tree, required_fields: Sequence[str], ignored_checks: Sequence[str]
     ) -> CheckReport:
-        with self.journal.database.read() as tx:
-            request = "\n".join(self.journal.read_all_prompts(tx))
+        request = "\n".join(self._read_all_prompts())
         return self.isolated.check_workspace(workspace, origin, required_fields, ignored_checks, request)
 
-    def _read_prompts(self) -> Sequence[str]:
-        """Returns the prompts of this run so far."""
+    def _read_messages(self) -> Sequence[MessageText]:
+        """Returns the messages that this run has read so far."""
         with self.journal.database.read() as tx:
-            return self.journal.read_prompts(tx)
+            return self.journal.read_messages(tx)
+
+    def _read_all_prompts(self) -> Sequence[str]:
+        with self.journal.database.read() as tx:
+            return self.journal.read_all_prompts(tx)
 
     def _pin_commits(self) -> StartingCommits:
         with self.journal.step("pin", StartingCommits) as step:
@@ -253,7 +256,7 @@ class RunWorkflow:
             run_tool=self.isolated.run_tool,
             context_overview=render_context_overview(contexts),
             second_look=build_second_look(
-                self.project.policy.review_model, self.review_model, self.attempt, reviewer, self._read_prompts
+                self.project.policy.review_model, self.review_model, self.attempt, reviewer, self._read_messages
             ),
             may_send_back=finish_review.may_advise,
         )
@@ -281,16 +284,14 @@ class RunWorkflow:
         return review
 
     def _refuse_missing_folder(self, workspace: Workspace) -> None:
-        with self.journal.database.read() as tx:
-            prompts = self.journal.read_all_prompts(tx)
-        refuse_missing_folder(workspace, prompts, self.job.ref)
+        refuse_missing_folder(workspace, self._read_all_prompts(), self.job.ref)
 
     def _refuse_protected_path(self, path: str) -> None:
         publish_guard.refuse_protected(path, self.project.policy.unprotected_paths, self.project.root)
 
     def _check_publishable(self, workspace: Workspace, texts: Sequence[str] = ()) -> None:
         self.isolated.check_publishable(
-            workspace, list_known_secrets(self.project, self.secrets), texts, self._read_prompts()
+            workspace, list_known_secrets(self.project, self.secrets), texts, self._read_all_prompts()
         )
 
     def _build_publisher(self, pinned: StartingCommits, workspace: Workspace, finished: Finished) -> Publisher:

@@ -20,6 +20,7 @@ from copydesk.jobs.agent.models import usage_metrics
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.agent.tools.tool import Tool, ToolArguments
 from copydesk.jobs.execution.attempt import Attempt
+from copydesk.jobs.execution.journal import MessageText
 from copydesk.jobs.job import JobFailed, JobObjection, JobSecondLook
 from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
 from copydesk.jobs.workflow.review import Reviewer
@@ -69,13 +70,13 @@ def load_second_look_prompt() -> str:
 class SecondLook:
     """Asks the review model once. A model that fails or answers badly is noted in the result; it raises nothing.
 
-    `list_findings` returns the findings of the checks, `read_request` what was asked for."""
+    `list_findings` returns the findings of the checks, `read_messages` what was asked for, with its data."""
 
     model_name: str
     create_model: Callable[[], Model]
     attempt: Attempt
     list_findings: Callable[[Workspace, Finished], Sequence[str]]
-    read_request: Callable[[], Sequence[str]]
+    read_messages: Callable[[], Sequence[MessageText]]
 
     def take(
         self, workspace: Workspace, finished: Finished, patches: Sequence[FilePatch], runner: asyncio.Runner
@@ -115,9 +116,13 @@ class SecondLook:
         diff = b"".join(patch.data for patch in patches).decode("utf-8", "replace")
         cut = f"\n… cut after {MAX_DIFF_CHARS:,} characters of {len(diff):,}" if len(diff) > MAX_DIFF_CHARS else ""
         findings = "\n".join(self.list_findings(workspace, finished)) or "none"
+        messages = self.read_messages()
+        request = "\n".join(message.prompt for message in messages)
+        collected = "\n\n".join(message.data for message in messages if message.data) or "none"
         return "\n\n".join(
             [
-                f"Request:\n{truncate(chr(10).join(self.read_request()), MAX_REQUEST_CHARS)}",
+                f"Request:\n{truncate(request, MAX_REQUEST_CHARS)}",
+                f"Data that Copydesk added to the request:\n{truncate(collected, MAX_REQUEST_CHARS)}",
                 f"The author's summary:\n{truncate(finished.summary, MAX_FINDINGS_CHARS)}",
                 f"Findings of the checks:\n{truncate(findings, MAX_FINDINGS_CHARS)}",
                 f"Diff:\n{diff[:MAX_DIFF_CHARS]}{cut}",
@@ -130,7 +135,7 @@ def build_second_look(
     create_model: Callable[[str], Model],
     attempt: Attempt,
     reviewer: Reviewer,
-    read_request: Callable[[], Sequence[str]],
+    read_messages: Callable[[], Sequence[MessageText]],
 ) -> TakeSecondLook | None:
     """Returns the function that takes the second look; None if the project has no review model."""
     if model_name is None:
@@ -139,7 +144,7 @@ def build_second_look(
     def list_findings(workspace: Workspace, finished: Finished) -> list[str]:
         return reviewer.review(workspace, finished.intended_reasons).findings
 
-    return SecondLook(model_name, lambda: create_model(model_name), attempt, list_findings, read_request).take
+    return SecondLook(model_name, lambda: create_model(model_name), attempt, list_findings, read_messages).take
 
 
 def read_objections(reply: Reply, workspace: Workspace) -> LookResult:

@@ -12,7 +12,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.agent.models.registry import check_configuration
 from copydesk.jobs.job import Job, Reason, Status
-from copydesk.jobs.service import CreatedJob, NewJob, WrongState
+from copydesk.jobs.service import CreatedJob, Jobs, NewJob, WrongState
 from copydesk.web.api.dependencies import (
     CurrentCreator,
     CurrentProject,
@@ -75,17 +75,26 @@ async def retry_job(
     idempotency_key: IdempotencyKey = None,
 ) -> JobResponse:
     """Creates a new job with the prompt and options of one that has ended. The earlier job stays as it is."""
-    new_job = build_retry(await run_in_thread(desk.jobs.get, project.id, job_id))
+    new_job = await run_in_thread(load_retry, desk.jobs, project.id, job_id)
     created = await run_in_thread(desk.jobs.create, project, new_job, idempotency_key, created_by=creator)
     return await _respond_created(desk, created, response)
 
 
-def build_retry(job: Job) -> NewJob:
-    """Returns a new job with the same prompt and options. A title that the agent chose is left out."""
+def load_retry(jobs: Jobs, project_id: str, job_id: str) -> NewJob:
+    """Returns a new job with the same prompt, data and options. A title that the agent chose is left out."""
+    job = jobs.get(project_id, job_id)
     if job.status is Status.ACTIVE:
         raise WrongState("The job is still running; cancel it before you retry it.")
     has_own_title = job.pr_link is None and job.reason is not Reason.NO_CHANGES
-    return NewJob(job.prompt, job.model, job.ref, job.draft, job.title if has_own_title else None, job.context)
+    return NewJob(
+        job.prompt,
+        job.model,
+        job.ref,
+        job.draft,
+        job.title if has_own_title else None,
+        job.context,
+        data=jobs.read_data(job.id),
+    )
 
 
 async def _respond_created(desk: Desk, created: CreatedJob, response: Response) -> JobResponse:

@@ -68,7 +68,7 @@ if (job) {
       stream.close();
       clearTimeout(due);
       await refresh(job.dataset.here);
-    } else if (type === "message") {
+    } else if (type === "message" || type === "data") {
       await refresh(job.dataset.here);
     } else {
       addStep(at, said);

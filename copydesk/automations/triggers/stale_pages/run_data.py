@@ -17,14 +17,15 @@ from copydesk.core.projects.projects import Project
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import COMPLETED, Job, JobOutcome, Reason
 from copydesk.jobs.storage.message_origins import MessageOrigin
-from copydesk.jobs.storage.tables import jobs, messages
+from copydesk.jobs.storage.records import EventKind, NewEvent, update_job
+from copydesk.jobs.storage.tables import messages
 
 POPULAR_MS = 30 * clock.DAY
 """Pages are popular by their readers in this time."""
 MAX_RUNS_SEARCHED = 50
 STEP = "stale-pages"
 SELECT_UNREAD = (
-    select(messages.c.id, messages.c.prompt, messages.c.origin)
+    select(messages.c.id, messages.c.data, messages.c.origin)
     .where(messages.c.job_id == bindparam("job"), messages.c.run_id.is_(None))
     .order_by(messages.c.created_at, messages.c.id)
 )
@@ -34,7 +35,7 @@ class WaitingMessage(NamedTuple):
     """A message of an automation that has no stale pages yet."""
 
     id: str
-    prompt: str
+    data: str
     origin: MessageOrigin
 
 
@@ -72,7 +73,9 @@ class StaleRunData:
         with self.database.read() as tx:
             rows = tx.execute(SELECT_UNREAD, {"job": job_id}).all()
         unread = [
-            WaitingMessage(row.id, row.prompt, MessageOrigin.model_validate(row.origin)) for row in rows if row.origin
+            WaitingMessage(row.id, row.data or "", MessageOrigin.model_validate(row.origin))
+            for row in rows
+            if row.origin
         ]
         return [message for message in unread if message.origin.awaits_comparison]
 
@@ -111,17 +114,18 @@ class StaleRunData:
         """Stores the messages with their pages. With nothing to do, marks them as read if there is no other message."""
         of_job = messages.c.job_id == job.id
         unread_count = tx.execute(select(func.count()).where(of_job, messages.c.run_id.is_(None))).scalar_one()
-        first_id = tx.execute(select(func.min(messages.c.id)).where(of_job)).scalar_one()
         is_idle = unread_count == len(waiting) and all(signal.text is None for signal in signals.values())
         for message in waiting:
             signal = signals[message.id]
-            prompt = f"{message.prompt}\n\n{signal.text or signal.nothing_to_do}"
+            collected = signal.text or signal.nothing_to_do
             origin = message.origin.model_copy(update={"awaits_comparison": False})
             values: dict[str, Any] = {"origin": origin.model_dump()}
-            values |= {"run_id": journal.claim.run_id} if is_idle else {"prompt": prompt}
+            if is_idle:
+                values["run_id"] = journal.claim.run_id
+            else:
+                values["data"] = "\n\n".join(part for part in (message.data, collected) if part)
+                update_job(self.database, tx, job.id, [NewEvent(EventKind.DATA, {"text": collected})])
             tx.execute(update(messages).where(of_job, messages.c.id == message.id).values(**values))
-            if not is_idle and message.id == first_id:  # the job shows its first message
-                tx.execute(update(jobs).where(jobs.c.id == job.id).values(prompt=prompt))
             _record_pages(tx, job.id, message.id, signal.pages, compared_at, ended_at_once=is_idle)
         return RunDataResult(nothing_to_do=signals[waiting[-1].id].nothing_to_do if is_idle else None)
 

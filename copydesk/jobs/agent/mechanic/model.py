@@ -67,7 +67,7 @@ def build_reply(conversation: Conversation, workspace: Workspace) -> Reply:
     replies = [entry for entry in later_entries if isinstance(entry, Reply)]
     if any(call.name == "finish" for reply in replies for call in reply.calls):
         return Reply()
-    instructions = parse_prompt(prompt.text)
+    instructions = parse_prompt(prompt.text, prompt.data)
     if isinstance(instructions, NotUnderstood):
         return _build_finish(prompt_number, 0, NOT_UNDERSTOOD_TITLE, _not_understood_message(instructions))
     texts: list[str] = []

@@ -15,7 +15,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.job import Job
 from copydesk.jobs.publish.forges.reopened_pulls import reopen_pull_request
 from copydesk.jobs.storage.records import EventKind
-from copydesk.web.api.jobs import build_retry
+from copydesk.web.api.jobs import load_retry
 from copydesk.web.api.schemas import JobMessageRequest
 from copydesk.web.api.streams.job_events import CurrentStreams, EventStreamResponse
 from copydesk.web.api.streams.job_streams import StreamHolder
@@ -115,9 +115,8 @@ async def reopen_job(project_id: str, job_id: str, post: EditorPost) -> Response
 @router.post(f"{JOB_PATH}/retry")
 async def retry_job(project_id: str, job_id: str, post: EditorPost) -> Response:
     project = await post.get_project(project_id)
-    job = await run_in_thread(post.desk.jobs.get, project.id, job_id)
     try:
-        new_job = build_retry(job)
+        new_job = await run_in_thread(load_retry, post.desk.jobs, project.id, job_id)
         idempotency_key = form_idempotency_key(post.form, new_job)
         created = await run_in_thread(
             post.desk.jobs.create, project, new_job, idempotency_key, created_by=creator_from_person(post.person)

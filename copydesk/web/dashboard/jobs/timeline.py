@@ -6,11 +6,11 @@ from typing import Any
 
 from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.job import Creator, CreatorKind, Job, Phase, Reason, Status
-from copydesk.jobs.storage.records import JobEvent
+from copydesk.jobs.storage.records import EventKind, JobEvent
 
 MAX_THOUGHT_CHARS = 1_000
 PROMPT_EVENT_KINDS = ("queued", "message")
-EVENT_KINDS = (*PROMPT_EVENT_KINDS, "phase", "resumed", "thought", "tool", "checked", "waiting", "pushed",
+EVENT_KINDS = (*PROMPT_EVENT_KINDS, "data", "phase", "resumed", "thought", "tool", "checked", "waiting", "pushed",
                "pull_request", "reviewers", "finished",
          "archived", "unarchived")  # fmt: skip
 PHASE_LABELS = {
@@ -81,6 +81,8 @@ class PromptTurn:
     steps: list[TimelineStep]
     asker: str = ""
     """Who sent the prompt, as in describe_creator."""
+    data: list[str] = field(default_factory=list)
+    """What Copydesk collected for the agent."""
 
 
 def describe_creator(creator: Creator | None) -> str:
@@ -98,6 +100,8 @@ def group_by_prompt(job: Job, events: Sequence[JobEvent]) -> list[PromptTurn]:
             creator = Creator.model_validate(sender) if sender else None if prompt_turns else job.created_by
             prompt = str(event.data.get("prompt", ""))
             prompt_turns.append(PromptTurn(prompt, event.at, [], describe_creator(creator)))
+        elif prompt_turns and event.kind == EventKind.DATA:
+            prompt_turns[-1].data.append(event.data["text"])
         elif prompt_turns:
             prompt_turns[-1].steps.append(step_from_event(event))
     return prompt_turns

@@ -15,11 +15,13 @@ from copydesk.jobs.workspace.workspace import Workspace
 Make = Callable[[dict[str, bytes]], Workspace]
 
 
-def run_mechanic(space: Workspace, prompt: str, conversation: Conversation | None = None) -> Finished:
+def run_mechanic(
+    space: Workspace, prompt: str, conversation: Conversation | None = None, *, data: str = ""
+) -> Finished:
     """Runs the agent's loop without its limits."""
     model: Model = Mechanic()
     conversation = [] if conversation is None else conversation
-    conversation.append(Prompt(text=prompt))
+    conversation.append(Prompt(text=prompt, data=data))
     for _ in range(20):
         tools = Toolbox(space)
         reply = asyncio.run(model.reply(conversation, space))

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from copydesk.core.text.reader_data import split_reader_data
+from copydesk.core.text.reader_data import list_reader_lines
 from copydesk.jobs.agent.mechanic.instructions import (
     DERIVABLE_FIELDS,
     AddField,
@@ -142,10 +142,12 @@ MAX_PHRASE_WORDS = 100
 """Limits a phrase to replace, because a page that repeats all but its last word makes matching slow."""
 
 
-def parse_prompt(prompt: str) -> list[Instruction] | NotUnderstood:
-    """Parses a prompt. A comment on a line of a file is about that line, unless it names another place."""
+def parse_prompt(prompt: str, data: str = "") -> list[Instruction] | NotUnderstood:
+    """Parses a prompt. A comment on a line of a file is about that line, unless it names another place.
+
+    `data` is what Copydesk collected; only a command that asks for missing addresses reads them there.
+    """
     prompt, place = split_review_comment(prompt)
-    prompt, reader_lines = split_reader_data(prompt)
     scope = InstructionScope()
     if place is not None:
         prompt, names_page = _strip_here(prompt)
@@ -161,7 +163,7 @@ def parse_prompt(prompt: str) -> list[Instruction] | NotUnderstood:
         if include_code is not None and instructions and not isinstance(instructions[-1], PageInstruction):
             instructions[-1] = replace(instructions[-1], scope=replace(instructions[-1].scope, code=include_code))
             continue
-        redirects = parse_redirects(clause, quotations, reader_lines)
+        redirects = parse_redirects(clause, quotations, list_reader_lines(data))
         parsed = [redirects] if redirects else _parse_clause(clause, quotations)
         if not parsed:
             return NotUnderstood(quotations.restore(clause), _find_unclear_word(clause))

@@ -1,4 +1,4 @@
-"""The prompt of a job that improves a page. What readers wrote is data in it, and is left out of pull requests."""
+"""The job that improves a page. What readers wrote is its data: it allows nothing, and no pull request quotes it."""
 
 from collections.abc import Sequence
 
@@ -15,6 +15,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.pages.missing_addresses import is_safe_address
 from copydesk.jobs.projects.page_history import to_safe_line
 from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
+from copydesk.jobs.service import NewJob
 
 MAX_COMMENTS = 10
 MAX_SEARCHES = 10
@@ -37,8 +38,8 @@ def can_improve(path: str, source_path: str | None) -> bool:
     return source_path is not None or path == "/" or is_safe_address(path)
 
 
-def load_improvement_prompt(desk: Desk, project: Project, path: str, source_path: str | None) -> str:
-    """Returns the prompt with open negative comments, searches that led to the page, and its changed sources."""
+def load_improvement(desk: Desk, project: Project, path: str, source_path: str | None) -> NewJob:
+    """Returns the job, with open negative comments, searches that led to the page, and its changed sources as data."""
     stale_page = desk.stale_pages.reports.load(project.id).find_page(path)
     if source_path is None and stale_page is not None:
         source_path = stale_page.file
@@ -47,16 +48,16 @@ def load_improvement_prompt(desk: Desk, project: Project, path: str, source_path
     complaints = FeedbackFilter(path=path, helpful=False, has_comment=True, statuses=OPEN_STATUSES)
     comments, _ = desk.feedback.list_entries(project.id, complaints, MAX_COMMENTS)
     searches = desk.searches.list_leading_to(project.id, path, limit=MAX_SEARCHES)
-    return build_improvement_prompt(path, source_path, comments, searches, stale_page)
+    return build_improvement(path, source_path, comments, searches, stale_page)
 
 
-def build_improvement_prompt(
+def build_improvement(
     path: str,
     source_path: str | None,
     comments: Sequence[FeedbackEntry],
     searches: Sequence[LeadingSearch],
     stale_page: StalePageEntry | None = None,
-) -> str:
+) -> NewJob:
     names = [f'"{path}"'] if path == "/" or is_safe_address(path) else []
     if source_path is not None:
         file_name = to_safe_line(source_path, MAX_FILE_CHARS)
@@ -69,7 +70,7 @@ def build_improvement_prompt(
         f"search that led to the page ({pluralize(each.hits, 'time')}): {_shorten(each.query)}" for each in searches
     ]
     lines += _describe_changes(stale_page) if stale_page is not None else []
-    return f"{prompt}\n\n{quote_reader_data(lines)}" if lines else prompt
+    return NewJob(prompt, data=quote_reader_data(lines) if lines else "")
 
 
 def _describe_changes(page: StalePageEntry) -> list[str]:

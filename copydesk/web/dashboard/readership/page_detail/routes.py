@@ -15,7 +15,6 @@ from copydesk.core.ids import random_text
 from copydesk.core.projects.projects import Project
 from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
-from copydesk.jobs.service import NewJob
 from copydesk.web.api.reports.page_detail.activity import find_last_commit, load_page_activity
 from copydesk.web.dashboard.auth.access import EditorPost, ViewerRequest
 from copydesk.web.dashboard.jobs.job_list import creator_from_person, form_idempotency_key
@@ -25,7 +24,7 @@ from copydesk.web.dashboard.readership.date_ranges import NO_RANGE, SelectedRang
 from copydesk.web.dashboard.readership.figures import AgentTableRow, Tile, build_agent_rows, build_tiles
 from copydesk.web.dashboard.readership.lists.interactions import STATUS_LABELS
 from copydesk.web.dashboard.readership.overview.report import count_run_up_days
-from copydesk.web.dashboard.readership.page_detail.improvement import can_improve, load_improvement_prompt
+from copydesk.web.dashboard.readership.page_detail.improvement import can_improve, load_improvement
 from copydesk.web.dashboard.readership.selection import ReadershipSelection, parse_selection, render_readership
 from copydesk.web.responses.redirects import redirect
 
@@ -93,7 +92,7 @@ async def improve_page(project_id: str, post: EditorPost) -> Response:
     path = parse_page_path({"path": post.form.get("path")})
     commit = await find_last_commit(post.desk, project, path, IMPROVE_TIMEOUT_SECONDS)
     source_path = commit.path if commit else None
-    new_job = NewJob(await run_in_thread(load_improvement_prompt, post.desk, project, path, source_path))
+    new_job = await run_in_thread(load_improvement, post.desk, project, path, source_path)
     idempotency_key = form_idempotency_key(post.form, new_job)
     created = await run_in_thread(
         post.desk.jobs.create, project, new_job, idempotency_key, created_by=creator_from_person(post.person)
