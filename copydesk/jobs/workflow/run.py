@@ -9,6 +9,7 @@ from copydesk.core.projects.projects import Project
 from copydesk.core.settings import Settings
 from copydesk.core.telemetry import traces
 from copydesk.core.text.plurals import pluralize
+from copydesk.core.text.quoted_text import remove_quoted_lines
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Model
 from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
@@ -188,7 +189,7 @@ class RunWorkflow:
     def _check_workspace(
         self, workspace: Workspace, origin: Tree, required_fields: Sequence[str], ignored_checks: Sequence[str]
     ) -> CheckReport:
-        request = "\n".join(self._read_all_prompts())
+        request = "\n".join(remove_quoted_lines(prompt) for prompt in self._read_all_prompts())
         return self.isolated.check_workspace(workspace, origin, required_fields, ignored_checks, request)
 
     def _read_messages(self) -> Sequence[MessageText]:
@@ -197,6 +198,7 @@ class RunWorkflow:
             return self.journal.read_messages(tx)
 
     def _read_all_prompts(self) -> Sequence[str]:
+        """Returns the words of people in all runs of the job. Data allows nothing, so it is not among them."""
         with self.journal.database.read() as tx:
             return self.journal.read_all_prompts(tx)
 
@@ -284,7 +286,8 @@ class RunWorkflow:
         return review
 
     def _refuse_missing_folder(self, workspace: Workspace) -> None:
-        refuse_missing_folder(workspace, self._read_all_prompts(), self.job.ref)
+        words = [remove_quoted_lines(prompt) for prompt in self._read_all_prompts()]
+        refuse_missing_folder(workspace, words, self.job.ref)
 
     def _refuse_protected_path(self, path: str) -> None:
         publish_guard.refuse_protected(path, self.project.policy.unprotected_paths, self.project.root)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from copydesk.core.text.quoted_text import remove_quotes_and_code
 from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, is_page
 from copydesk.jobs.publish.guard.added_lines import FilesBefore, ProposedFile, list_proposed_files
 from copydesk.jobs.publish.guard.embeds.by_file_type import ASCIIDOC_EXTENSIONS, find_embeds
@@ -22,8 +23,6 @@ from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Changes
 
-QUOTED_LINE_PATTERN = re.compile(r"^ {0,3}>.*$", re.M)
-FENCE_PATTERN = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.M)
 PLAIN_LINE_PATTERN = re.compile(r"[^<>\[\]{}`~!\\&|:+=/]*")
 MAX_SEARCH_PASSES = 40
 """Limit on the search for line numbers, as a multiple of the file's length."""
@@ -42,26 +41,15 @@ class ExternalResource:
     def host(self) -> str:
         return find_host(self.url)
 
+    @property
+    def is_script_of_page(self) -> bool:
+        """Returns whether a page runs it as a script, which no prompt can allow."""
+        return self.kind == "script" and extension(self.path) in (*PAGE_EXTENSIONS, *ASCIIDOC_EXTENSIONS)
+
 
 def find_hosts(texts: Iterable[str]) -> set[str]:
     """Returns the hosts of URLs in these texts. Ignores quoted text and code blocks, which are not requests."""
-    unquoted_texts = (_remove_quotes(text) for text in texts)
-    return {find_host(url) for text in unquoted_texts for url in find_urls(text)} - {""}
-
-
-def _remove_quotes(text: str) -> str:
-    """Returns the text without quotations and fenced blocks. An unclosed block extends to the end."""
-    lines = []
-    open_fence = ""
-    for line in text.split("\n"):
-        fence = FENCE_PATTERN.match(line)
-        if open_fence:
-            open_fence = "" if fence and fence[1].startswith(open_fence) else open_fence
-        elif fence:
-            open_fence = fence[1]
-        elif not QUOTED_LINE_PATTERN.match(line):
-            lines.append(line)
-    return "\n".join(lines)
+    return {find_host(url) for text in texts for url in find_urls(remove_quotes_and_code(text))} - {""}
 
 
 def find_external_resources(tree: Tree, changes: Changes) -> list[ExternalResource]:
@@ -177,22 +165,33 @@ def find_new_embed(
 ) -> ExternalResource | None:
     """Returns the first embed from a host that is not in `allowed_hosts` and that no page loads from yet, or None.
 
-    A host that pages only name or link to counts as new: text that asks for a tracking image names its host too.
+    A host that pages only name or link to counts as new: text that asks for a tracking image names its host too. A
+    script is new unless a page runs one of the same host, and `allowed_hosts` do not allow it in a page.
     """
-    embeds = [one for one in resources if one.kind != "link" and one.host not in allowed_hosts]
-    new_hosts = {one.host for one in embeds}
-    if any(new_hosts):
+    embeds = [
+        one for one in resources if one.kind != "link" and (one.is_script_of_page or one.host not in allowed_hosts)
+    ]
+    new_hosts = {(one.host, one.kind == "script") for one in embeds}
+    if any(host for host, _ in new_hosts):
         for path, entry in tree.files():
             if tree.is_readable(entry):
-                new_hosts -= _find_loaded_hosts(path, tree.read(entry, path), new_hosts - {""})
-    return next((one for one in embeds if one.host in new_hosts), None)
+                new_hosts -= _find_loaded_hosts(path, tree.read(entry, path), {host for host, _ in new_hosts} - {""})
+    return next((one for one in embeds if (one.host, one.kind == "script") in new_hosts), None)
 
 
-def _find_loaded_hosts(path: str, data: bytes, hosts: Collection[str]) -> set[str]:
-    """Returns which of the hosts a file loads from. In files that are not pages, such as settings, a URL is enough."""
+def _find_loaded_hosts(path: str, data: bytes, hosts: Collection[str]) -> set[tuple[str, bool]]:
+    """Returns which of the hosts a file loads from, with True if scripts may come from there.
+
+    In files that are not pages, such as settings, a URL is enough.
+    """
     lower = data.lower()
     named_hosts = {host for host in hosts if re.search(rb"//%s(?![\w-]|\.\w)" % re.escape(host.encode()), lower)}
-    if not named_hosts or not is_page(path):
-        return set() if extension(path) in (*PAGE_EXTENSIONS, *ASCIIDOC_EXTENSIONS) else named_hosts
+    if not named_hosts:
+        return set()
+    if not is_page(path):
+        is_unread_page = extension(path) in (*PAGE_EXTENSIONS, *ASCIIDOC_EXTENSIONS)
+        return set() if is_unread_page else {(host, is_script) for host in named_hosts for is_script in (False, True)}
     body = DecodedText.decode(data).normalized_body if is_text(data) else ""
-    return named_hosts & {find_host(embed.url) for embed in find_embeds(path, body) if embed.kind != "link"}
+    loaded = [embed for embed in find_embeds(path, body) if embed.kind != "link"]
+    hosts_of_scripts = {find_host(embed.url) for embed in loaded if embed.kind == "script"}
+    return {(find_host(embed.url), False) for embed in loaded} | {(host, True) for host in hosts_of_scripts}

@@ -110,7 +110,8 @@ def check_publishable(
     """Raises PublishRefused unless all paths, the total size and the content of the change are allowed.
 
     `known_secrets` must not appear anywhere, also not in `texts`, which are the title and other text of the change.
-    Pages may load from `allowed_hosts` even if no file does yet, such as the hosts of URLs in the prompt.
+    Pages may load from `allowed_hosts` even if no file does yet, such as the hosts of URLs in the prompt. Scripts of a
+    page may not.
     """
     _check_paths_and_sizes(tree, changes, allowed_patterns, root)
     _check_texts((*texts, *changes), known_secrets)
@@ -138,7 +139,9 @@ def check_publishable(
 
 def _explain_embed(embed: ExternalResource) -> str:
     place = _format_place(embed.path, embed.line)
-    kind = f"{'an' if embed.kind == 'image' else 'a'} {embed.kind}"
+    kind = {"image": "an image", "data": "data"}.get(embed.kind, f"a {embed.kind}")
+    if embed.host and embed.is_script_of_page:
+        return f"{place} makes readers load a script from {embed.host}. Remove it; only a person can add it."
     if embed.host:
         return (
             f"{place} makes readers load {kind} from {embed.host}, which no page loads from yet. Link to it instead, "

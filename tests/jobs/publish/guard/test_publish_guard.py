@@ -226,7 +226,7 @@ def find_external_addresses(
         ('<script src="https://new.example/a"></script>', "script"),
         ("<script>fetch('https://new.example/a')</script>", "script"),
         ('import X from "https://new.example/a"', "script"),
-        ('<meta http-equiv="refresh" content="0;url=https://new.example/a">', "script"),
+        ('<meta http-equiv="refresh" content="0;url=https://new.example/a">', "redirect"),
         ('<iframe src="https://new.example/a"></iframe>', "frame"),
         ('<object data="https://new.example/a"></object>', "frame"),
     ],
@@ -242,9 +242,31 @@ def test_external_addresses_are_listed_by_kind(workspace: MakeWorkspace, text: s
     with pytest.raises(PublishRefused, match=r"docs/page\.mdx, line \d"):
         check_publishable(tree, changes)
     check_publishable(tree, changes, refuse_embeds=False)
-    if len(found) == 1:
+    if len(found) == 1 and kind != "script":
         check_publishable(tree, changes, allowed_hosts=["new.example"])
         check_publishable(workspace({"docs/page.mdx": PAGE, "x.md": b"![x](https://new.example/)"}).tree, changes)
+
+
+SCRIPT = b'<script src="https://new.example/x.js"></script>\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("docs/page.md", SCRIPT), ("docs/page.mdx", b'import X from "https://new.example/x.js"\n')],
+)
+def test_no_prompt_allows_a_script_in_a_page(workspace: MakeWorkspace, path: str, text: bytes) -> None:
+    tree = workspace({path: PAGE}).tree
+    with pytest.raises(PublishRefused, match=r"a script from new\.example\. Remove it; only a person can add it"):
+        check_publishable(tree, {path: PAGE + text}, allowed_hosts=["new.example"])
+
+
+def test_host_of_an_image_is_new_for_scripts_and_host_of_a_script_is_not(workspace: MakeWorkspace) -> None:
+    change: Changes = {"docs/page.md": PAGE + SCRIPT}
+    with pytest.raises(PublishRefused, match="a script from"):
+        check_publishable(workspace({"docs/page.md": PAGE, "x.md": b"![x](https://new.example/)"}).tree, change)
+    check_publishable(workspace({"docs/page.md": PAGE, "x.md": SCRIPT.replace(b"x.js", b"y.js")}).tree, change)
+    image: Changes = {"docs/page.md": PAGE + b"![x](https://new.example/i.png)\n"}
+    check_publishable(workspace({"docs/page.md": PAGE, "x.md": SCRIPT}).tree, image)
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def _find_kind(path: KeyPath) -> EmbedKind:
     if not keys:
         return "link"
     if any(re.search(r"redirect", key, re.I) for key in keys):
-        return "script"
+        return "redirect"
     last = keys[-1]
     if (
         last in ("href", "$schema")
@@ -132,7 +132,10 @@ def _find_kind(path: KeyPath) -> EmbedKind:
         or (LINK_KEY_PATTERN.match(last) and not any(NOT_LINK_KEY_PATTERN.search(key) for key in keys))
     ):
         return "link"
-    return "script" if re.search(r"script|js\Z|plugin|analytics|api", " ".join(keys), re.I) else "image"
+    names = " ".join(keys)
+    if re.search(r"script|js\Z|plugin|analytics", names, re.I):
+        return "script"
+    return "data" if re.search("api", names, re.I) else "image"
 
 
 def find_in_front_matter(head: str) -> Iterator[Embed]:

@@ -16,7 +16,7 @@ from copydesk.jobs.publish.guard.embeds.urls import (
 )
 
 LOADING_TAGS: dict[str, EmbedKind] = {
-    "script": "script", "base": "script", "meta": "script", "form": "script",
+    "script": "script", "base": "script", "meta": "redirect", "form": "redirect",
     "iframe": "frame", "frame": "frame", "object": "frame", "embed": "frame", "applet": "frame", "portal": "frame",
     "fencedframe": "frame", "webview": "frame", "link": "style",
     "image": "image", "use": "image", "feimage": "image", "animate": "script", "set": "script",
@@ -187,7 +187,7 @@ def _find_in_address(tag: str, name: str, value: str) -> Iterator[Embed]:
 def _holds_code(tag: str, name: str, kind: EmbedKind, value: str) -> bool:
     """Returns whether a value without a host is a data: URL of a page or script, or sets an attribute by animation."""
     if holds_data(value):
-        return kind in ("script", "frame", "style") or tag == "use"
+        return kind in ("script", "redirect", "frame", "style") or tag == "use"
     return tag in ("animate", "set") and name in ("to", "from", "values", "by")
 
 
@@ -206,7 +206,7 @@ def _find_in_meta(value: str, attributes: Mapping[str, str | None]) -> Iterator[
     )
     if refreshes and "=" in value:
         yield Embed("script", shorten(value))
-    yield from (Embed("script", url) for url in find_urls(value))
+    yield from (Embed("redirect", url) for url in find_urls(value))
 
 
 def _format_attributes(attributes: Mapping[str, str | None]) -> str:

@@ -101,7 +101,7 @@ def _read_node(node: Any, nodes: Any) -> Iterator[Embed]:
     elif isinstance(node, nodes.reference | nodes.target):
         yield from _read_address("link", node.get("refuri", ""), line)
     elif isinstance(node, nodes.meta):
-        yield from (Embed("script", url, line) for value in node.attributes.values() for url in find_urls(str(value)))
+        yield from (Embed("redirect", url, line) for value in node.attributes.values() for url in find_urls(str(value)))
         if "refresh" in str(node.attributes.get("http-equiv", "")).lower():
             yield Embed("script", shorten(str(node.get("content", ""))), line)
     elif isinstance(node, nodes.container) and "directive" in node:

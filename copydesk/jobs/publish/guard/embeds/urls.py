@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
 
-EmbedKind = Literal["link", "image", "style", "frame", "script"]
+EmbedKind = Literal["link", "image", "style", "frame", "data", "redirect", "script"]
 Dialect = Literal["", "strict fences", "mdx", "templates"]
 
 # Browsers accept any number of slashes and backslashes, and none after a scheme.
