@@ -1,8 +1,8 @@
-"""Finds characters that deceive readers: hidden ones, and Cyrillic letters that look Latin.
+"""Finds characters that deceive readers: hidden ones, and Cyrillic and Greek letters that look Latin.
 
 An invisible character is allowed only next to the script that needs it: a joiner next to non-Latin letters or between
 emoji, a variation selector right after a symbol, ideograph or letter that has variants, a filler next to Korean or
-Mongolian letters, an empty Braille cell in a line of Braille.
+Mongolian letters, an empty Braille cell in a line of Braille, a tag in the flag of England, Scotland or Wales.
 """
 
 import re
@@ -20,7 +20,11 @@ HIDDEN_PATTERN = re.compile(
 )
 JOINERS = "\u034f\u061c\u17b4\u17b5\u200b\u200c\u200d\u200e\u200f\ufeff"
 """Non-Latin scripts need these between letters; some also join emoji."""
-BLACK_FLAG = "\U0001f3f4"
+SUBDIVISION_FLAGS = ("gbeng", "gbsct", "gbwls")
+"""The codes of the only flags that Unicode recommends to write with tag characters."""
+FLAG_TAGS = ("".join(chr(0xE0000 + ord(letter)) for letter in code) for code in SUBDIVISION_FLAGS)
+FLAG_PATTERN = re.compile(f"\U0001f3f4(?:{'|'.join(FLAG_TAGS)})\U000e007f")
+FLAG_CHARS = 7
 KEYCAP_PATTERN = re.compile("[#*0-9]\ufe0f\u20e3")
 VARIATION_SELECTOR_PATTERN = re.compile("[\ufe00-\ufe0f]")
 BRAILLE_BLANK = "\u2800"
@@ -35,8 +39,12 @@ LETTER_WITH_VARIANTS = "\u2139"
 CATEGORIES_WITH_VARIANTS = {"So", "Sm", "Sk", "Po", "Pd", "Lo", "Nl", "No"}
 """Unicode categories with variants: emoji, symbols, ideographs, letters of some scripts."""
 WORD_PATTERN = re.compile(r"[^\W\d_]{3,}")
-LOOKALIKES = frozenset("асеһіјорѕхуԁԛԝАВСЕНІЈКМОРЅТХ")
-"""Cyrillic letters that look like Latin ones."""
+CYRILLIC_LOOKALIKES = frozenset("асеһіјорѕхуԁԛԝАВСЕНІЈКМОРЅТХ")
+GREEK_LOOKALIKES = frozenset("αγιϳνορϱσυϲΑΒΕΖΗΙͿΚΜΝΟΡΤΥΧϹϺϜ")
+"""The letters that Unicode's list of confusable characters maps to Latin letters."""
+LOOKALIKES = CYRILLIC_LOOKALIKES | GREEK_LOOKALIKES
+GREEK_SYMBOL_PATTERN = re.compile(r"(?<=\A[A-Z]{2})[A-Z]*[α-ω]\Z")
+"""A Greek letter as a symbol at the end of an abbreviation, as in TNFα."""
 
 
 def find_hidden_character(file: ProposedFile) -> tuple[int, str] | None:
@@ -83,10 +91,21 @@ def _find_in_line(line: str) -> Iterator[tuple[str, str]]:
         if BIDI_CONTROL_PATTERN.match(character) or not _is_legitimate(line, match.start()):
             yield f"the invisible character U+{ord(character):04X}", _surrounding_text(line, match)
     for match in WORD_PATTERN.finditer(line):
-        word = match.group()
-        foreign = {c for c in word if "CYRILLIC" in unicodedata.name(c, "")}
-        if foreign and foreign <= LOOKALIKES and any(c.isascii() for c in word):
-            yield "a word that mixes Latin letters with similar Cyrillic ones", word
+        if script := _find_imitating_script(match.group()):
+            yield f"a word that mixes Latin letters with similar {script} ones", match.group()
+
+
+def _find_imitating_script(word: str) -> str | None:
+    """Returns the script of the first letter that looks Latin, in a word that is not written in that script alone."""
+    if GREEK_SYMBOL_PATTERN.search(word):
+        return None
+    foreign = {c for c in word if unicodedata.name(c, "").startswith(("CYRILLIC ", "GREEK "))}
+    is_mixed = any(c.isascii() for c in word) or (
+        bool(foreign & GREEK_LOOKALIKES) and bool(foreign & CYRILLIC_LOOKALIKES)
+    )
+    if not foreign or not is_mixed or not foreign <= LOOKALIKES:
+        return None
+    return "Greek" if foreign <= GREEK_LOOKALIKES else "Cyrillic"
 
 
 def _surrounding_text(line: str, match: re.Match[str]) -> str:
@@ -108,7 +127,8 @@ def _is_legitimate(line: str, position: int) -> bool:
     if character == BRAILLE_BLANK:
         letters = [c for c in line if not c.isspace() and c != BRAILLE_BLANK]
         return 2 * len(BRAILLE_PATTERN.findall(line)) > len(letters)
-    return "\U000e0020" <= character <= "\U000e007f" and BLACK_FLAG in line[max(0, position - 8) : position]
+    around = FLAG_PATTERN.finditer(line, max(0, position - FLAG_CHARS), position + FLAG_CHARS)
+    return any(flag.start() < position < flag.end() for flag in around)
 
 
 def _is_non_latin(character: str) -> bool:

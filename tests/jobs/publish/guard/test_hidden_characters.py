@@ -126,6 +126,68 @@ def test_invisible_character_is_accepted_where_a_script_needs_it(workspace: Make
     assert explain_refusal(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()}) == ""
 
 
+IMITATIONS = [
+    ("Sign in to p\u03b1yp\u03b1l first", "Greek"),
+    ("\u0391dmin", "Greek"),
+    ("\u03bfAuth", "Greek"),
+    ("g\u03bfogle.com", "Greek"),
+    ("\u039d\u03a5C city", "Greek"),
+    ("p\u0430yp\u0430l", "Cyrillic"),
+    ("\u0440\u03b1\u0443\u0440\u03b1\u0430", "Cyrillic"),
+]
+
+
+@pytest.mark.parametrize(("text", "script"), IMITATIONS, ids=ascii)
+def test_letters_that_imitate_latin_ones_are_refused(workspace: MakeWorkspace, text: str, script: str) -> None:
+    page = workspace({"docs/page.md": PAGE})
+    why = explain_refusal(page, {"docs/page.md": PAGE + f"{text}\n".encode()})
+    assert f"mixes Latin letters with similar {script} ones" in why
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Καλημέρα κόσμε: το ΑΡΧΕΙΟ είναι στο API, ΟΝΟΜΑ και νόμος",
+        "TNFα, IFNγ and PDGFRα; Δx, λ-calculus, Ωmega, 10 μs",
+        "Привет, ТЕСТ",
+    ],
+)
+def test_words_of_other_scripts_and_symbols_are_accepted(workspace: MakeWorkspace, text: str) -> None:
+    assert explain_refusal(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()}) == ""
+
+
+def spell_tags(code: str) -> str:
+    return "".join(chr(0xE0000 + ord(character)) for character in code)
+
+
+CANCEL = "\U000e007f"
+FLAG = "\U0001f3f4"
+
+
+@pytest.mark.parametrize("code", ["gbeng", "gbsct", "gbwls"])
+def test_flag_of_a_subdivision_is_accepted(workspace: MakeWorkspace, code: str) -> None:
+    text = f"{FLAG}{spell_tags(code)}{CANCEL} and {FLAG}{spell_tags(code)}{CANCEL}{FLAG}"
+    assert explain_refusal(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()}) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{FLAG}{spell_tags('hide')}{CANCEL}",
+        f"{FLAG}{spell_tags('gbeng')}",
+        f"{FLAG}{spell_tags('gbengx')}{CANCEL}",
+        f"{FLAG}{spell_tags('gbeng')}{CANCEL}{spell_tags('x')}{CANCEL}",
+        f"{FLAG}x{spell_tags('gbeng')}{CANCEL}",
+        f"{spell_tags('gbeng')}{CANCEL}",
+        f"{FLAG}{CANCEL}",
+    ],
+    ids=ascii,
+)
+def test_tags_outside_of_a_known_flag_are_refused(workspace: MakeWorkspace, text: str) -> None:
+    why = explain_refusal(workspace({"docs/page.md": PAGE}), {"docs/page.md": PAGE + f"{text}\n".encode()})
+    assert "the invisible character U+E00" in why
+
+
 def test_hidden_characters_in_a_new_file_name_are_refused(workspace: MakeWorkspace) -> None:
     for name in ("docs/gu\u200bide.md", "docs/p\u0430yp\u0430l.md", "docs/\u202egnp.md"):
         assert "contains" in explain_refusal(workspace({"docs/page.md": PAGE}), {name: b"# New\n"})
