@@ -125,7 +125,7 @@ class Settings(BaseSettings):
     """Cost over all runs of a job, if the model's price is known, after which it ends with `budget_exceeded`."""
     call_cpu_seconds: int = Field(60, ge=1)
     """CPU time that one check, tool call or turn of the mechanic may use. It runs in a child process, which is stopped
-    after that."""
+    after that, or after five times as long (at least a minute) if it only waits."""
     call_memory_megabytes: int = Field(2048, ge=256)
     """Memory, in MiB, that such a child process may use."""
     check_tools: Annotated[tuple[str, ...], NoDecode] = ()

@@ -19,6 +19,11 @@ def match_forever() -> None:
     re.match(r"(a+)+$", "a" * 60 + "b")
 
 
+def sleep_forever() -> None:
+    """Waits without using CPU time."""
+    time.sleep(3600)
+
+
 def write_pid_and_match_forever(file: str) -> None:
     Path(file).write_text(str(os.getpid()))
     match_forever()

@@ -38,7 +38,6 @@ from copydesk.jobs.workflow.maintenance import (
 )
 from copydesk.jobs.workflow.repository_retries import pause_run
 from copydesk.jobs.workflow.run import RunWorkflow
-from copydesk.jobs.workspace.repository_limits import MIB
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +70,7 @@ class RunExecutor:
         self.model_factory = model_factory
         self.more_maintenance = more_maintenance
         self.prepare_run = prepare_run
-        limits = ChildLimits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)
+        limits = ChildLimits.from_settings(settings)
         self.children = ChildPool(limits, settings.worker_slots)
         self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
         self._probe_lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Runs work on untrusted text in child processes that can be stopped: by a limit on CPU time or memory, or at once."""
+"""Runs work on untrusted text in child processes that can be stopped: by limits on time and memory, or at once."""
 
 from copydesk.jobs.workflow.isolation.child_limits import ChildLimits, LimitExceeded
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool

@@ -5,7 +5,12 @@ import resource
 import signal
 from typing import NamedTuple
 
+from copydesk.core.settings import Settings
 from copydesk.jobs.workspace.repository_limits import MIB
+
+WALL_SECONDS_PER_CPU_SECOND = 5
+"""A machine whose processors are busy gives a call a part of them, so a limit close to the CPU time would stop it."""
+MIN_WALL_SECONDS = 60
 
 
 class ChildLimits(NamedTuple):
@@ -13,10 +18,18 @@ class ChildLimits(NamedTuple):
     """CPU time that one call may take."""
     memory_bytes: int = 2048 * MIB
     """Memory that a child may have allocated at any time, including memory of earlier calls."""
+    wall_seconds: float = 300
+    """How long one call may take, for one that waits and uses no CPU time."""
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "ChildLimits":
+        cpu_seconds = settings.call_cpu_seconds
+        wall_seconds = max(MIN_WALL_SECONDS, WALL_SECONDS_PER_CPU_SECOND * cpu_seconds)
+        return cls(cpu_seconds, settings.call_memory_megabytes * MIB, wall_seconds)
 
 
 class LimitExceeded(Exception):
-    """A call in a child process was stopped because it took too much CPU time or memory; the message says which."""
+    """A call in a child process was stopped because it took too much time or memory; the message says which."""
 
 
 class ChildDied(Exception):
@@ -43,6 +56,10 @@ def _set_soft_limit(kind: int, limit: int) -> None:
 
 def describe_cpu_limit(limits: ChildLimits) -> str:
     return f"more than {limits.cpu_seconds} s of CPU time"
+
+
+def describe_wall_limit(limits: ChildLimits) -> str:
+    return f"more than {limits.wall_seconds:g} s"
 
 
 def describe_memory_limit(limits: ChildLimits) -> str:

@@ -17,9 +17,10 @@ from copydesk.jobs.workflow.isolation.child_limits import (
     ChildLimits,
     LimitExceeded,
     describe_memory_limit,
+    describe_wall_limit,
     explain_end,
 )
-from copydesk.jobs.workflow.isolation.child_process import Child
+from copydesk.jobs.workflow.isolation.child_process import CallTimedOut, Child
 from copydesk.jobs.workflow.isolation.fork_server import ForkServer
 from copydesk.jobs.workflow.isolation.warm_up_costs import Task
 
@@ -55,7 +56,7 @@ class ChildPool:
     ) -> T:
         """Runs a module-level function in a child. Returns its result or raises its exception.
 
-        Raises LimitExceeded if the function took too much CPU time or memory. A stop from outside kills the child.
+        Raises LimitExceeded if the function took too much time or memory. A stop from outside kills the child.
         `affinity` names the repository that the function reads; a child that has read it before is preferred.
         """
         request = pickle.dumps(Call(function, arguments, self.limits), pickle.HIGHEST_PROTOCOL)
@@ -79,7 +80,10 @@ class ChildPool:
         started_at = time.monotonic()
         try:
             with stoppable(child.kill):
-                answer = child.call(request)
+                answer = child.call(request, self.limits.wall_seconds)
+        except CallTimedOut:
+            self._allocator.discard(child)
+            raise LimitExceeded(describe_wall_limit(self.limits)) from None
         except BaseException:
             self._allocator.discard(child)
             raise

@@ -12,6 +12,10 @@ from copydesk.jobs.workflow.isolation.fork_server import ForkServer
 from copydesk.jobs.workflow.isolation.warm_up_costs import Task
 
 
+class CallTimedOut(Exception):
+    """A child process did not answer a call in time."""
+
+
 class Child:
     """A child process, the socket for calls to it, and the tasks that it has in its caches."""
 
@@ -50,11 +54,16 @@ class Child:
                 raise
         self._connection = Connection(ours.detach())
 
-    def call(self, request: bytes) -> Answer | None:
-        """Sends a call and returns the answer, or None if the child ends before it answers."""
+    def call(self, request: bytes, wall_seconds: float) -> Answer | None:
+        """Sends a call and returns the answer, or None if the child ends before it answers.
+
+        Raises CallTimedOut if the child has not answered in time.
+        """
         assert self._connection is not None
         try:
             self._connection.send_bytes(request)
+            if not self._connection.poll(wall_seconds):
+                raise CallTimedOut
             answer: Answer = pickle.loads(self._connection.recv_bytes())  # noqa: S301 a fork of our own code wrote it
         except (EOFError, OSError):
             return None

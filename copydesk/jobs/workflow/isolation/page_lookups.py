@@ -21,7 +21,7 @@ from copydesk.jobs.workflow.isolation.child_limits import ChildLimits, LimitExce
 from copydesk.jobs.workflow.isolation.child_pool import ChildPool
 from copydesk.jobs.workspace.git_repository import open_repository
 from copydesk.jobs.workspace.git_tree import Tree
-from copydesk.jobs.workspace.repository_limits import MIB, RepositoryLimits
+from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class PageLookups:
     def __init__(self, settings: Settings) -> None:
         self._mirrors = settings.mirrors_folder
         self._limits = RepositoryLimits.from_settings(settings)
-        limits = ChildLimits(settings.call_cpu_seconds, settings.call_memory_megabytes * MIB)
+        limits = ChildLimits.from_settings(settings)
         self._children = ChildPool(limits, max_idle=1)
         self._edits = BoundedCache[tuple[str, str, str, str], PageEdits | None](MAX_CACHED_PAGES)
         self._comparisons = BoundedCache[ComparisonRequest, Comparison](MAX_CACHED_COMPARISONS)
@@ -91,7 +91,7 @@ class PageLookups:
         )
 
     def compare(self, request: ComparisonRequest) -> Comparison:
-        """Compares pages with their sources. Raises RepositoryFailed if that takes too much CPU time or memory."""
+        """Compares pages with their sources. Raises RepositoryFailed if that takes too much time or memory."""
         answer = self._comparisons.get(request)
         if answer is None:
             answer = self._run(_compare_pages, request, self._limits, affinity=Path(request.docs.folder))

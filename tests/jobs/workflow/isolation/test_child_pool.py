@@ -14,17 +14,25 @@ from pathlib import Path
 
 import httpx2 as httpx
 import psutil
+import pygit2
 import pytest
 
+from copydesk.core.settings import Settings
+from copydesk.jobs.agent.conversation import ToolCall
+from copydesk.jobs.agent.tools import Toolbox
 from copydesk.jobs.execution.attempt import Attempt, AttemptStopped
 from copydesk.jobs.execution.queue import Claim
+from copydesk.jobs.execution.stoppable import unstoppable
 from copydesk.jobs.job import Reason
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused
 from copydesk.jobs.workflow.isolation import ChildLimits, ChildPool, LimitExceeded
 from copydesk.jobs.workflow.isolation.child import Call
 from copydesk.jobs.workflow.isolation.child_pool import shared_fork_server
 from copydesk.jobs.workflow.isolation.fork_server import ForkServer
+from copydesk.jobs.workflow.isolation.isolated_work import IsolatedWork
+from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.repository_limits import MIB
+from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.bench import wait_until
 from tests.support import isolated_calls
 from tests.support.repositories import make_repository
@@ -62,6 +70,45 @@ def test_a_call_over_its_cpu_limit_is_stopped(pool: ChildPool) -> None:
     with pytest.raises(LimitExceeded, match="more than 1 s of CPU time"):
         pool.run(isolated_calls.match_forever)
     assert pool.run(len, "next") == 4
+
+
+def test_a_call_that_only_waits_is_stopped() -> None:
+    pool = ChildPool(SMALL._replace(wall_seconds=0.2))
+    try:
+        with pytest.raises(LimitExceeded, match=r"^more than 0\.2 s$"):
+            pool.run(isolated_calls.sleep_forever)
+        assert pool.run(len, "next") == 4
+    finally:
+        pool.close()
+
+
+def test_tool_that_waits_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
+    """The disk does not answer: a file of the repository is a pipe that nobody writes to."""
+    path = make_repository(tmp_path / "docs.git", {"docs/stuck.md": b"# Stuck\n", "docs/page.md": b"# Page\n"})
+    repository = pygit2.Repository(str(path))
+    tree = Tree(repository, str(repository.head.target))
+    stuck = str(repository[repository.head.target].peel(pygit2.Tree)["docs/stuck.md"].id)
+    stored = path / "objects" / stuck[:2] / stuck[2:]
+    stored.unlink()
+    os.mkfifo(stored)
+    pool = ChildPool(ChildLimits(wall_seconds=0.5))
+    try:
+        tools = Toolbox(Workspace(tree), run_tool=IsolatedWork(pool, unstoppable).run_tool)
+        refused = tools.call(ToolCall(id="1", name="read", arguments={"path": "docs/stuck.md"}))
+        assert (refused.ok, refused.text) == (
+            False,
+            "This call took more than 0.5 s and was stopped. Request less at once.",
+        )
+        again = tools.call(ToolCall(id="2", name="read", arguments={"path": "docs/page.md"}))
+        assert again.ok, again.text
+        assert "# Page" in again.text
+    finally:
+        pool.close()
+
+
+def test_wall_limit_follows_the_limit_of_cpu_time() -> None:
+    assert ChildLimits.from_settings(Settings(data=Path("x"), call_cpu_seconds=100)).wall_seconds == 500
+    assert ChildLimits.from_settings(Settings(data=Path("x"), call_cpu_seconds=1)).wall_seconds == 60
 
 
 def test_cpu_limit_applies_to_each_call_separately(pool: ChildPool) -> None:
