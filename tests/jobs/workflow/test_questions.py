@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from copydesk.cli.job_watcher import format_event
+from copydesk.jobs.agent.conversation import Prompt
 from tests.crash.forge_case import open_forge_case
 from tests.crash.harness import SCRIPT
 from tests.jobs.publish.forges.stage import create_project, fake_forge
@@ -82,12 +83,12 @@ def test_unsure_points_are_follow_ups_of_one_click(tmp_path: Path) -> None:
         editor = signed_in_client(service, "editor")
         page = f"/projects/{service.project.id}/jobs/{job['id']}"
         shown = editor.get(page).text
-        value = "Please resolve this point, which you were unsure of: The title."
-        assert f'name="prompt" value="{value}"' in shown
+        value = "Please resolve this point, which you were unsure of:\n\n> The title."
+        assert f'name="prompt" value="{value.replace(">", "&gt;")}"' in shown
         token = csrf_token_from_html(shown)
         assert editor.post(f"{page}/message", data={"token": token, "prompt": value}).status_code in (200, 303)
         service.client.wait(job["id"])
-        assert value in str(model.requests[-1][-1])
+        assert Prompt(text=value) == model.requests[-1][-1]
 
 
 def test_version_1_shows_the_question(tmp_path: Path) -> None:
