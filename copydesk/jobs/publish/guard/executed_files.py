@@ -11,9 +11,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from copydesk.jobs.pages.page_types import extension
+from copydesk.jobs.publish.guard.embeds.by_file_type import REDIRECTS_FILE
 from copydesk.jobs.publish.guard.embeds.data_files import UnreadableData, parse_data
 from copydesk.jobs.publish.guard.embeds.site_settings import find_harmless_keys
 from copydesk.jobs.publish.guard.publish_guard import fold_name
+from copydesk.jobs.publish.guard.site_redirects import list_leaving_lines, remove_site_redirects
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Changes
@@ -47,7 +49,7 @@ class ExecutedFile:
 
 
 def find_executed_files(tree: Tree, changes: Changes) -> list[ExecutedFile]:
-    """Returns the changed files that are executed. Ignores changes that affect only menus and titles.
+    """Returns the changed files that are executed. Ignores changes of menus, titles and redirects within the site.
 
     Ignores deletions, except of files that define automations.
     """
@@ -74,20 +76,23 @@ def _explain_execution(path: str, before: bytes | None, after: bytes) -> str:
     kind = extension(path)
     keys = find_harmless_keys(path)
     if keys is not None:
-        is_menu = before is not None and _is_same_without_menus(
-            path, before, after, lambda text: _parse_without_keys(path, text, keys)
+        is_menu = before is not None and _is_same_reduced(
+            before, after, lambda text: _parse_without_keys(path, text, keys)
         )
-        return "" if is_menu else "site settings other than titles and menus"
+        return "" if is_menu else "site settings other than titles, menus and redirects within the site"
+    if fold_name(posixpath.basename(path)) == REDIRECTS_FILE:
+        is_within_site = _is_same_reduced(before or b"", after, list_leaving_lines)
+        return "" if is_within_site else "redirects that may leave the site"
     if fnmatchcase(posixpath.basename(path).lower(), MENU_SCRIPT_GLOB):
-        is_menu = before is not None and _is_same_without_menus(path, before, after, _reduce_menu_script)
+        is_menu = before is not None and _is_same_reduced(before, after, _reduce_menu_script)
         return "" if is_menu else "a script that the build runs"
     if kind in BROWSER_EXTENSIONS:
         return "run or applied by readers' browsers"
     return "run by the build" if kind in BUILD_EXTENSIONS else ""
 
 
-def _is_same_without_menus(path: str, before: bytes, after: bytes, reduce: Callable[[str], Any]) -> bool:
-    """Returns whether both versions differ only in menus and titles; False if one of them cannot be parsed."""
+def _is_same_reduced(before: bytes, after: bytes, reduce: Callable[[str], Any]) -> bool:
+    """Returns whether both versions differ only in what `reduce` removes; False if one of them cannot be parsed."""
     if not (is_text(before) and is_text(after)):
         return False
     try:
@@ -100,7 +105,7 @@ def _parse_without_keys(path: str, text: str, keys: tuple[str, ...]) -> Any:
     data = parse_data(path.lower(), text)
     if not isinstance(data, dict):
         raise UnreadableData
-    return {key: value for key, value in data.items() if key not in keys}
+    return remove_site_redirects(path, {key: value for key, value in data.items() if key not in keys})
 
 
 def _reduce_menu_script(text: str) -> str:

@@ -79,7 +79,6 @@ BEYOND = [
     ("mkdocs.yml", MKDOCS, MKDOCS + b"plugins: [search]\n"),
     ("mkdocs.yml", MKDOCS, MKDOCS + b"nav: [\n"),
     ("docs.json", DOCS, DOCS.replace(b"G-1", b"G-2")),
-    ("docs.json", DOCS, DOCS.replace(b'"integrations"', b'"redirects": [], "integrations"')),
     ("docs.json", DOCS, DOCS[:-1]),
     ("sidebars.js", SIDEBARS, SIDEBARS.replace(b"'a'", b"load()")),
     ("sidebars.js", SIDEBARS, SIDEBARS.replace(b"'a'", b"{type: 'html', value: '<img>'}")),
@@ -97,3 +96,145 @@ def test_change_of_only_menus_and_titles_is_not_flagged(
 @pytest.mark.parametrize(("path", "before", "after"), BEYOND, ids=range(len(BEYOND)))
 def test_change_of_other_settings_is_flagged(workspace: MakeWorkspace, path: str, before: bytes, after: bytes) -> None:
     assert [one.path for one in find_executed_files(workspace({path: before}).tree, {path: after})] == [path]
+
+
+MKDOCS_MAPS = b"""site_name: Docs
+plugins:
+  - search
+  - redirects:
+      redirect_maps:
+        old.md: index.md
+"""
+MKDOCS_PLUGIN = b"site_name: Docs\nplugins: {search: {}, redirects: {redirect_maps: {'old.md': 'index.md'}}}\n"
+
+
+def _with_redirects(*pairs: tuple[str, str], **more: object) -> bytes:
+    redirects = [{"source": source, "destination": destination, **more} for source, destination in pairs]
+    return json.dumps({**json.loads(DOCS), "redirects": redirects}).encode()
+
+
+WITHIN = [
+    ("docs.json", DOCS, _with_redirects(("/old", "/new"))),
+    ("mint.json", DOCS, _with_redirects(("/old", "/new"), permanent=False)),
+    ("docs/docs.json", _with_redirects(("/old", "/new")), DOCS),
+    ("docs.json", _with_redirects(("/old", "/new")), _with_redirects(("/old", "/guide/new#part"), ("/a", "/"))),
+    ("docs.json", DOCS, _with_redirects(("/v1/:slug*", "/v2/:slug*"), ("/old/:a/x", "/new/:a?tab=1"))),
+    ("docs.json", DOCS, _with_redirects(("/caf%C3%A9", "/café"), ("/a%20b", "/a-b/"))),
+    (
+        "docs.json",
+        _with_redirects(("/x", "https://other.test/")),
+        _with_redirects(("/old", "/new"), ("/x", "https://other.test/")),
+    ),
+    ("mkdocs.yml", MKDOCS_MAPS, MKDOCS_MAPS + b"        guide/a.md: guide/b.md#part\n"),
+    ("mkdocs.yml", MKDOCS_MAPS, MKDOCS_MAPS.replace(b"index.md", b"new.md")),
+    ("mkdocs.yml", MKDOCS_PLUGIN, MKDOCS_PLUGIN.replace(b"'old.md'", b"'older.md'")),
+    ("mkdocs.yml", b"plugins: [redirects]\n", b"plugins:\n  - redirects:\n      redirect_maps: {a.md: b.md}\n"),
+    (
+        "public/_redirects",
+        b"/x https://other.test/ 301\n",
+        b"# Moved\n/a /b\n/x https://other.test/ 301\n/c/* /d/:splat 301\n",
+    ),
+    ("_redirects", b"", b"/old /new 301!\n"),
+]
+LEAVING_ADDRESSES = [
+    "https://evil.test/",
+    "//evil.test",
+    "/\\evil.test",
+    "\\\\evil.test",
+    "/\t/evil.test",
+    "/\n/evil.test",
+    "/%2Fevil.test",
+    "/%2f%2fevil.test",
+    "/%5Cevil.test",
+    "/%255Cevil.test",
+    "/%25252525255Cevil.test",
+    "/%09/evil.test",
+    "/\uff0fevil.test",
+    "/\u2044evil.test",
+    "/.//evil.test",
+    "/..//evil.test",
+    "/%2e%2e/x",
+    "/a/../../x",
+    "/a//evil.test",
+    "/:host",
+    "/:slug*",
+    "/*",
+    "/:a/:b*",
+    "//:host/x",
+    "https://:host/x",
+    "javascript:alert(1)",
+    "/\x01javascript:alert(1)",
+    " //evil.test",
+    "data:text/html,x",
+    "evil.test",
+    "mailto:a@evil.test",
+    '/x"><script>',
+    "/a\\..\\evil.test",
+    "/@evil.test",
+    "",
+    "/(.*)",
+    "/$1",
+    "/{host}",
+    "/x?next=//evil.test",
+    "/x?next=https://evil.test",
+]
+
+
+@pytest.mark.parametrize(("path", "before", "after"), WITHIN, ids=range(len(WITHIN)))
+def test_redirects_within_the_site_are_ordinary_changes(
+    workspace: MakeWorkspace, path: str, before: bytes, after: bytes
+) -> None:
+    assert find_executed_files(workspace({path: before}).tree, {path: after}) == []
+
+
+@pytest.mark.parametrize("address", LEAVING_ADDRESSES, ids=ascii)
+def test_redirect_that_may_leave_the_site_is_flagged(workspace: MakeWorkspace, address: str) -> None:
+    before = _with_redirects(("/a", "/b"))
+    for after in (_with_redirects(("/a", "/b"), ("/old", address)), _with_redirects(("/a", address))):
+        assert find_executed_files(workspace({"docs.json": before}).tree, {"docs.json": after})
+        assert find_executed_files(workspace({"docs.json": after}).tree, {"docs.json": before})
+    maps = json.dumps({"plugins": [{"redirects": {"redirect_maps": {"old.md": address}}}]}).encode()
+    empty = b'{"plugins": [{"redirects": {"redirect_maps": {}}}]}'
+    assert find_executed_files(workspace({"mkdocs.yml": empty}).tree, {"mkdocs.yml": maps})
+
+
+@pytest.mark.parametrize("address", ["https://evil.test/", "//evil.test", "/\\evil.test", "/%5Cevil.test", "/:splat"])
+def test_line_of_a_redirects_file_that_may_leave_the_site_is_flagged(workspace: MakeWorkspace, address: str) -> None:
+    files = {"_redirects": b"/a /b\n"}
+    found = find_executed_files(workspace(files).tree, {"_redirects": f"/a /b\n/x/* {address} 301\n".encode()})
+    assert [one.reason for one in found] == ["redirects that may leave the site"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"source": "/a", "destination": "/b", "headers": {"Location": "x"}},
+        {"source": "/a", "destination": "/b", "permanent": "//evil.test"},
+        {"source": "/a", "destination": ["/b"]},
+        {"source": "/a"},
+        {"$ref": "redirects.json"},
+        "/a",
+    ],
+)
+def test_redirect_of_another_form_is_flagged(workspace: MakeWorkspace, entry: object) -> None:
+    after = json.dumps({**json.loads(DOCS), "redirects": [entry]}).encode()
+    assert find_executed_files(workspace({"docs.json": DOCS}).tree, {"docs.json": after})
+    referred = json.dumps({**json.loads(DOCS), "redirects": {"$ref": "redirects.json"}}).encode()
+    assert find_executed_files(workspace({"docs.json": DOCS}).tree, {"docs.json": referred})
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        MKDOCS_MAPS + b"  - macros\n",
+        MKDOCS_MAPS.replace(b"      redirect_maps:", b"      hook: x.py\n      redirect_maps:"),
+        MKDOCS_MAPS.replace(b"old.md: index.md", b"<<: {old.md: https://evil.test/}"),
+        MKDOCS_MAPS.replace(b"old.md: index.md", b"old.md: !!python/name:os.system index.md"),
+        MKDOCS_MAPS.replace(b"old.md: index.md", b"../../old.md: index.md"),
+        MKDOCS_MAPS.replace(b"index.md", b"evil.test"),
+    ],
+)
+def test_other_settings_of_the_redirects_plugin_are_flagged(workspace: MakeWorkspace, after: bytes) -> None:
+    assert find_executed_files(workspace({"mkdocs.yml": MKDOCS_MAPS}).tree, {"mkdocs.yml": after})
+    plain = b"site_name: Docs\nplugins: [search]\n"
+    assert find_executed_files(workspace({"mkdocs.yml": plain}).tree, {"mkdocs.yml": MKDOCS_MAPS})

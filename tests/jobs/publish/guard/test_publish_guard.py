@@ -1,6 +1,7 @@
 """A change is inspected before it is published: secrets, hidden characters, external content."""
 
 import base64
+import json
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -293,6 +294,15 @@ def test_inline_script_is_refused(explain_refusal: Refused, text: str) -> None:
 
 def test_script_in_site_settings_is_refused(explain_refusal: Refused) -> None:
     assert "script" in explain_refusal({"mkdocs.yml": b"extra_javascript:\n  - https://new.example/a.js\n"})
+
+
+@pytest.mark.parametrize("address", ["https://new.example/", "//new.example/x"])
+def test_redirect_to_a_new_host_is_refused(workspace: MakeWorkspace, address: str) -> None:
+    redirects = json.dumps({"redirects": [{"source": "/a", "destination": address}]}).encode()
+    for path, data in (("docs.json", redirects), ("_redirects", f"/a {address} 301\n".encode())):
+        with pytest.raises(PublishRefused, match=r"new\.example"):
+            check_publishable(workspace({path: b"{}"}).tree, {path: data}, [path])
+        check_publishable(workspace({path: b"{}"}).tree, {path: data}, [path], allowed_hosts=["new.example"])
 
 
 def test_each_address_is_listed_once_with_its_line(workspace: MakeWorkspace) -> None:

@@ -1,5 +1,6 @@
 """Finds embeds in any file, with the parser for its type."""
 
+import posixpath
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -48,6 +49,7 @@ TEMPLATE_EXTENSIONS = (
 STYLE_EXTENSIONS = (".css", ".scss", ".sass", ".less", ".styl")
 NOTEBOOK_EXTENSIONS = (".qmd", ".rmd")
 SCRIPT_EXTENSIONS = (".js", ".mjs", ".cjs", ".css", ".wasm")
+REDIRECTS_FILE = "_redirects"
 RST_DIRECTIVE_PATTERN = re.compile(r"^[ \t]*\.\.[ \t]+\S", re.M)
 
 
@@ -76,7 +78,8 @@ def _find_by_extension(path: str, kind: str, body: str) -> Iterator[Embed]:
     elif is_site_settings(path):
         yield from _find_in_settings(path, body)
     else:
-        yield from _find_in_other(body, is_text=kind == ".txt")
+        redirects = posixpath.basename(path).lower() == REDIRECTS_FILE
+        yield from _find_in_other(body, is_text=kind == ".txt", loads_urls=redirects)
 
 
 def _find_in_page(body: str, is_mdx: bool) -> Iterator[Embed]:
@@ -101,12 +104,14 @@ def _find_in_settings(path: str, body: str) -> Iterator[Embed]:
         yield from (Embed("script", url) for url in find_urls(body))
 
 
-def _find_in_other(body: str, is_text: bool) -> Iterator[Embed]:
-    """Finds URLs in a file of another type. URLs that end with a script's extension count as scripts."""
+def _find_in_other(body: str, is_text: bool, loads_urls: bool) -> Iterator[Embed]:
+    """Finds URLs in a file of another type. URLs that end with a script's extension count as scripts.
+
+    `loads_urls` says that readers get to every URL without a click."""
     if "<script" in body and not is_text:
         yield from (one for one in find_in_html(body) if one.kind == "script")
     for url in find_urls(body):
         if url.startswith("\\"):
             continue  # an escape sequence in a string
-        is_script = url.split("?")[0].split("#")[0].lower().endswith(SCRIPT_EXTENSIONS)
+        is_script = loads_urls or url.split("?")[0].split("#")[0].lower().endswith(SCRIPT_EXTENSIONS)
         yield Embed("script" if is_script and not is_text else "link", url)
