@@ -13,7 +13,8 @@ NAME_IN_TAG_PATTERN = re.compile(r"\s*([A-Za-z_$][\w$.:-]*)")
 TAG_TOKEN_PATTERN = re.compile(r"[\"'{>]|/[ \t\r\n]*>")
 BRACES_TOKEN_PATTERN = re.compile(r"[{}\"'`]|/\*|//")
 MODULE_STATEMENT_PATTERN = re.compile(r"^(?:import|export)[ \t{*\"'].*(?:\n.*\S.*)*", re.M)
-TEMPLATE_PATTERN = re.compile(r"\{\{|\{%")
+TEMPLATE_PATTERN = re.compile(r"(?<!=)\{\{|\{%")
+"""Matches the syntax of templates, and not the object of an attribute such as `style={{color: "red"}}`."""
 
 
 class MarkupScan(NamedTuple):

@@ -29,6 +29,7 @@ ATTRIBUTE_LIST_ID_PATTERN = re.compile(r"\{:?[^{}\n]{0,200}?#([\w.:-]+)")
 MYST_LABEL_PATTERN = re.compile(r"^\(([^()\n]+)\)=[ \t]*\r?$", re.M)
 NAME_OPTION_PATTERN = re.compile(r"^[ \t]*:name:[ \t]*(\S+)", re.M)
 MACRO_PATTERN = re.compile(r"\{\{(?!\s*#(?:include|rustdoc_include|playground)\b)|\{%|^::: +[\w.]+\.\w", re.M)
+MDX_MACRO_PATTERN = re.compile(rf"{mdx.TEMPLATE_PATTERN.pattern}|^::: +[\w.]+\.\w", re.M)
 SHORTCODE_PATTERN = re.compile(r"<!--\s*[\w-]+:")
 GENERATING_DIRECTIVES = ("{eval-rst}", "{auto")
 KINDS_WITHOUT_TEXT = ("link", "toctree", "doc", "ref", "name", "image", "figure", "download", "literalinclude")
@@ -107,7 +108,7 @@ def _parse_markdown(ext: str, body: str) -> PageFacts:
         is_front_matter_readable=is_readable,
         problems=tuple(problems),
         unjudged=unjudged,
-        open_reason=_find_open_reason(body, prose, fields),
+        open_reason=_find_open_reason(ext, body, prose, fields),
         text_includes=_list_text_includes(references, scan.fenced_lines),
         stub_folders=tuple(STUB_FOLDER_PATTERN.findall(body)) if "{autosummary}" in body else (),
         has_shortcodes="<!--" in body and SHORTCODE_PATTERN.search(body) is not None,
@@ -154,9 +155,10 @@ def _find_ids(prose: str) -> Iterator[str]:
         yield from ATTRIBUTE_LIST_ID_PATTERN.findall(prose)
 
 
-def _find_open_reason(body: str, prose: str, fields: Mapping[str, object]) -> str:
+def _find_open_reason(ext: str, body: str, prose: str, fields: Mapping[str, object]) -> str:
     """Returns why something other than the page's text may add anchors to it, or ""."""
-    if ("{" in prose or ":::" in prose) and MACRO_PATTERN.search(prose):
+    pattern = MDX_MACRO_PATTERN if ext == ".mdx" else MACRO_PATTERN
+    if ("{" in prose or ":::" in prose) and pattern.search(prose):
         return "the page contains macros of a template"
     if "```mdx-code-block" in body or ("{" in body and any(mark in body for mark in GENERATING_DIRECTIVES)):
         return "the page contains directives that generate text"
