@@ -8,6 +8,7 @@ from collections.abc import Iterator, Set
 from enum import StrEnum
 from typing import NamedTuple
 
+from copydesk.jobs.checks.names.packages import find_packages
 from copydesk.jobs.pages.lines import split_lines
 from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
 from copydesk.jobs.pages.parsing.front_matter import find_body_start
@@ -49,12 +50,6 @@ SETTING_PATTERN = re.compile(
     r"(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[a-z][a-z0-9]*(?:[A-Z][a-z0-9]+)+|[a-z][\w-]*(?:\.[A-Za-z][\w-]*)+)"
     r"(?![\w@/\\-]|\.\w|\()"
 )
-PACKAGE_PATTERN = re.compile(
-    r"\b(?:pip3? install|uv add|uv pip install|poetry add|npm (?:install|i)|pnpm add|yarn add|cargo (?:add|install)"
-    r"|gem install|go get) (?:-{1,2}[\w-]+ )*(?P<name>[@A-Za-z][\w@/.-]*)"
-)
-LOCAL_PATH_PATTERN = re.compile(r"[\w-]+/")
-"""A folder that a package is installed from. A package with a slash begins with a scope or a host."""
 COMMAND_START_PATTERN = re.compile(r"[|;&(]")
 PROMPT_PATTERN = re.compile(r"[$%>#]|sudo|\w+=.*")
 """Words before the program of a command."""
@@ -72,7 +67,6 @@ PATTERNS = {
     NameKind.VARIABLE: VARIABLE_PATTERN,
     NameKind.ENDPOINT: ENDPOINT_PATTERN,
     NameKind.SETTING: SETTING_PATTERN,
-    NameKind.PACKAGE: PACKAGE_PATTERN,
 }
 BLOCK_KINDS = (NameKind.FLAG, NameKind.VARIABLE, NameKind.ENDPOINT, NameKind.PACKAGE)
 """The kinds that count in blocks. Other names there may be the example's own."""
@@ -123,9 +117,13 @@ def list_code_lines(path: str, body: str, only: Set[int] | None = None) -> Itera
 
 def find_names(kind: NameKind, text: str) -> Iterator[str]:
     """Yields the names of one kind in a text, without placeholders and file names."""
+    if kind is NameKind.PACKAGE:
+        lines = text.split("\n")
+        yield from (name for line in lines for name in find_packages(line) if _is_name(kind, name))
+        return
     for match in PATTERNS[kind].finditer(text):
         name = match["name"]
-        if len(name) > MAX_NAME_CHARS or not _is_name(kind, name):
+        if not _is_name(kind, name):
             continue
         if kind is not NameKind.FLAG or not _belongs_to_other_program(text, match.start()):
             yield name
@@ -140,8 +138,6 @@ def _belongs_to_other_program(text: str, position: int) -> bool:
 
 
 def _is_name(kind: NameKind, name: str) -> bool:
-    if PLACEHOLDER_PATTERN.search(name.lower() if kind is not NameKind.SETTING else name):
-        return False
-    if kind is NameKind.PACKAGE and LOCAL_PATH_PATTERN.match(name):
+    if len(name) > MAX_NAME_CHARS or PLACEHOLDER_PATTERN.search(name.lower() if kind is not NameKind.SETTING else name):
         return False
     return kind is not NameKind.SETTING or FILE_NAME_PATTERN.search(name) is None

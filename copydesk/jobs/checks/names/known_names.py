@@ -95,6 +95,8 @@ def _list_parts(kind: NameKind, name: str) -> Iterable[list[Spelling]]:
     elif kind is NameKind.SETTING and "." in name:
         for component in name.split("."):
             yield [_build_flexible(component)]
+    elif kind is NameKind.PACKAGE and "/" in name:
+        yield [_build_path(name)]
     else:
         yield [_build_flexible(name)]
 
@@ -106,6 +108,18 @@ def _build_exact(text: str) -> Spelling:
 
 def _build_flexible(text: str, *, only_in_sources: bool = False) -> Spelling:
     """Builds a spelling in any case and with any separators: `dry_run`, `dry-run`, `dryRun` and `DryRun`."""
-    words = [word.lower().encode() for word in WORD_PATTERN.findall(text)]
+    words = _split_words(text)
     pattern = re.compile(WORD_START + rb"(?i:" + rb"[-_.]?".join(words) + rb")" + WORD_END)
     return Spelling(b"".join(words), pattern, only_in_sources)
+
+
+def _build_path(text: str) -> Spelling:
+    """Builds a spelling of a name with slashes, such as `@scope/package`, whose parts are spelled in any way."""
+    parts = [_split_words(part) for part in text.split("/")]
+    pattern = b"/".join(rb"[-_.]?".join(words) for words in parts)
+    needle = b"/".join(b"".join(words) for words in parts)
+    return Spelling(needle, re.compile(WORD_START + rb"(?i:" + pattern + rb")" + WORD_END))
+
+
+def _split_words(text: str) -> list[bytes]:
+    return [word.lower().encode() for word in WORD_PATTERN.findall(text)]

@@ -15,6 +15,7 @@ class Settings:
     cache_folder: Path
     requestTimeout = 30
 app.post("/v2/projects/{project}/archive")
+from "@acme/client"; import "github.com/acme/client/v2"
 """
 SOURCES = {f"src/part_{number}.py": b"pass\n" for number in range(20)} | {"src/cli.py": CLI_SOURCE}
 DOCS = {
@@ -51,6 +52,11 @@ def find_names(workspace: MakeWorkspace) -> FindNames:
         "`POST /v2/projects/{id}/archive`",
         "```bash\npip install --upgrade acme-tools\n```",
         "```bash\npip install -e path/to/plugin\n```",
+        "```bash\n$ pip install 'acme-tools[http2,tls]>=1.2; python_version < \"3.9\"' acme_tools==1.2  # both\n```",
+        "```bash\ncargo add acme-tools@0.8.5 && npm i acme-tools@^3.5 @acme/client@1 --save-dev @acme/client\n```",
+        "```bash\ngo get github.com/acme/client/v2@latest\npip install -r more.txt -c limits.txt --index-url x\n```",
+        "`pip install acme-tools`, then `run it`",
+        "```bash\n# pip install acme-tools for faster output\n```",
     ],
 )
 def test_name_that_exists_in_any_spelling_is_known(find_names: FindNames, text: str) -> None:
@@ -88,6 +94,26 @@ def test_invented_name_is_found(find_names: FindNames, text: str, name: str, sug
 )
 def test_text_that_is_no_name_of_the_product_is_ignored(find_names: FindNames, text: str) -> None:
     assert find_names(text) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("pip install acme-tools one two==1.2 'three[extra]>=2' four.", ["one", "two", "three", "four"]),
+        ("sudo python3 -m pip install -U one --prefix /opt two", ["one", "two"]),
+        ("cargo add rand@0.8.5 --features small_rng serde", ["rand", "serde"]),
+        ("npm install vue@3.5 @scope/one@1.2.3 @scope/two > log.txt", ["vue", "@scope/one", "@scope/two"]),
+        ("npm i one && pip install two; go get code.test/three@v1", ["one", "two", "code.test/three"]),
+        ("(pip install one) | tee log", ["one"]),
+        ("pip install git+https://x.test/y.git . ./local ../other <name> $NAME dist/x.whl x.whl one", ["one"]),
+        ("raise ImportError('Please pip install one to get two')", ["one"]),
+    ],
+)
+def test_every_package_of_a_command_is_judged_without_version_and_extras(
+    find_names: FindNames, command: str, names: list[str]
+) -> None:
+    found = [message.split("`")[1] for message in find_names(f"```bash\n{command}\n```")]
+    assert sorted(found) == sorted(names)
 
 
 def test_name_in_the_request_is_known(workspace: MakeWorkspace) -> None:
