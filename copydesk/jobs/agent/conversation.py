@@ -96,6 +96,8 @@ class Objection(_FrozenModel):
     quote: str = ""
     """The text of the line; empty for the whole file."""
     file_hash: str = ""
+    finding: str = ""
+    """The ID of the intended finding whose reason it objects to; empty if it is about something else."""
 
 
 class LookResult(_FrozenModel):

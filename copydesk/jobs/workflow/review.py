@@ -1,7 +1,7 @@
 """Reviews a job's changes with the checks and the project's check command, relative to the commit it started from."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from copydesk.jobs.checks.finding_queries import (
     format_findings,
     mark_intended,
 )
+from copydesk.jobs.checks.findings import Finding
 from copydesk.jobs.execution.stoppable import Stoppable
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workspace.git_tree import Tree
@@ -35,7 +36,28 @@ UNFINISHED = (
     "Not finished yet: your changes introduce these problems. Fix them, then call finish again. If one is right as it "
     "is, name its id in intended, with the reason."
 )
+NOT_ACCEPTED = (
+    "Not accepted as intended, because no other open pull request of this project adds the missing file: {}. Correct "
+    "or remove these references; otherwise the reviewer sees them as findings."
+)
+FAILED_BEFORE = "it fails without the change, too"
 NONE_INTENDED: Mapping[str, str] = MappingProxyType({})
+MISSING_FILE_RULES = ("link", "image", "include")
+"""The rules whose findings can be intended only if another open pull request adds the file."""
+
+
+class IntendedFinding(BaseModel):
+    """A finding that the model left as it is."""
+
+    id: str
+    path: str
+    line: int
+    message: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.path}:{self.line} {truncate(self.message, MAX_ID_MESSAGE_CHARS)} Intended: {self.reason}"
 
 
 class ReviewResult(BaseModel):
@@ -43,21 +65,24 @@ class ReviewResult(BaseModel):
 
     checks: list[dict[str, Any]]
     findings: list[str] = []
-    """Findings that the change introduces, one line each."""
+    """Findings that the change introduces and that are not intended, one line each."""
+    intended: list[IntendedFinding] = []
+    """Findings that the change introduces and that the model declared intended, as far as that was accepted."""
     fixed: list[str] = []
     """Problems that existed before and that the change fixes, one line each."""
     can_mend: bool = True
     """False if a model cannot fix the findings: only the check command failed, and it could not be run."""
 
     @property
-    def intended(self) -> list[str]:
-        """Returns a line for each finding that the model declared intended, with its reason."""
-        return [
-            f"{finding['path']}:{finding['line']} {finding['message']} Intended: {finding['intended']}"
-            for entry in self.checks
-            for finding in entry["findings"]
-            if finding.get("intended")
-        ]
+    def problems(self) -> list[str]:
+        """Returns a line for each finding, also for those that are intended."""
+        return [*self.findings, *(each.text for each in self.intended)]
+
+    @property
+    def finding_ids(self) -> set[str]:
+        """Returns the IDs of the findings that the change introduces, as far as the API shows them."""
+        shown = {finding["id"] for entry in self.checks for finding in entry["findings"] if "id" in finding}
+        return shown | {each.id for each in self.intended}
 
     @property
     def command_output(self) -> str:
@@ -119,11 +144,14 @@ class Reviewer:
         sandbox: Callable[[], Sandbox | SandboxUnavailable],
         stoppable: Stoppable,
         tools: Sequence[str] = (),
+        list_planned_paths: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         self.project = project
         self.origin = origin
         self.stoppable = stoppable
         self.tools = tools
+        self.list_planned_paths = list_planned_paths
+        """Returns the files that other open pull requests of the project add."""
         self._check = check
         self._sandbox = sandbox
         self._reviewed: _Reviewed | None = None
@@ -132,11 +160,20 @@ class Reviewer:
     def review(self, workspace: Workspace, intended: Mapping[str, str] = NONE_INTENDED) -> ReviewResult:
         """Reviews the changes. `intended` has the reasons of findings that the model declared intended, by ID."""
         report = self._get_report(workspace)
+        intended = self._accept_intended(workspace, intended)
         ignored_checks = self.project.policy.ignored_checks
         checks = add_notes(mark_intended(format_for_api(without_notes(report), ignored_checks), intended), report)
-        introduced = [each for each in report.introduced if not each.is_note]
-        unintended = [each for each in introduced if finding_id(each.rule, each.path, each.message) not in intended]
-        findings = [f"{each.path}:{each.line} {each.message}" for each in unintended]
+        findings, excused = [], []
+        for each in report.introduced:
+            identifier = _get_id(each)
+            if identifier in intended:
+                excused.append(
+                    IntendedFinding(
+                        id=identifier, path=each.path, line=each.line, message=each.message, reason=intended[identifier]
+                    )
+                )
+            elif not each.is_note:
+                findings.append(f"{each.path}:{each.line} {each.message}")
         can_mend = True
         if (command := self._get_command_review(workspace)) is not None:
             checks.append(command.entry)
@@ -144,7 +181,7 @@ class Reviewer:
                 findings.append(command.entry["findings"][0]["message"])
             can_mend = command.could_run or len(findings) > 1
         fixed = [f"{each.path}:{each.line} {truncate(each.message, MAX_ID_MESSAGE_CHARS)}" for each in report.fixed]
-        return ReviewResult(checks=checks, findings=findings, fixed=fixed, can_mend=can_mend)
+        return ReviewResult(checks=checks, findings=findings, intended=excused, fixed=fixed, can_mend=can_mend)
 
     def describe_for_model(self, workspace: Workspace, query: Check) -> str:
         """Returns the findings of the checks as text for the model, on request with those that existed before."""
@@ -174,8 +211,28 @@ class Reviewer:
         if not result.findings or not result.can_mend:
             return None
         command = self._get_command_review(workspace)
-        text = format_for_model(without_notes(self._get_report(workspace), intended))
-        return "\n".join(filter(None, [UNFINISHED, text, command.text if command else ""]))
+        report = self._get_report(workspace)
+        accepted = {each.id for each in result.intended}
+        refused = sorted({_get_id(each) for each in report.introduced} & intended.keys() - accepted)
+        refusal = NOT_ACCEPTED.format(", ".join(refused)) if refused else ""
+        text = format_for_model(without_notes(report, accepted))
+        return "\n".join(filter(None, [UNFINISHED, refusal, text, command.text if command else ""]))
+
+    def _accept_intended(self, workspace: Workspace, intended: Mapping[str, str]) -> Mapping[str, str]:
+        """Returns the declarations without those of references to a missing file that no other pull request adds.
+
+        Judges the change as if the files of the other pull requests existed, so that the rules of the generator decide
+        which file a reference leads to."""
+        report = self._get_report(workspace)
+        missing = {_get_id(each) for each in report.introduced if each.rule in MISSING_FILE_RULES} & intended.keys()
+        if not missing:
+            return intended
+        planned = [path for path in self.list_planned_paths() if not workspace.exists(path)]
+        if planned:
+            merged = Workspace(workspace.tree, root=workspace.root, contexts=list(workspace.contexts.values()))
+            merged.restore({**workspace.changes(), **dict.fromkeys(planned, b"")})
+            missing &= {_get_id(each) for each in self._run_rules(merged).introduced}
+        return {identifier: reason for identifier, reason in intended.items() if identifier not in missing}
 
     def _get_report(self, workspace: Workspace) -> CheckReport:
         return self._get_reviewed(workspace).report
@@ -183,10 +240,12 @@ class Reviewer:
     def _get_reviewed(self, workspace: Workspace) -> _Reviewed:
         changes = workspace.changes()
         if self._reviewed is None or self._reviewed.changes != changes:
-            policy = self.project.policy
-            report = self._check(workspace, self.origin, policy.required_fields, policy.ignored_checks)
-            self._reviewed = _Reviewed(changes, report)
+            self._reviewed = _Reviewed(changes, self._run_rules(workspace))
         return self._reviewed
+
+    def _run_rules(self, workspace: Workspace) -> CheckReport:
+        policy = self.project.policy
+        return self._check(workspace, self.origin, policy.required_fields, policy.ignored_checks)
 
     def _get_command_review(self, workspace: Workspace) -> _CommandReview | None:
         if self.project.policy.check_command is None:
@@ -206,7 +265,8 @@ class Reviewer:
         message = f"{result.summary}\n{result.output[-MAX_OUTPUT_CHARS:]}".rstrip()
         if result.ran and self._failed_before:
             text = f"{result.summary} It also failed before your changes, so leave it."
-            return _CommandReview(_command_entry("passed", old=1), text, could_run=True)
+            entry = _command_entry("not_judged", old=1) | {"reason": FAILED_BEFORE}
+            return _CommandReview(entry, text, could_run=True)
         findings = [{"path": "", "line": 0, "message": message}]
         return _CommandReview(_command_entry("failed", introduced=1, findings=findings), message, result.ran)
 
@@ -227,14 +287,14 @@ class Reviewer:
         )
 
 
-def without_notes(report: CheckReport, intended: Mapping[str, str] = NONE_INTENDED) -> CheckReport:
-    """Returns the report without findings that are only notes or that are intended."""
-    introduced = tuple(
-        each
-        for each in report.introduced
-        if not each.is_note and finding_id(each.rule, each.path, each.message) not in intended
-    )
+def without_notes(report: CheckReport, intended: Collection[str] = ()) -> CheckReport:
+    """Returns the report without findings that are only notes or that are intended, by ID."""
+    introduced = tuple(each for each in report.introduced if not each.is_note and _get_id(each) not in intended)
     return replace(report, introduced=introduced)
+
+
+def _get_id(finding: Finding) -> str:
+    return finding_id(finding.rule, finding.path, finding.message)
 
 
 def add_notes(checks: list[dict[str, Any]], report: CheckReport) -> list[dict[str, Any]]:

@@ -43,6 +43,7 @@ from copydesk.jobs.publish.pull_body import PullRequestReport, render_pull_body
 from copydesk.jobs.publish.repository_access import list_known_secrets, plan_commit
 from copydesk.jobs.risk import Risk, needs_draft
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
+from copydesk.jobs.storage.lookups.page_jobs import list_planned_paths
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.workflow.context_reader import ContextReader
 from copydesk.jobs.workflow.finish_review import FinishReview, describe_reformatting
@@ -114,6 +115,7 @@ class RunWorkflow:
             self.sandbox,
             self.attempt.stoppable,
             self.settings.check_tools,
+            lambda: list_planned_paths(self.journal.database, self.project.id, self.job.id),
         )
 
         may_advise = self.job.model != "mechanic"
@@ -130,15 +132,17 @@ class RunWorkflow:
             reason = Reason.NOT_UNDERSTOOD if finished.title == NOT_UNDERSTOOD_TITLE else Reason.NO_CHANGES
             return JobOutcome(COMPLETED, reason, finished.summary or "No changes were needed.")
         conversation = agent_loop.conversation
+        answers = finished.intended_reasons
+        finished = describe_published_work(self.journal, finished)
+        review = self._run_checks(workspace, reviewer, finished.intended_reasons)
         second_look = summarize_look(
             agent_loop.look,
             self.project.policy.review_model,
             workspace,
-            finished.intended_reasons,
+            answers,
+            review.finding_ids,
             list_known_secrets(self.project, self.secrets),
         )
-        finished = describe_published_work(self.journal, finished)
-        review = self._run_checks(workspace, reviewer, finished.intended_reasons)
 
         with start_publish_span():
             self.journal.enter_phase(Phase.PUBLISHING)
@@ -274,8 +278,8 @@ class RunWorkflow:
             if not step.is_done:
                 review = reviewer.review(workspace, intended)
                 result = {
-                    "passed": not review.findings,
-                    "findings": review.findings[:20],
+                    "passed": not review.problems,
+                    "findings": review.problems[:20],
                     "notJudged": review.unjudged_rules,
                 }
                 step.save(review, events=[NewEvent(EventKind.CHECKED, result)], job={"checks": review.checks})

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -23,7 +23,7 @@ from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import MessageText
 from copydesk.jobs.job import JobFailed, JobObjection, JobSecondLook
 from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
-from copydesk.jobs.workflow.review import Reviewer
+from copydesk.jobs.workflow.review import IntendedFinding, Reviewer, ReviewResult
 from copydesk.jobs.workspace.patches import FilePatch
 from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
@@ -47,6 +47,8 @@ class ReportedObjection(ToolArguments):
     """The line in the new file; 0 for the whole file."""
     text: str = Field(min_length=1)
     """What is wrong, and what would be right."""
+    finding: str = ""
+    """The id of the finding whose reason you object to; empty for every other objection."""
 
 
 class Report(ToolArguments):
@@ -70,12 +72,12 @@ def load_second_look_prompt() -> str:
 class SecondLook:
     """Asks the review model once. A model that fails or answers badly is noted in the result; it raises nothing.
 
-    `list_findings` returns the findings of the checks, `read_messages` what was asked for, with its data."""
+    `review` judges the change with the checks, `read_messages` returns what was asked for, with its data."""
 
     model_name: str
     create_model: Callable[[], Model]
     attempt: Attempt
-    list_findings: Callable[[Workspace, Finished], Sequence[str]]
+    review: Callable[[Workspace, Finished], ReviewResult]
     read_messages: Callable[[], Sequence[MessageText]]
 
     def take(
@@ -84,7 +86,8 @@ class SecondLook:
         deadline = min(self.attempt.deadline - RESERVED_SECONDS, time.monotonic() + MAX_SECONDS)
         if deadline <= time.monotonic():
             return LookResult(note="It was skipped, because the job's time is almost over.")
-        prompt = self._render_prompt(workspace, finished, patches)
+        review = self.review(workspace, finished)
+        prompt = self._render_prompt(review, finished, patches)
         started = time.monotonic()
         try:
             reply = self.attempt.run_coroutine(runner, self._ask(prompt, workspace, deadline))
@@ -92,7 +95,7 @@ class SecondLook:
             usage_metrics.record_model_usage(self.model_name, started, failure.usage, "failed")
             return LookResult(note=f"The model did not answer: {truncate(str(failure), 300)}", usage=failure.usage)
         usage_metrics.record_model_usage(self.model_name, started, reply.usage, "answered")
-        return read_objections(reply, workspace)
+        return read_objections(reply, workspace, review.intended)
 
     async def _ask(self, prompt: str, workspace: Workspace, deadline: float) -> Reply:
         """Returns the model's reply. Raises ModelFailed for every failure, also for a model that is not configured."""
@@ -112,10 +115,11 @@ class SecondLook:
             log.exception("the second look failed")
             raise ModelFailed("an internal error, which the log describes.") from None
 
-    def _render_prompt(self, workspace: Workspace, finished: Finished, patches: Sequence[FilePatch]) -> str:
+    def _render_prompt(self, review: ReviewResult, finished: Finished, patches: Sequence[FilePatch]) -> str:
         diff = b"".join(patch.data for patch in patches).decode("utf-8", "replace")
         cut = f"\n… cut after {MAX_DIFF_CHARS:,} characters of {len(diff):,}" if len(diff) > MAX_DIFF_CHARS else ""
-        findings = "\n".join(self.list_findings(workspace, finished)) or "none"
+        findings = "\n".join(review.findings) or "none"
+        intended = "\n".join(f"[{each.id}] {each.text}" for each in review.intended) or "none"
         messages = self.read_messages()
         request = "\n".join(message.prompt for message in messages)
         collected = "\n\n".join(message.data for message in messages if message.data) or "none"
@@ -125,6 +129,7 @@ class SecondLook:
                 f"Data that Copydesk added to the request:\n{truncate(collected, MAX_REQUEST_CHARS)}",
                 f"The author's summary:\n{truncate(finished.summary, MAX_FINDINGS_CHARS)}",
                 f"Findings of the checks:\n{truncate(findings, MAX_FINDINGS_CHARS)}",
+                f"Findings left as intended, with the author's reasons:\n{truncate(intended, MAX_FINDINGS_CHARS)}",
                 f"Diff:\n{diff[:MAX_DIFF_CHARS]}{cut}",
             ]
         )
@@ -141,13 +146,13 @@ def build_second_look(
     if model_name is None:
         return None
 
-    def list_findings(workspace: Workspace, finished: Finished) -> list[str]:
-        return reviewer.review(workspace, finished.intended_reasons).findings
+    def review(workspace: Workspace, finished: Finished) -> ReviewResult:
+        return reviewer.review(workspace, finished.intended_reasons)
 
-    return SecondLook(model_name, lambda: create_model(model_name), attempt, list_findings, read_messages).take
+    return SecondLook(model_name, lambda: create_model(model_name), attempt, review, read_messages).take
 
 
-def read_objections(reply: Reply, workspace: Workspace) -> LookResult:
+def read_objections(reply: Reply, workspace: Workspace, intended: Sequence[IntendedFinding] = ()) -> LookResult:
     """Returns the objections of a reply. Leaves out those that are malformed or name no file, and notes how many."""
     call = next((call for call in reply.calls if call.name == REPORT_TOOL_NAME), None)
     entries = call.arguments.get("objections") if call else None
@@ -155,7 +160,7 @@ def read_objections(reply: Reply, workspace: Workspace) -> LookResult:
         return LookResult(note="The model did not answer in the form that was asked for.", usage=reply.usage)
     objections: list[Objection] = []
     for entry in entries:
-        objection = _read_objection(entry, workspace, len(objections) + 1)
+        objection = _read_objection(entry, workspace, len(objections) + 1, intended)
         if objection is not None and len(objections) < MAX_OBJECTIONS:
             objections.append(objection)
     omitted = len(entries) - len(objections)
@@ -165,7 +170,9 @@ def read_objections(reply: Reply, workspace: Workspace) -> LookResult:
     return LookResult(objections=tuple(objections), note=note, usage=reply.usage)
 
 
-def _read_objection(entry: Any, workspace: Workspace, number: int) -> Objection | None:
+def _read_objection(
+    entry: Any, workspace: Workspace, number: int, intended: Sequence[IntendedFinding]
+) -> Objection | None:
     try:
         reported = ReportedObjection.model_validate(entry)
     except ValidationError:
@@ -182,6 +189,10 @@ def _read_objection(entry: Any, workspace: Workspace, number: int) -> Objection 
         text=truncate(text, MAX_OBJECTION_CHARS),
         quote=lines[reported.line - 1] if has_line and lines is not None else "",
         file_hash=_hash_file(workspace, reported.path),
+        finding=next(
+            (each.id for each in intended if reported.finding == each.id),
+            next((each.id for each in intended if (each.path, each.line) == (reported.path, reported.line)), ""),
+        ),
     )
 
 
@@ -190,9 +201,12 @@ def summarize_look(
     model_name: str | None,
     workspace: Workspace,
     answers: Mapping[str, str],
+    finding_ids: Collection[str],
     known_secrets: Sequence[str],
 ) -> JobSecondLook | None:
-    """Returns the objections that remain: those that were answered, and those whose line or file is as it was."""
+    """Returns the objections that remain: those that were answered, and those whose line or file is as it was.
+
+    An objection to the reason of an intended finding remains as long as the change has the finding."""
     if look is None or model_name is None:
         return None
     remaining = [
@@ -200,7 +214,7 @@ def summarize_look(
             path=each.path, line=each.line, text=redact_secrets(each.text, known_secrets), answer=answers.get(each.id)
         )
         for each in look.objections
-        if each.id in answers or _is_unchanged(each, workspace)
+        if (each.finding in finding_ids if each.finding else each.id in answers or _is_unchanged(each, workspace))
     ]
     note = redact_secrets(look.note, known_secrets) or None
     return JobSecondLook(model=model_name, total=len(look.objections), objections=tuple(remaining), note=note)

@@ -39,13 +39,13 @@ def test_change_to_an_executed_file_is_a_draft_that_names_it(place: DrillProject
     files = [call("write", {"path": path, "content": "body { color: red }\n"}) for path in ("docs/a.css", "docs/b.js")]
     job = place.run_job(call_several(*files, call_edit("colour", "color")), call_finish("Done", "A summary."))
     assert job["status"] == "completed", job["message"]
-    assert "executed, so it is a draft" in (job["message"] or "")
+    assert "executed file (2), so the pull request is a draft" in (job["message"] or "")
     pull = place.fake.pulls[-1]
     assert pull.draft
     first = pull.body.partition("A summary.")[0]
-    assert "Review these files first" in first
-    assert "`docs/a.css`" in first
-    assert "`docs/b.js`" in first
+    assert "**Review first**" in first
+    assert "- **executed file:** `docs/a.css`: " in first
+    assert "- **executed file:** `docs/b.js`: " in first
     assert "docs/index.md" not in first
 
 
@@ -53,4 +53,4 @@ def test_change_to_pages_only_is_not_a_draft(place: DrillProject) -> None:
     job = place.run_job(call_edit("colour", "color"), call_finish())
     assert job["status"] == "completed", job["message"]
     assert not place.fake.pulls[-1].draft
-    assert "Review these files first" not in place.fake.pulls[-1].body
+    assert "Review first" not in place.fake.pulls[-1].body

@@ -98,13 +98,13 @@ def test_follow_up_tells_of_all_rounds_and_of_the_whole_change(tmp_path: Path) -
         assert "**Round" not in read_body(service)
         follow_up(service, job_id, "Please resolve this point, which you were unsure of: The title.")
         body = read_body(service)
-        order = ("**Round 1**", "Added a page.", "> Add a page", "**Round 2**", "Fixed a link.", "> Please resolve")
+        order = ("**Round 1**", "Added a page.", "**Round 2**", "Fixed a link.", "> Add a page", "> Please resolve")
         places = [body.index(part) for part in order]
         assert places == sorted(places)
-        open_points = ["The word.", "The address."]
-        assert "- The word.\n- The address.\n" in body
-        assert "- The title." not in body, "the follow-up answers it"
-        assert service.client.get_job(job_id)["unsure"] == open_points
+        assert "- **unsure:** The word.\n- **unsure:** The address.\n" in body
+        assert "** The title." not in body, "the follow-up answers it"
+        points = [risk["text"] for risk in service.client.get_job(job_id)["risk"] if risk["kind"] == "unsure"]
+        assert points == ["The word.", "The address."]
         assert [file.split()[0] for file in list_section(body, "Files")] == ["`index.mdx`", "`new.mdx`"]
         assert "https://first.example/" in list_section(body, "New external URLs")[0]
         assert list_section(body, "New addresses") == ["`/new`, a new page"]

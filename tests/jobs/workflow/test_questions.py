@@ -79,7 +79,7 @@ def test_unsure_points_are_follow_ups_of_one_click(tmp_path: Path) -> None:
     unsure = {"title": "T", "summary": "S", "unsure": "- The title.\n- Whether “hue” fits.\n"}
     with open_service(tmp_path, EDIT, calls(("finish", unsure)), finish()) as (service, model):
         job = service.client.wait(service.client.create_job("Fix the spelling.")["id"])
-        assert job["unsure"] == ["The title.", "Whether “hue” fits."]
+        assert [risk["text"] for risk in job["risk"]] == ["The title.", "Whether “hue” fits."]
         editor = signed_in_client(service, "editor")
         page = f"/projects/{service.project.id}/jobs/{job['id']}"
         shown = editor.get(page).text

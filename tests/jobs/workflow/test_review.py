@@ -22,6 +22,7 @@ from tests.support.repositories import make_repository
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 
 PAGE = b"# A\n\nHello one\n"
+UNCLOSED = edit("a.md", "Hello", "Hello\n\n```\n")
 GOOD, BAD = edit("a.md", "one", "two"), edit("a.md", "Hello", "Hello [x](gone.md)")
 MENDED = edit("a.md", "[x](gone.md)", "there")
 
@@ -88,9 +89,11 @@ def test_finding_fixed_by_the_model_is_not_in_the_pull_request(tmp_path: Path) -
 def test_unfixed_finding_makes_the_pull_request_a_draft_that_names_it(tmp_path: Path) -> None:
     with open_stage(tmp_path, BAD, *[finish()] * 4) as stage:
         job = stage.job()
-        assert job.message == "The checks found problems in the pull request, so it is a draft."
+        assert job.message == "Review first: failed check, so the pull request is a draft."
         assert stage.desk.pulls.list_for_project(stage.project.id)[0].draft
-        assert "**Not fixed**" in stage.pull_text
+        assert stage.pull_text.startswith("**Review first**\n\n- **failed check:** a.md:3 The link to `gone.md`")
+        [risk] = job.risk
+        assert risk.kind == "failed_check"
         assert len(stage.model.requests) == 5, "three times back, then it stands"
 
 
@@ -136,10 +139,10 @@ def test_follow_up_with_findings_does_not_call_a_ready_pull_request_a_draft(tmp_
     with open_stage(tmp_path, GOOD, finish(), BAD, *[finish()] * 4) as stage:
         first = stage.job()
         stage.desk.jobs.add_message(stage.project, first.id, "More.")
-        assert (
-            stage.wait_for_end(first.id).message
-            == "The checks found problems in the pull request, which its description lists."
-        )
+        job = stage.wait_for_end(first.id)
+        assert job.message == "Review first: failed check, which the pull request lists."
+        assert [risk.kind for risk in job.risk] == ["failed_check"]
+        assert stage.pull_text.startswith("**Review first**")
         assert not stage.desk.pulls.list_for_project(stage.project.id)[0].draft
 
 
@@ -159,6 +162,7 @@ def test_check_command_that_failed_before_the_change_is_not_a_finding(tmp_path: 
         assert "the check command fails, as it did before the change" in stage.pull_text
         assert "passed: " in stage.pull_text
         assert "command" not in stage.pull_text.partition("passed: ")[2].partition("\n")[0]
+        assert "- **not judged:** check command: it fails without the change, too" in stage.pull_text
 
 
 @pytest.mark.deep
@@ -167,7 +171,7 @@ def test_without_a_sandbox_the_command_is_refused_and_not_blamed_on_the_model(tm
     with open_stage(tmp_path, GOOD, *[finish()] * 4, policy=policy, without_sandbox=True) as stage:
         job = stage.job()
         assert job.checks[-1]["status"] == "failed"
-        assert "The check command was not run. This machine has none." in stage.pull_text
+        assert "- **failed check:** The check command was not run. This machine has none." in stage.pull_text
         assert len(stage.model.requests) == 2
 
 
@@ -202,6 +206,17 @@ def test_page_that_was_moved_and_reformatted_is_pointed_out_once(tmp_path: Path)
         assert "b.md, 60 lines: the model gave no reason" in stage.pull_text
 
 
+def finish_as_intended(reason: str) -> Turn:
+    """Returns a turn that declares the first finding of the latest review intended."""
+
+    def turn(conversation: Conversation, _workspace: Workspace) -> Reply:
+        identifier = str(conversation[-1]).partition("(id ")[2].partition(")")[0]
+        intended = [{"id": identifier, "reason": reason}]
+        return calls(("finish", {"title": "T", "summary": "S", "intended": intended}))
+
+    return turn
+
+
 def last_results(stage: ReviewStage, request: int) -> str:
     entry = stage.model.requests[request][-1]
     assert isinstance(entry, ToolResults)
@@ -209,23 +224,53 @@ def last_results(stage: ReviewStage, request: int) -> str:
 
 
 @pytest.mark.deep
-def test_intended_finding_is_shown_with_its_reason_and_makes_no_draft(tmp_path: Path) -> None:
-    def finish_as_intended(conversation: Conversation, _workspace: Workspace) -> Reply:
-        refused = str(conversation[-1])
-        identifier = refused.partition("(id ")[2].partition(")")[0]
-        intended = [{"id": identifier, "reason": "The next release adds gone.md."}]
-        return calls(("finish", {"title": "T", "summary": "S", "intended": intended}))
-
-    with open_stage(tmp_path, BAD, finish(), finish_as_intended) as stage:
+def test_intended_finding_is_never_passed_and_makes_a_draft_that_shows_its_reason(tmp_path: Path) -> None:
+    with open_stage(tmp_path, UNCLOSED, finish(), finish_as_intended("Shown as it is typed.")) as stage:
         job = stage.job()
-        assert job.message is None
-        assert not stage.desk.pulls.list_for_project(stage.project.id)[0].draft
-        assert "Intended: The next release adds gone.md." in stage.pull_text
-        assert "**Not fixed**" not in stage.pull_text
-        link = next(check for check in job.checks if check["name"] == "link")
-        assert (link["status"], link["introduced"]) == ("passed", 0)
-        assert link["findings"][0]["intended"] == "The next release adds gone.md."
+        assert job.message == "Review first: intended, so the pull request is a draft."
+        assert stage.desk.pulls.list_for_project(stage.project.id)[0].draft
+        assert stage.pull_text.startswith("**Review first**\n\n- **intended:** a.md:")
+        assert "Intended: Shown as it is typed." in stage.pull_text.partition("\n\nS")[0]
+        entry = next(check for check in job.checks if check["name"] == "fence")
+        assert (entry["status"], entry["introduced"]) == ("failed", 1)
+        assert entry["findings"][0]["intended"] == "Shown as it is typed."
         assert len(stage.model.requests) == 3
+        _, events = stage.desk.jobs.list_events(stage.project.id, job.id)
+        [checked] = [event.data for event in events if event.kind == "checked"]
+        assert (checked["passed"], len(checked["findings"])) == (False, 1)
+
+
+@pytest.mark.deep
+def test_intended_broken_link_goes_back_and_stays_a_failed_finding(tmp_path: Path) -> None:
+    excuse = finish_as_intended("The next release adds gone.md.")
+    with open_stage(tmp_path, BAD, finish(), excuse, excuse, excuse) as stage:
+        job = stage.job()
+        assert "no other open pull request of this project adds the missing file" in last_results(stage, 3)
+        assert [risk.kind for risk in job.risk] == ["failed_check"]
+        link = next(check for check in job.checks if check["name"] == "link")
+        assert (link["status"], link["findings"][0]["intended"]) == ("failed", None)
+        assert stage.desk.pulls.list_for_project(stage.project.id)[0].draft
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("way", ["added", "renamed"])
+def test_intended_broken_link_is_accepted_if_another_open_pull_request_adds_the_target(
+    tmp_path: Path, way: str
+) -> None:
+    files = {"a.md": PAGE, "b.md": b"# B\n\nA page that another job moves.\n"}
+    add = {
+        "added": calls(("write", {"path": "gone.md", "content": "# Gone\n"})),
+        "renamed": calls(("move", {"path": "b.md", "to": "gone.md"})),
+    }[way]
+    with open_stage(tmp_path, add, finish(), files=files) as stage:
+        other = stage.job()
+        stage.model.script = [BAD, finish(), finish_as_intended("Another pull request adds it.")]
+        job = stage.job()
+        assert [risk.kind for risk in job.risk] == ["intended"]
+        stage.desk.pulls.close(stage.desk.pulls.list_for_project(stage.project.id)[-1], "ada")
+        assert stage.desk.jobs.get(stage.project.id, other.id).pull_state == "closed"
+        closed = stage.job()
+        assert [risk.kind for risk in closed.risk] == ["failed_check"], "a closed pull request adds nothing"
 
 
 def test_secret_in_a_reason_is_not_published(tmp_path: Path) -> None:
@@ -240,8 +285,9 @@ def test_secret_in_a_reason_is_not_published(tmp_path: Path) -> None:
 def test_other_findings_still_make_a_draft(tmp_path: Path) -> None:
     unknown = {"title": "T", "summary": "S", "intended": [{"id": "00000000", "reason": "Why not."}]}
     with open_stage(tmp_path, BAD, *[calls(("finish", unknown))] * 4) as stage:
-        assert stage.job().message == "The checks found problems in the pull request, so it is a draft."
-        link = next(check for check in stage.job().checks if check["name"] == "link")
+        job = stage.job()
+        assert job.message == "Review first: failed check, so the pull request is a draft."
+        link = next(check for check in job.checks if check["name"] == "link")
         assert all(finding["intended"] is None for finding in link["findings"])
 
 
@@ -265,7 +311,7 @@ def test_page_outside_the_navigation_is_a_finding_where_it_is_not_built(tmp_path
     files |= {"src/a.md": b"# A\n", "src/b.md": b"# B\n"}
     write = calls(("write", {"path": "src/c.md", "content": "# C\n"}))
     with open_stage(tmp_path, write, *[finish()] * 4, files=files) as stage:
-        assert "so it is a draft" in (stage.job().message or "")
+        assert "so the pull request is a draft" in (stage.job().message or "")
 
 
 @pytest.mark.deep
@@ -318,4 +364,5 @@ def test_removed_address_without_a_redirect_is_noted_in_the_pull_request(tmp_pat
     move = calls(("move", {"path": "one.mdx", "to": "two.mdx"}))
     with open_stage(tmp_path, move, finish(), files=files) as stage:
         stage.job()
-        assert "**Addresses that no longer exist**, without a redirect:\n\n- `/one`" in stage.pull_text
+        assert "- **vanished address:** `/one` no longer exists, and nothing redirects from it." in stage.pull_text
+        assert stage.desk.pulls.list_for_project(stage.project.id)[0].draft

@@ -122,6 +122,9 @@ def test_objection_that_remains_is_shown_with_its_answer(tmp_path: Path) -> None
         body = read_body(service)
         assert f"**Second look** by `{REVIEWER}`: 2 of 2 objections remain." in body
         assert not [part for part in ("#12", "@ada", "<b>") if part in body]
+        kinds = [risk["kind"] for risk in job["risk"]]
+        assert kinds == ["objection", "objection"]
+        assert service.desk.pulls.list_for_project(service.project.id)[-1].draft
         shown = signed_in_client(service, "viewer").get(f"/projects/{service.project.id}/jobs/{job['id']}").text
         assert "Also &lt;b&gt;wrong&lt;/b&gt;. Answer: It was asked for by @ada." in shown
 

@@ -194,6 +194,7 @@ def _print_job(job: "Job", json: bool, *, summary: str | None = None) -> None:
         "title": job["title"],
         "started by": _describe_creator(job),
         "pull request": job["prLink"],
+        "review first": "\n".join(f"{each['kind'].replace('_', ' ')}: {each['text']}" for each in job["risk"]),
         "summary": summary if is_watched else job["summary"],
         "message": job["message"] if has_own_message else None,
         "question": question["text"] if question else None,

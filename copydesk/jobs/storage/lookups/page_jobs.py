@@ -1,4 +1,4 @@
-"""Lists the jobs about one page of the site."""
+"""Lists the jobs about one page of the site, and the files that open pull requests add."""
 
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from copydesk.jobs.job import Status
 from copydesk.jobs.storage.tables import job_files, jobs
 
 MAX_TITLE_CHARS = 120
+MAX_PLANNED_FILES = 5_000
 DELIMITERS = "\n\r\t\"'`“”()<>,;:"
 """Characters around a path in a prompt, besides blanks. A period may follow it, too."""
 
@@ -45,6 +46,20 @@ def list_page_jobs(
         PageJob(row.id, Status(row.status), row.pr_link, row.created_at, _shorten(row.title or row.prompt))
         for row in rows
     ]
+
+
+def list_planned_paths(database: Database, project_id: str, besides_job: str) -> list[str]:
+    """Returns the files that open pull requests of other jobs of the project add, or move there, newest jobs first."""
+    is_open = (jobs.c.project_id == project_id) & (jobs.c.pull_state == "open") & (jobs.c.id != besides_job)
+    query = (
+        select(job_files.c.path)
+        .join(jobs, jobs.c.id == job_files.c.job_id)
+        .where(is_open, job_files.c.change.in_(("added", "renamed")))
+        .order_by(jobs.c.id.desc(), job_files.c.path)
+        .limit(MAX_PLANNED_FILES)
+    )
+    with database.read() as tx:
+        return list(tx.execute(query).scalars())
 
 
 def _prompt_names(name: str) -> ColumnElement[bool]:

@@ -66,7 +66,7 @@ def _shorten(texts: Sequence[str]) -> list[str]:
 def _find_risks(judged: JudgedChange) -> Iterator[tuple[RiskKind, str]]:
     review = judged.review
     yield from ((RiskKind.FAILED_CHECK, text.partition("\n")[0]) for text in review.findings)
-    yield from ((RiskKind.INTENDED, text) for text in review.intended)
+    yield from ((RiskKind.INTENDED, each.text) for each in review.intended)
     yield from ((RiskKind.REFUTED_EVIDENCE, _describe_refuted(each)) for each in judged.evidence if not each.verified)
     if missing := describe_missing_evidence(judged.files, judged.has_contexts, judged.evidence):
         yield RiskKind.MISSING_EVIDENCE, missing

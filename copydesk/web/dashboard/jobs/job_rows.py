@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from copydesk.core import clock
 from copydesk.core.projects.projects import Project
@@ -12,6 +12,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.job import CreatorKind, Job, Reason, ReviewState, Status
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.forges.review_reminder import ReviewReminder
+from copydesk.jobs.risk import Risk, needs_draft, summarize_risks
 from copydesk.jobs.service import ChangedFile
 from copydesk.jobs.storage.lookups.job_search import load_opened_at
 from copydesk.web.dashboard.jobs.timeline import describe_creator, describe_outcome
@@ -31,8 +32,8 @@ STATE_LABELS = {
 REVIEW_LINK_PATTERN = re.compile(r"https?://[^?#]*/review/[0-9A-Za-z]{22}/pulls/([0-9]{1,9})")
 
 
-class ChecksSummary(NamedTuple):
-    """The checks of a change in a few words, with a CSS class."""
+class RiskSummary(NamedTuple):
+    """What a reviewer must look at in a few words, with a CSS class."""
 
     text: str
     tone: str
@@ -105,9 +106,9 @@ class JobRow:
         return parse_pull_number(self.job.pr_link or "")
 
     @property
-    def checks(self) -> ChecksSummary | None:
-        """The result of the checks of a change; None before they ran."""
-        return summarize_checks(self.job.checks) if self.job.checks and self.files else None
+    def risk(self) -> RiskSummary | None:
+        """The risks of the published change; None if nothing was published."""
+        return describe_risk(self.job.risk) if self.job.pull_state is not None and self.files else None
 
     @property
     def tone(self) -> str:
@@ -176,13 +177,10 @@ def safe_pull_url(project: Project, pr_link: str | None) -> str | None:
     return link if link.startswith(("http://", "https://")) else None
 
 
-def summarize_checks(checks: Sequence[Mapping[str, Any]]) -> ChecksSummary:
-    problems = sum(check.get("introduced", 0) for check in checks if check["status"] == "failed")
-    if any(check["status"] == "failed" for check in checks):
-        return ChecksSummary(f"checks failed: {pluralize(problems, 'problem')}", "bad")
-    if any(check.get("reason") for check in checks):
-        return ChecksSummary("checks passed, some not judged", "warn")
-    return ChecksSummary("checks passed", "good")
+def describe_risk(risks: Sequence[Risk]) -> RiskSummary:
+    if not risks:
+        return RiskSummary("no risk found", "good")
+    return RiskSummary(f"review first: {summarize_risks(risks)}", "bad" if needs_draft(risks) else "warn")
 
 
 def format_age(milliseconds: int) -> str:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from copydesk.core.text.plurals import pluralize
+from copydesk.jobs.checks.findings import name_rule
 from copydesk.jobs.job import Creator, CreatorKind, Job, Phase, Reason, Status
 from copydesk.jobs.storage.records import EventKind, JobEvent
 
@@ -138,7 +139,9 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
         case "tool":
             return _describe_tool_use(data)
         case "checked" if data["passed"] and data.get("notJudged"):
-            return TimelineStep(f"No problems found; not judged: {', '.join(data['notJudged'])}", "good")
+            return TimelineStep(
+                f"No problems found; not judged: {', '.join(map(name_rule, data['notJudged']))}", "good"
+            )
         case "checked" if data["passed"]:
             return TimelineStep("All checks passed", "good")
         case "checked":
