@@ -12,11 +12,13 @@ import pytest
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk_lazily
 from copydesk.jobs.job import Creator, CreatorKind, MergeLimits
+from copydesk.jobs.risk import Risk, RiskKind
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.workflow.publication.direct_merge import ProposedMerge, find_obstacle
 from copydesk.jobs.workspace.patches import FilePatch
 from tests.jobs.publish.forges.stage import create_project, fake_forge
 from tests.support import migrated_databases
+from tests.support.jobs import make_job
 from tests.support.repositories import commit, list_branches, make_repository, read_file
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 from tests.support.service import Service, serve
@@ -119,6 +121,15 @@ def test_file_that_moves_is_within_the_paths_only_if_both_of_its_places_are(
     proposed = ProposedMerge([patch], [], [], is_follow_up=False)
     outside = f"It changes files outside of the automation's paths: {path}."
     assert find_obstacle(job, proposed) == (None if is_within else outside)
+
+
+@pytest.mark.parametrize("kind", list(RiskKind))
+def test_any_risk_speaks_against_a_merge_without_review(kind: RiskKind) -> None:
+    patch = FilePatch("a.md", "modified", None, 1, 1, b"")
+    job = make_job(merge_limits=LIMITS.model_copy(update={"paths": ()}))
+    assert find_obstacle(job, ProposedMerge([patch], [], [], is_follow_up=False)) is None
+    risky = ProposedMerge([patch], [Risk(kind, "x")], [], is_follow_up=False)
+    assert find_obstacle(job, risky) == f"Review first: {kind.label}."
 
 
 @pytest.mark.deep

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from copydesk.core.errors import InvalidRequest
+from copydesk.jobs.checks.finding_queries import finding_id
 from copydesk.jobs.projects.option_checks import validate_options
 from copydesk.jobs.workspace.workspace import short_hash
 from tests.crash.harness import open_case
@@ -127,6 +128,43 @@ def test_objection_that_remains_is_shown_with_its_answer(tmp_path: Path) -> None
         assert service.desk.pulls.list_for_project(service.project.id)[-1].draft
         shown = signed_in_client(service, "viewer").get(f"/projects/{service.project.id}/jobs/{job['id']}").text
         assert "Also &lt;b&gt;wrong&lt;/b&gt;. Answer: It was asked for by @ada." in shown
+
+
+BROKEN = PAGE.replace(b"The colour", b"```\n\nThe colour")
+
+
+def declare_fence_intended(reason: str = "It is shown as typed.", **more: Any) -> Answer:
+    identifier = finding_id("fence", "docs/index.md", FENCE_MESSAGE)
+    return finish(intended=[{"id": identifier, "reason": reason}], **more)
+
+
+FENCE_MESSAGE = "The code fence opened with ``` is never closed."
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("last", "remains"),
+    [
+        ((finish(),), True),
+        ((declare_fence_intended(),), True),
+        ((edit(BROKEN, "```\n", "```text\n"), declare_fence_intended()), True),
+        ((edit(BROKEN, "```\n\n", ""), edit(PAGE, "colour", "color"), finish()), False),
+    ],
+)
+def test_second_look_sees_the_reason_of_an_intended_finding_and_its_objection_stays_with_the_finding(
+    tmp_path: Path, last: tuple[Answer, ...], remains: bool
+) -> None:
+    agent = (edit(PAGE, "The colour", "```\n\nThe colour"), declare_fence_intended(), *last)
+    against = {**objection(3, "Nothing asks for an open fence."), "finding": ""}
+    with open_service(tmp_path, agent, report(against)) as (service, models):
+        job = run_job(service)
+        assert job["status"] == "completed", job["message"]
+        [asked] = models.review_requests
+        text = json.dumps(asked["messages"])
+        assert "Findings left as intended" in text
+        assert "Intended: It is shown as typed." in text
+        kinds = [risk["kind"] for risk in job["risk"]]
+        assert ("objection" in kinds) is remains
 
 
 @pytest.mark.deep

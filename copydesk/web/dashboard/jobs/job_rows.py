@@ -108,7 +108,7 @@ class JobRow:
     @property
     def risk(self) -> RiskSummary | None:
         """The risks of the published change; None if nothing was published."""
-        return describe_risk(self.job.risk) if self.job.pull_state is not None and self.files else None
+        return describe_risk(self.job.risk) if self.job.pull_state is not None else None
 
     @property
     def tone(self) -> str:

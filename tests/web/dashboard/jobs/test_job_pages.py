@@ -508,6 +508,42 @@ def test_job_page_says_which_check_could_not_judge_and_why(quiet: Service) -> No
     assert answered["notJudged"] == [part]
 
 
+RISK_TEXTS = {
+    "failed_check": "The link is broken.", "intended": "Broken. Intended: It is meant.",
+    "refuted_evidence": "It runs.", "missing_evidence": "No evidence was given.", "objection": "It is wrong.",
+    "vanished_address": "`/old` no longer exists.", "executed_file": "`x.js`: run by the build",
+    "please_check": "`max_size` occurs nowhere else.", "unsure": "Whether it is so.", "not_judged": "links: too large",
+}  # fmt: skip
+
+
+def test_every_risk_is_shown_unfolded_at_the_top_of_the_job_and_of_its_review_page(quiet: Service) -> None:
+    job = create_job(quiet)
+    number = add_pull(quiet, job)
+    risks = [{"kind": kind, "text": text} for kind, text in RISK_TEXTS.items()]
+    set_job_columns(quiet, job, risk=risks, summary="A summary.")
+    public = quiet.desk.pulls.get_pull(quiet.project.id, number).link(quiet.url).removeprefix(quiet.url)
+    viewer = viewer_client(quiet)
+    for path in (project_path(quiet, f"/jobs/{job.id}"), project_path(quiet, f"/pulls/{number}"), public):
+        page = viewer.get(path).text
+        shown = page.partition('id="risk"')[2].partition("</ul>")[0]
+        for kind, text in RISK_TEXTS.items():
+            assert f'<strong>{kind.replace("_", " ")}:</strong> <span class="lines">{text}</span>' in shown, path
+        assert page.index('id="risk"') < page.index("A summary.")
+        assert "<details" not in page.partition("<main")[2].partition('id="risk"')[0]
+    assert quiet.http.get(f"/v2/agent/{quiet.project.id}/job/{job.id}").json()["risk"] == risks
+
+
+def test_intended_finding_is_among_those_of_a_failed_check(quiet: Service) -> None:
+    job = create_job(quiet)
+    found = {"path": "docs/a.md", "line": 3, "message": "Broken.", "id": "00000000", "intended": "It is meant."}
+    check = {"name": "unknown-name", "status": "failed", "introduced": 1, "old": 0, "findings": [found]}
+    set_job_columns(quiet, job, checks=[check])
+    shown = viewer_client(quiet).get(project_path(quiet, f"/jobs/{job.id}")).text
+    assert "failed</span> names that exist nowhere" in shown
+    assert "Intended: It is meant." in shown
+    assert "passed</span>" not in shown
+
+
 @pytest.mark.parametrize("link", ["javascript:alert(1)", "data:text/html,x", " https://example.org/", "//example.org/"])
 def test_only_a_web_address_becomes_a_link(quiet: Service, link: str) -> None:
     viewer, job = viewer_client(quiet), create_job(quiet)

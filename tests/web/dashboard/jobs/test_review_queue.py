@@ -9,14 +9,17 @@ import pytest
 
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.job import Creator, CreatorKind, Job, Status
+from copydesk.jobs.risk import Risk, RiskKind
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.records import EventKind, NewEvent, update_job
+from copydesk.web.dashboard.jobs.job_rows import describe_risk
 from tests.support.people import get_or_add_person, signed_in_client
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
 
 LONG_NAME = "Unbroken" * 12
-CHECKS = [{"name": "links", "status": "failed", "introduced": 2, "old": 0, "findings": []}]
+RISK = [{"kind": "failed_check", "text": "Broken."}, {"kind": "failed_check", "text": "Gone."},
+        {"kind": "unsure", "text": "Whether it is so."}]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,7 @@ def add_job(service: Service, project: Project, prompt: str, creator: Creator | 
     """Adds a job; with a number, it has an open pull request."""
     job = service.desk.jobs.create(project, NewJob(prompt), created_by=creator).job
     if number:
-        values = {"status": Status.COMPLETED, "pull_state": "open", "checks": CHECKS}
+        values = {"status": Status.COMPLETED, "pull_state": "open", "risk": RISK}
         values["pr_link"] = f"https://forge.example/docs/pulls/{number}"
         with service.desk.database.write() as tx:
             update_job(service.desk.database, tx, job.id, [NewEvent(EventKind.PULL_REQUEST, {})], **values)
@@ -68,6 +71,7 @@ def test_queue_shows_open_pull_requests_of_all_projects(service: Service, viewer
     assert list_headings(page) == ["Translate &lt;the&gt; page", "Rename the guide"]
     assert "open for under 1 minute" in page
     assert "Pull request #41" in page
+    assert page.count('<span class="checked bad">review first: failed check (2), unsure</span>') == 2
     assert f"by <bdi>{ada.name}</bdi>" in page
     assert f'dir="auto">{LONG_NAME}</a>' in page
     assert 'aria-current="page">Review queue' in page
@@ -89,6 +93,21 @@ def test_queue_shows_open_pull_requests_of_all_projects(service: Service, viewer
     jobs_page = viewer.get(f"/projects/{other.id}/jobs?state=all").text
     assert list_headings(jobs_page) == ["Already merged", "Translate &lt;the&gt; page"]
     assert '<span class="state merged">merged</span>' in viewer.get(f"/projects/{other.id}/jobs/{merged.id}").text
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words", "tone"),
+    [
+        ([], "no risk found", "good"),
+        (["unsure"], "review first: unsure", "warn"),
+        (["please_check", "not_judged", "not_judged"], "review first: please check, not judged (2)", "warn"),
+        (["intended", "missing_evidence"], "review first: intended, missing evidence", "bad"),
+        (["executed_file"], "review first: executed file", "bad"),
+    ],
+)
+def test_queue_says_in_words_what_to_review_first(kinds: list[str], words: str, tone: str) -> None:
+    described = describe_risk([Risk(RiskKind(kind), "x") for kind in kinds])
+    assert (described.text, described.tone) == (words, tone)
 
 
 def test_unknown_filters_filter_nothing(service: Service, viewer: httpx.Client) -> None:
