@@ -131,7 +131,8 @@ async def create_job(call: ToolCall, args: NewJobArguments) -> Any:
 
 @define_tool("Get a job", JobArguments, Job)
 async def get_job(call: ToolCall, args: JobArguments) -> Any:
-    """Returns the current state of a job: its status, summary, changed files, checks and pull request (prLink).
+    """Returns the current state of a job: its status, summary, changed files, checks, what a reviewer must look at
+    (risk) and pull request (prLink).
     If reason is question, the agent waits for an answer: send it with send_job_message."""
     return await call.api.get(f"{call.api.jobs_path}/job/{args.job_id}")
 

@@ -3,6 +3,8 @@
 import pytest
 
 from copydesk.cli.job_watcher import remove_shown_paragraphs
+from copydesk.jobs.service import NewJob
+from copydesk.jobs.storage.records import update_job
 from tests.support.command_line import Run, parse_output, run_command, set_client_variables
 from tests.support.service import Service
 
@@ -56,6 +58,16 @@ def test_summary_of_a_watched_job_is_printed_once(run: Run) -> None:
         assert watched.count(line) == 1, line
     assert "\n          Found 1 occurrence in 1 file.\n" in watched, "below the first line of the event"
     assert run("job", "get", job["id"]).stdout.count(UNDERSTOOD) == 1
+
+
+def test_job_is_printed_with_what_to_review_first(run: Run, service: Service) -> None:
+    job = service.desk.jobs.create(service.project, NewJob("Nothing that the mechanic knows.")).job
+    risks = [{"kind": "failed_check", "text": "The link is broken."}, {"kind": "unsure", "text": "Whether it is so."}]
+    with service.desk.database.write() as tx:
+        update_job(service.desk.database, tx, job.id, [], risk=risks)
+    lines = [line.strip() for line in run("job", "get", job.id).stdout.splitlines()]
+    first = lines.index("review first  failed check: The link is broken.")
+    assert lines[first + 1] == "unsure: Whether it is so."
 
 
 @pytest.mark.parametrize(
