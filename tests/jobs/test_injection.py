@@ -329,7 +329,11 @@ SHOUTED = {
     "a fence that began before": "  ```\na\n```\n@everyone closes #1\n```\n",
     "a fence without end": "```\n@everyone closes #1",
 }
-MARKERS = re.compile(r"<!-- copydesk:(?:begin title=\w{16}|end) -->")
+OWN_MARKUP = re.compile(
+    r"<!-- copydesk:(?:begin title=\w{16}|end) -->|^<details><summary>How this change came about</summary>$"
+    r"|^</details>$(?=\n<!-- copydesk:end)",
+    re.M,
+)
 LOUD = re.compile(
     r"(?<![A-Za-z0-9])@\w|(?<!/)[#!]\d|\bGH-\d|<[A-Za-z!/]|!\[|&#|^/[a-z]|[\u202a-\u202e\u2066-\u2069]"
     r"|\b(?:closes|fixes|resolves):?\s+http",
@@ -348,7 +352,7 @@ def test_pull_request_text_has_no_mentions_closing_keywords_or_images(place: Dri
     pull = place.fake.pulls[-1]
     tip = pygit2.Repository(str(place.folder)).revparse_single(job["branch"])
     assert isinstance(tip, pygit2.Commit)
-    for text in (pull.title, MARKERS.sub("", pull.body), tip.message):
+    for text in (pull.title, OWN_MARKUP.sub("", pull.body), tip.message):
         assert LOUD.findall(text) == []
     assert "```\n" not in pull.body
 
@@ -360,8 +364,8 @@ def test_output_of_a_check_command_is_neutralized(running: Running, tmp_path: Pa
     with open_drill_project("gitlab", *running, tmp_path / "forge", check_command=command) as place:
         job = place.run_job(*FIX_SCRIPT)
         assert (job["status"], job["reason"]) == ("completed", None), job["message"]
-        body = MARKERS.sub("", place.fake.pulls[-1].body)
-        assert "Not fixed" in body
+        body = OWN_MARKUP.sub("", place.fake.pulls[-1].body)
+        assert "- **failed check:** The check command failed with status 1." in body
         assert "everyone" in body
         assert LOUD.findall(body) == []
 

@@ -94,8 +94,11 @@ def render_pull_body(job: Job, report: PullRequestReport, job_url: str) -> str:
 
 
 def _render_risks(risks: Sequence[Risk]) -> str:
-    lines = [f"- **{risk.kind.label}:** {neutralize_markup(truncate(risk.text, MAX_ITEM_CHARS))}" for risk in risks]
-    return "\n".join(["**Review first**", "", *lines]) if lines else ""
+    """Returns a line for each risk. They are neutralized as one text, because code of a model may span its points."""
+    if not risks:
+        return ""
+    text = neutralize_markup("\n".join(f"**{risk.kind.label}:** {risk.text}" for risk in risks))
+    return "\n".join(["**Review first**", "", *(f"- {line}" for line in text.split("\n"))])
 
 
 def _render_origin(job: Job, report: PullRequestReport, job_url: str) -> str:
