@@ -156,7 +156,8 @@ class RunWorkflow:
             change_notes = self.isolated.describe_change(whole_change)
             files = diff_workspace(whole_change)
             may_cite = bool(contexts) and job.model != "mechanic"
-            unsure = merge_unsure_points(job.risk, self._read_prompts(), finished.unsure_points)
+            prompts = [message.prompt for message in self._read_messages()]
+            unsure = merge_unsure_points(job.risk, prompts, finished.unsure_points)
             judged = JudgedChange(files, review, change_notes, evidence, second_look, unsure, may_cite)
             risks = record_risks(self.journal, judged)
             publisher = self._build_publisher(pinned, workspace, finished)
