@@ -231,6 +231,7 @@ class Desk:
         return sum(store.delete_entries(project_id) for store in stores)
 
     def create_worker(self, model: "ModelFactory | None" = None) -> "Worker":
+        from copydesk.automations.records import move_runs
         from copydesk.automations.triggers.look_requests import LOOK_TICK_SECONDS, RequestedLooks
         from copydesk.automations.triggers.scheduler import TICK_SECONDS, Scheduler
         from copydesk.core.clock import SECOND
@@ -241,7 +242,7 @@ class Desk:
         settings = self.settings
         bounds = QueueLimits(int(settings.lease_seconds * SECOND), settings.project_slots, settings.total_slots)
         purge, prepare_run = self.purge_deleted_projects, self.stale_pages.prepare_run
-        executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model, purge, prepare_run)
+        executor = RunExecutor(self.database, settings, self.secrets, self.pulls, model, purge, prepare_run, move_runs)
         scheduler = Scheduler(self.database, self.automations.firing)
         watch = self.create_repository_watch()
         return Worker(

@@ -100,7 +100,7 @@ class AutomationRun:
     fired_at: int
     outcome: Outcome
     message: str | None
-    """The outcome as a sentence, from the job; None if there is nothing to add."""
+    """The outcome as a sentence; None if there is nothing to add."""
     pr_link: str | None
     """The URL of the job's pull request."""
 

@@ -238,7 +238,9 @@ class AutomationFiring:
         new_job = NewJob(definition.prompt or definition.defaults.prompt, model=definition.model)
         job = self.jobs.build_job(project, new_job, creator, automation.id)
         message = self.jobs.insert_job(tx, job)
-        done = update(runs).where(runs.c.job_id == job.id).values(state="done", reason=Reason.NO_CHANGES)
+        done = (
+            update(runs).where(runs.c.job_id == job.id).values(state="done", reason=Reason.NO_CHANGES, message=reason)
+        )
         run_id = tx.execute(done.returning(runs.c.id)).scalar_one()
         tx.execute(update(messages).where(messages.c.job_id == job.id).values(run_id=run_id))
         finish_job(self.database, tx, job.id, JobOutcome(COMPLETED, Reason.NO_CHANGES, reason))

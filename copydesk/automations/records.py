@@ -110,6 +110,12 @@ def insert_run(
     return str(row["id"]) if insert_if_absent(tx, automation_runs, row) else None
 
 
+def move_runs(tx: Connection, job_id: str, message_ids: Sequence[str], new_job_id: str) -> None:
+    """Moves the runs of these messages to a new job, which has them as its first ones."""
+    is_moved = (automation_runs.c.job_id == job_id) & automation_runs.c.message_id.in_(message_ids)
+    tx.execute(update(automation_runs).where(is_moved).values(job_id=new_job_id, is_appended=False, cost_before=0.0))
+
+
 def has_other_message(tx: Connection, job_id: str, message_id: str) -> bool:
     """Returns whether the job has another message, so that this one continues it."""
     query = select(messages.c.id).where(messages.c.job_id == job_id, messages.c.id != message_id).limit(1)
@@ -119,7 +125,12 @@ def has_other_message(tx: Connection, job_id: str, message_id: str) -> bool:
 def select_runs() -> Select[Any]:
     """Returns the query for runs, newest first, to which the caller adds a condition."""
     return (
-        select(automation_runs, runs.c.state.label("run_state"), runs.c.reason.label("run_reason"))
+        select(
+            automation_runs,
+            runs.c.state.label("run_state"),
+            runs.c.reason.label("run_reason"),
+            runs.c.message.label("run_message"),
+        )
         .outerjoin(
             messages,
             (messages.c.job_id == automation_runs.c.job_id) & (messages.c.id == automation_runs.c.message_id),
@@ -141,7 +152,6 @@ def _load_jobs(tx: Connection, ids: set[str]) -> dict[str, Job]:
 
 def _run_from_row(row: Row[Any], job: Job) -> AutomationRun:
     outcome = judge_outcome(job, row.run_state, row.run_reason)
-    is_told_by_job = outcome in (Outcome.FAILED, Outcome.NOTHING_TO_DO)
     return AutomationRun(
         id=row.id,
         automation_id=row.automation_id,
@@ -152,7 +162,7 @@ def _run_from_row(row: Row[Any], job: Job) -> AutomationRun:
         trigger=row.trigger,
         fired_at=row.fired_at,
         outcome=outcome,
-        message=job.message if is_told_by_job and job.reason == row.run_reason else None,
+        message=row.run_message if outcome in (Outcome.FAILED, Outcome.NOTHING_TO_DO) else None,
         pr_link=job.pr_link,
     )
 

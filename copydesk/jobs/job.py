@@ -40,6 +40,8 @@ class Reason(StrEnum):
     INTERNAL_ERROR = "internal_error"
 
 
+UNCHANGED_REASONS = (Reason.NO_CHANGES, Reason.NOT_UNDERSTOOD)
+"""The reasons of a run that changed nothing."""
 ACTIVE, COMPLETED, ARCHIVED, FAILED = Status.ACTIVE, Status.COMPLETED, Status.ARCHIVED, Status.FAILED
 
 ALLOWED_TRANSITIONS = {
@@ -216,6 +218,11 @@ class JobOutcome:
     status: Status
     reason: Reason | None = None
     message: str | None = None
+    keeps_job: bool = False
+    """Whether the job keeps the status and reason that it had before the run."""
+
+
+CANCELLED = JobOutcome(FAILED, Reason.CANCELLED, "The job was cancelled.")
 
 
 class JobFailed(UserFacingError):

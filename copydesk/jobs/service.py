@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, select
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database, batch_ids
@@ -20,14 +20,13 @@ from copydesk.jobs.execution.queue import cancel_runs
 from copydesk.jobs.job import (
     ACTIVE,
     ARCHIVED,
+    CANCELLED,
     FAILED,
     Creator,
     Job,
-    JobOutcome,
     MergeLimits,
     Phase,
     PullState,
-    Reason,
     Status,
     Usage,
     branch_name,
@@ -41,18 +40,18 @@ from copydesk.jobs.storage.records import (
     JobEvent,
     JobProgress,
     NewEvent,
-    append_events,
     archive_job,
+    describe_data,
     enqueue_run,
     get_job_for_update,
     insert_at_database_time,
     job_from_row,
     record_pull_event,
+    store_job,
     update_job,
 )
 from copydesk.jobs.storage.tables import events, job_files, jobs, messages, runs
 
-INSERT_JOB = insert(jobs)
 SELECT_CHANGED_FILES = (
     select(*(job_files.c[name] for name in ("job_id", "path", "change", "previous", "additions", "deletions")))
     .where(job_files.c.job_id.in_(bindparam("jobs", expanding=True)))
@@ -63,7 +62,6 @@ SELECT_PATCHES = (
     .where(job_files.c.job_id == bindparam("job"))
     .order_by(job_files.c.path)
 )
-CANCELLED = JobOutcome(FAILED, Reason.CANCELLED, "The job was cancelled.")
 
 
 class JobNotFound(NotFound):
@@ -152,16 +150,8 @@ class Jobs:
         Raises TooManyRequests if the rate limit is exceeded.
         """
         headers = consume(self.database, tx, self.limit, job.project_id)
-        models = {"usage": job.usage, "created_by": job.created_by, "merge_limits": job.merge_limits}
-        creator = job.created_by
-        row = {**vars(job), **{name: value and value.model_dump() for name, value in models.items()}}
-        row |= {"creator_kind": creator and creator.kind, "creator_id": creator and creator.id}
-        new_events = [NewEvent(EventKind.QUEUED, {"prompt": job.prompt}), *_describe_data(data)]
-        row |= {"last_event": len(new_events)}
-        tx.execute(INSERT_JOB, row)
+        store_job(self.database, tx, job, data)
         message_id = self._insert_message(tx, job.id, job.prompt, job.created_by, data)
-        enqueue_run(self.database, tx, job.id, job.project_id, number=1)
-        append_events(self.database, tx, job.id, 1, job.created_at, new_events)
         return AddedMessage(message_id, headers)
 
     def get(self, project_id: str, job_id: str) -> Job:
@@ -233,7 +223,7 @@ class Jobs:
         headers = consume(self.database, tx, self.limit, job.project_id)
         message_id = self._insert_message(tx, job.id, prompt, created_by, data)
         sender = {"createdBy": created_by.model_dump()} if created_by else {}
-        new_events = [NewEvent(EventKind.MESSAGE, {"prompt": prompt, **sender}), *_describe_data(data)]
+        new_events = [NewEvent(EventKind.MESSAGE, {"prompt": prompt, **sender}), *describe_data(data)]
         if job.status is ACTIVE:
             update_job(self.database, tx, job.id, new_events)
         else:
@@ -391,7 +381,3 @@ class Jobs:
         """Cancels the job's runs and ends the job at once. A worker that still runs the job finds its lease lost."""
         cancel_runs(self.database, tx, job_id)
         finish_job(self.database, tx, job_id, CANCELLED)
-
-
-def _describe_data(data: str) -> list[NewEvent]:
-    return [NewEvent(EventKind.DATA, {"text": data})] if data else []

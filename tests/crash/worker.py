@@ -29,7 +29,7 @@ from copydesk.jobs.job import JobOutcome, Phase
 from copydesk.jobs.publish.git.git_command import Git
 from copydesk.jobs.workflow import executor
 from copydesk.jobs.workspace.workspace import Workspace
-from tests.support.scripted_model import ScriptedModel
+from tests.support.scripted_model import ScriptedModel, count_replies
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ class WatchedModel(ScriptedModel):
     fate: KillSwitch = field(kw_only=True)
 
     async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
-        self.fate.record(f"asked {sum(isinstance(entry, Reply) for entry in conversation)}")
+        self.fate.record(f"asked {count_replies(conversation)}")
         self.fate.signal_at("middle")
         if self.fate.is_triggered:
             await asyncio.sleep(self.fate.orders.slow)

@@ -1,7 +1,7 @@
 """Watches repositories for automations: `git ls-remote` notices changes, and a quiet period collects a burst.
 
 What a repository was last seen at is in the database, so that all servers share it. The first look records without a
-run. A run covers everything since the last run that did not fail.
+run. A run covers everything that no run has seen that did not fail.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from copydesk.automations.automation import Automation, NoticeCode, Outcome, TriggerEvent
+from copydesk.automations.automation import Automation, AutomationRun, NoticeCode, Outcome, TriggerEvent
 from copydesk.automations.definition import (
     FILES_FOLDER,
     ApiTrigger,
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 WATCHING_TYPES = ("code_change", "content_update", "release")
 LONGEST_WAIT_FACTOR = 6
 """A repository that is never quiet starts a run after this many quiet periods."""
-MAX_FAILED_RUNS = 50
+MAX_RUNS_SEARCHED = 50
 SELECT_WATCHING = select(automations).where(automations.c.enabled, automations.c.trigger_type.in_(WATCHING_TYPES))
 
 
@@ -256,14 +256,10 @@ class RepositoryWatch:
         return now >= self._find_quiet_end(row)
 
     def _find_bases(self, tx: Connection, automation: Automation, pending: Sequence[Row[Any]]) -> dict[str, Refs]:
-        """Returns the refs that each repository had at the last run that did not fail."""
-        bases = {row.name: row.fired for row in pending}
-        query = select_runs().where(automation_runs.c.automation_id == automation.id).limit(MAX_FAILED_RUNS)
-        for run in load_runs(tx, query):
-            if run.outcome is not Outcome.FAILED:
-                break
-            bases |= {name: refs for name, refs in run.trigger.get("before", {}).items() if name in bases}
-        return bases
+        """Returns the refs of each repository before the oldest change that no run has seen."""
+        query = select_runs().where(automation_runs.c.automation_id == automation.id).limit(MAX_RUNS_SEARCHED)
+        runs = load_runs(tx, query)[::-1]
+        return {row.name: _find_unseen_start(row.name, runs) or row.fired for row in pending}
 
     def _find_changes(
         self, automation: Automation, repository: WatchedRepository, row: Row[Any], base: Refs
@@ -287,6 +283,24 @@ class RepositoryWatch:
         with suppress(FiredMeanwhile), self.database.write() as tx:
             if lock_automation(tx, automation.id) is not None:
                 _mark_fired(tx, automation.id, pending)
+
+
+def _find_unseen_start(name: str, runs: Sequence[AutomationRun]) -> Refs | None:
+    """Returns the refs before the first change that only failed runs were about; None if there is none.
+
+    `runs` are oldest first. A run covers the failed runs before it only if it began where they began: one that was
+    started while they were still running began after them.
+    """
+    unseen: list[Refs] = []
+    for run in runs:
+        before = run.trigger.get("before", {}).get(name)
+        if before is None:
+            continue
+        if before in unseen:
+            del unseen[unseen.index(before) :]
+        if run.outcome is Outcome.FAILED:
+            unseen.append(before)
+    return unseen[0] if unseen else None
 
 
 def _mark_fired(tx: Connection, automation_id: str, pending: Sequence[Row[Any]]) -> None:

@@ -1,4 +1,4 @@
-"""How much of a model a job may use."""
+"""How much of a model one run of a job may use."""
 
 from dataclasses import dataclass
 
@@ -34,5 +34,5 @@ class Budget:
             exceeded_limit = f"{self.cost_usd} US dollars"
         if exceeded_limit:
             raise JobFailed(
-                f"The job reached its limit of {exceeded_limit} before it finished.", Reason.BUDGET_EXCEEDED
+                f"The run reached its limit of {exceeded_limit} before it finished.", Reason.BUDGET_EXCEEDED
             )

@@ -3,7 +3,9 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import count
+from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, select, update
@@ -22,6 +24,7 @@ from copydesk.jobs.agent.conversation import (
 )
 from copydesk.jobs.agent.models import usage_metrics
 from copydesk.jobs.agent.overview.repository_overview import render_overview
+from copydesk.jobs.agent.starting_point import Opening
 from copydesk.jobs.agent.tool_round import ToolRound, build_splices
 from copydesk.jobs.agent.tools import (
     MAX_SUMMARY_CHARS,
@@ -34,24 +37,13 @@ from copydesk.jobs.agent.tools import (
     run_in_process,
 )
 from copydesk.jobs.execution.attempt import Attempt
-from copydesk.jobs.execution.journal import EarlierRun, Journal
+from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import JobFailed, Reason, Usage
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.storage.tables import messages
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
 from copydesk.jobs.workspace.patches import FilePatch, diff_trees
 from copydesk.jobs.workspace.workspace import Workspace
-
-
-class StartingCommits(BaseModel):
-    """The commits that a run starts from. `head` is the tip of the job's branch; None means that there is none yet."""
-
-    base: str
-    head: str | None
-
-    @property
-    def start(self) -> str:
-        return self.head or self.base
 
 
 class ReviewFindings(BaseModel):
@@ -61,6 +53,7 @@ class ReviewFindings(BaseModel):
 
 
 MAX_REVIEWS = 3
+OPENING_STEP = "opening"
 ReviewFinish = Callable[[Workspace, Finished, Conversation], str | None]
 """Reviews finished work, with the finish call and the conversation so far. None means that the model may finish."""
 TakeSecondLook = Callable[[Workspace, Finished, Sequence[FilePatch], asyncio.Runner], LookResult]
@@ -74,7 +67,8 @@ class AgentLoop:
     says that it is finished; its findings go back to the model, at most MAX_REVIEWS times. `describe_repository`
     returns the overview that the model gets before its first turn; `context_overview` describes the context
     repositories, if there are any. `run_tool` runs the tools, possibly in another process. `second_look` runs once,
-    after the first review without findings; `may_send_back` says whether its objections go back to the model.
+    after the first review without findings; `may_send_back` says whether its objections go back to the model. `opening`
+    precedes the messages of a follow-up, and says whether its conversation begins anew.
     """
 
     def __init__(
@@ -93,6 +87,7 @@ class AgentLoop:
         context_overview: str = "",
         second_look: TakeSecondLook | None = None,
         may_send_back: bool = True,
+        opening: Opening = Opening(),  # noqa: B008 - never changed
     ) -> None:
         self.journal = journal
         self.attempt = attempt
@@ -103,6 +98,7 @@ class AgentLoop:
         self.run_tool = run_tool
         self.second_look = second_look
         self.may_send_back = may_send_back
+        self.opening = opening
         self.look: LookResult | None = None
         """The second look of this run, once it was taken."""
         self.tools = build_toolset(checks, has_contexts=bool(context_overview))
@@ -115,7 +111,7 @@ class AgentLoop:
     def run(self, workspace: Workspace) -> Finished | Question:
         """Returns how the model described its finished work, or the question that it asks instead."""
         conversation = self.conversation = self._load_history(workspace)
-        used = sum((entry.usage for entry in conversation if isinstance(entry, Reply)), self._sum_earlier_looks())
+        used = Usage()
         rejections = 0
         pending_finish = None
         with asyncio.Runner() as runner:
@@ -174,13 +170,13 @@ class AgentLoop:
         """
         step_name = f"turn-{turn}-inbox"
         if not self.journal.has_result(step_name) and (
-            self.journal.has_result(f"turn-{turn}-reply") or not self._has_unread_messages()
+            self.journal.has_result(f"turn-{turn}-reply") or not self._has_unread_messages(turn)
         ):
             return []
         with self.journal.step(step_name, list[Prompt]) as step:
             if not step.is_done:
                 with step.transaction() as tx:
-                    step.save(self._mark_messages_read(tx))
+                    step.save(self._mark_messages_read(tx, turn))
         return step.result
 
     def _run_reply_step(
@@ -194,7 +190,7 @@ class AgentLoop:
                 self.journal.check_lease()
                 reply = self._query_model(conversation, workspace, used, runner)
                 events = [NewEvent(EventKind.THOUGHT, {"text": reply.text[:4000]})] if reply.text else []
-                step.save(reply, events=events, job={"usage": (used + reply.usage).model_dump()})
+                step.save(reply, events=events, job={"usage": self._add_earlier(used + reply.usage)})
         return step.result
 
     def _query_model(
@@ -207,7 +203,7 @@ class AgentLoop:
             reply = self.attempt.run_coroutine(runner, self.model.reply(advised_conversation, workspace))
         except ModelFailed as failure:
             usage_metrics.record_model_usage(self.model.name, started, failure.usage, "failed")
-            self.journal.save_job_values(usage=(used + failure.usage).model_dump())
+            self.journal.save_job_values(usage=self._add_earlier(used + failure.usage))
             raise JobFailed(str(failure), Reason.MODEL_ERROR) from None
         usage_metrics.record_model_usage(self.model.name, started, reply.usage, "answered")
         return reply
@@ -268,10 +264,10 @@ class AgentLoop:
                 self.attempt.raise_if_stopped()
                 self.journal.check_lease()
                 if self.budget.is_exhausted(used):
-                    look = LookResult(note="It was skipped, because the job has used up its budget.")
+                    look = LookResult(note="It was skipped, because the run has used up its budget.")
                 else:
                     look = self.second_look(workspace, finished, patches, runner)
-                step.save(look, job={"usage": (used + look.usage).model_dump()})
+                step.save(look, job={"usage": self._add_earlier(used + look.usage)})
         self.look = step.result
         return step.result
 
@@ -283,21 +279,31 @@ class AgentLoop:
         is_stored = self.journal.has_result(f"turn-{turn}-reply")
         return self.look is not None and not is_stored and self.budget.is_exhausted(used)
 
-    def _sum_earlier_looks(self) -> Usage:
-        results = (run.results for run in self.journal.list_earlier_runs())
-        looks = [data for each in results for name, data in each.items() if name.endswith("-look")]
-        return sum((LookResult.model_validate_json(data).usage for data in looks), Usage())
+    def _add_earlier(self, used: Usage) -> dict[str, Any]:
+        """Returns the usage of the job, for its row: that of this run and of all earlier ones. Only this run's counts
+        against the budget."""
+        return (self._earlier_usage + used).model_dump()
+
+    @cached_property
+    def _earlier_usage(self) -> Usage:
+        total = Usage()
+        for run in self.journal.list_earlier_runs():
+            for name, data in run.results.items():
+                if name.endswith("-reply"):
+                    total += Reply.model_validate_json(data).usage
+                elif name.endswith("-look"):
+                    total += LookResult.model_validate_json(data).usage
+        return total
 
     def _load_history(self, workspace: Workspace) -> Conversation:
-        """Returns the conversation of the job's earlier runs, and replays edits that were not published.
-
-        Replays the edits of a run only if it started from the same commit as this run and its changes were not refused.
-        """
+        """Returns the conversation of the job's earlier runs since one that began anew, and this run's opening."""
         conversation: Conversation = []
-        for run in self.journal.list_earlier_runs():
-            should_replay = run.reason is not Reason.PUBLISH_REFUSED and _start_commit(run) == workspace.tree.commit
+        runs = self.journal.list_earlier_runs()
+        for run in runs:
             for step_name, data in run.results.items():
-                if step_name.endswith("-inbox"):
+                if step_name == OPENING_STEP:
+                    conversation = _open_conversation(conversation, Opening.model_validate_json(data))
+                elif step_name.endswith("-inbox"):
                     conversation += TypeAdapter(list[Prompt]).validate_json(data)
                 elif step_name.endswith("-reply"):
                     conversation.append(Reply.model_validate_json(data))
@@ -307,35 +313,42 @@ class AgentLoop:
                     look = LookResult.model_validate_json(data)
                     conversation += [look.to_prompt()] if look.objections else []
                 elif step_name.endswith("-acts"):
-                    tool_round = ToolRound.model_validate_json(data)
-                    conversation.append(ToolResults(results=tool_round.results))
-                    if should_replay:
-                        tool_round.replay(workspace)
-        if conversation:
+                    conversation.append(ToolResults(results=ToolRound.model_validate_json(data).results))
+        if runs:
             self.journal.save_changed_files(self._build_patches(workspace))
-        return conversation
+        return _open_conversation(conversation, self.opening)
 
     def _build_patches(self, workspace: Workspace) -> list[FilePatch]:
         """Returns the changes of the job as a whole so far."""
         current_root = write_changed_tree(workspace.tree, workspace.changes())
         return diff_trees(workspace.tree.repository, self.origin.root, current_root)
 
-    def _has_unread_messages(self) -> bool:
+    def _has_unread_messages(self, turn: int) -> bool:
         with self.journal.database.read() as tx:
-            return tx.execute(select(messages.c.id).where(self._unread_filter())).first() is not None
+            return tx.execute(select(messages.c.id).where(self._unread_filter(tx, turn))).first() is not None
 
-    def _mark_messages_read(self, tx: Connection) -> list[Prompt]:
-        unread = select(messages.c.prompt, messages.c.data).where(self._unread_filter())
+    def _mark_messages_read(self, tx: Connection, turn: int) -> list[Prompt]:
+        is_unread = self._unread_filter(tx, turn)
+        unread = select(messages.c.prompt, messages.c.data).where(is_unread)
         rows = tx.execute(unread.order_by(messages.c.created_at, messages.c.id)).all()
-        tx.execute(update(messages).where(self._unread_filter()).values(run_id=self.journal.claim.run_id))
+        tx.execute(update(messages).where(is_unread).values(run_id=self.journal.claim.run_id))
         return [Prompt(text=row.prompt, data=row.data or "") for row in rows]
 
-    def _unread_filter(self) -> ColumnElement[bool]:
-        return (messages.c.job_id == self.journal.claim.job_id) & messages.c.run_id.is_(None)
+    def _unread_filter(self, tx: Connection, turn: int) -> ColumnElement[bool]:
+        """Returns the condition for the messages that this turn reads.
+
+        A message of an automation begins a run, which sees the newest commits. So only the first turn reads some, and
+        only if the oldest message is one of them.
+        """
+        is_automatic = turn == 1 and self.journal.is_started_by_automation_in(tx)
+        is_kind = messages.c.origin.is_not(None) if is_automatic else messages.c.origin.is_(None)
+        return (messages.c.job_id == self.journal.claim.job_id) & messages.c.run_id.is_(None) & is_kind
 
 
-def _start_commit(run: EarlierRun) -> str | None:
-    return StartingCommits.model_validate_json(run.results["pin"]).start if "pin" in run.results else None
+def _open_conversation(conversation: Conversation, opening: Opening) -> Conversation:
+    """Returns the conversation with the opening of a run, or the opening alone if it begins a new one."""
+    earlier = [] if opening.begins_anew else conversation
+    return [*earlier, Prompt(text=opening.text)] if opening.text else earlier
 
 
 def _build_tool_events(reply: Reply, tool_round: ToolRound) -> list[NewEvent]:

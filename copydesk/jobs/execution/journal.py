@@ -7,14 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, bindparam, insert, select, text, update
+from sqlalchemy import Connection, bindparam, insert, or_, select, text, update
 
 from copydesk.core import clock
 from copydesk.core.db.database import Database
 from copydesk.core.projects.project_events import EventType
 from copydesk.core.telemetry import traces
 from copydesk.jobs.execution.queue import Claim, lock_job
-from copydesk.jobs.job import Job, JobOutcome, Phase, Reason, Status
+from copydesk.jobs.job import COMPLETED, FAILED, UNCHANGED_REASONS, Job, JobOutcome, Phase, Reason, Status
 from copydesk.jobs.storage.job_events import END_EVENTS, GOOD_REASONS
 from copydesk.jobs.storage.records import (
     QUEUE_TOPIC,
@@ -39,9 +39,30 @@ INSERT_STEP = insert(steps)
 SELECT_OWN_LEASE = text(
     "select lease_until from runs where id = :run and attempt = :attempt and worker = :worker and state = 'running'"
 )
-FINISH_RUN = text("update runs set state = 'done', finished_at = :now, reason = :reason where id = :run")
+FINISH_RUN = text(
+    "update runs set state = 'done', finished_at = :now, reason = :reason, message = :message where id = :run"
+)
 SELECT_MESSAGES = text("select prompt, data from messages where run_id = :run order by created_at, id")
 SELECT_ALL_PROMPTS = text("select prompt from messages where job_id = :job order by created_at, id")
+SELECT_EARLIER_PROMPTS = text(
+    "select prompt from messages where job_id = :job and run_id is not null and run_id <> :run order by created_at, id"
+)
+SELECT_OLDEST_UNREAD = (
+    select(messages.c.origin)
+    .where(messages.c.job_id == bindparam("job"), messages.c.run_id.is_(None))
+    .order_by(messages.c.created_at, messages.c.id)
+    .limit(1)
+)
+SELECT_LAST_CHANGING_RUN = (
+    select(runs.c.reason, runs.c.message)
+    .where(
+        runs.c.job_id == bindparam("job"),
+        runs.c.number < bindparam("number"),
+        or_(runs.c.reason.is_(None), runs.c.reason.not_in(UNCHANGED_REASONS)),
+    )
+    .order_by(runs.c.number.desc())
+    .limit(1)
+)
 SELECT_UNREAD_MESSAGE = text(
     "select 1 from messages where job_id = :job and run_id is null and created_at > :since limit 1"
 )
@@ -236,6 +257,19 @@ class Journal:
         """
         return tx.execute(SELECT_ALL_PROMPTS, {"job": self.claim.job_id}).scalars().all()
 
+    def read_earlier_prompts(self, tx: Connection) -> Sequence[str]:
+        """Returns the prompts of the job's earlier runs, oldest first."""
+        params = {"job": self.claim.job_id, "run": self.claim.run_id}
+        return tx.execute(SELECT_EARLIER_PROMPTS, params).scalars().all()
+
+    def is_started_by_automation(self) -> bool:
+        with self.database.read() as tx:
+            return self.is_started_by_automation_in(tx)
+
+    def is_started_by_automation_in(self, tx: Connection) -> bool:
+        """Returns whether the oldest message that no run has read is one of an automation."""
+        return tx.execute(SELECT_OLDEST_UNREAD, {"job": self.claim.job_id}).scalar() is not None
+
     def list_earlier_runs(self) -> list[EarlierRun]:
         """Returns the job's earlier runs that have stored results, oldest first; results are in the order of steps."""
         query = (
@@ -255,17 +289,20 @@ class Journal:
     def finish_run(self, outcome: JobOutcome) -> bool:
         """Ends the run, and the job unless a message arrived meanwhile: then enqueues the next run.
 
+        A run that changed nothing leaves the job of an open pull request as it was; the event and the run tell of it.
         Returns False when the lease was lost."""
         now = clock.now()
         try:
             with self.transaction() as tx:
-                tx.execute(FINISH_RUN, {"run": self.claim.run_id, "now": now, "reason": outcome.reason})
+                ended = {"run": self.claim.run_id, "now": now, "reason": outcome.reason, "message": outcome.message}
+                tx.execute(FINISH_RUN, ended)
                 self.database.notify(tx, QUEUE_TOPIC)  # a slot is free now
-                since = self.claim.created_at if outcome.status is Status.FAILED else 0
+                has_read = any(name.endswith("-inbox") for name in self.results)
+                since = self.claim.created_at if outcome.status is Status.FAILED and not has_read else 0
                 has_unread = (
                     tx.execute(SELECT_UNREAD_MESSAGE, {"job": self.claim.job_id, "since": since}).first() is not None
                 )
-                if has_unread and outcome.reason is not Reason.BUDGET_EXCEEDED:
+                if has_unread:
                     enqueue_run(self.database, tx, self.claim.job_id, self.claim.project_id, self.claim.run_number + 1)
                     update_job(
                         self.database,
@@ -276,11 +313,27 @@ class Journal:
                     )
                     self._record_automation_failure(tx, outcome, is_ended=False)
                 else:
-                    finish_job(self.database, tx, self.claim.job_id, outcome)
+                    own = None if (kept := self._find_kept_outcome(tx, outcome)) is None else outcome
+                    finish_job(self.database, tx, self.claim.job_id, kept or outcome, own)
                     self._record_automation_failure(tx, outcome, is_ended=True)
             return True
         except LeaseLost:
             return False
+
+    def _find_kept_outcome(self, tx: Connection, outcome: JobOutcome) -> JobOutcome | None:
+        """Returns how the job ended before a run that changed nothing; None if this run decides how it ends."""
+        if not outcome.keeps_job and outcome.reason not in UNCHANGED_REASONS:
+            return None
+        job = tx.execute(select(jobs.c.pr_link, jobs.c.question).where(jobs.c.id == self.claim.job_id)).one()
+        if job.pr_link is None and not outcome.keeps_job:
+            return None
+        params = {"job": self.claim.job_id, "number": self.claim.run_number}
+        row = tx.execute(SELECT_LAST_CHANGING_RUN, params).first()
+        reason = Reason(row.reason) if row is not None and row.reason else None
+        if row is None or (reason is Reason.QUESTION and job.question is None):  # a question that was answered
+            return JobOutcome(COMPLETED, None, outcome.message)
+        message = " ".join(filter(None, [row.message, outcome.message])) or None
+        return JobOutcome(COMPLETED if reason in (None, Reason.QUESTION) else FAILED, reason, message)
 
     def _record_automation_failure(self, tx: Connection, outcome: JobOutcome, *, is_ended: bool) -> None:
         """Records for webhooks that a run failed which an automation started.
@@ -317,13 +370,17 @@ class Journal:
         return {"run": self.claim.run_id, "attempt": self.claim.attempt, "worker": self.claim.worker}
 
 
-def finish_job(database: Database, tx: Connection, job_id: str, outcome: JobOutcome) -> None:
+def finish_job(
+    database: Database, tx: Connection, job_id: str, outcome: JobOutcome, own: JobOutcome | None = None
+) -> None:
+    """Ends the job. `own` is the outcome of a last run that leaves the job as it was before."""
     values = {"status": outcome.status, "reason": outcome.reason, "message": outcome.message}
+    run = {"run": {"reason": own.reason, "message": own.message}} if own else {}
     update_job(
         database,
         tx,
         job_id,
-        [NewEvent(EventKind.FINISHED, values)],
+        [NewEvent(EventKind.FINISHED, {**values, **run})],
         phase=Phase.DONE,
         finished_at=clock.now(),
         **values,

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, bindparam, text
 from copydesk.core import clock
 from copydesk.core.db.advisory_locks import AdvisoryLock, acquire_lock
 from copydesk.core.db.database import Database
-from copydesk.jobs.job import Phase, Reason
+from copydesk.jobs.job import CANCELLED, Phase
 from copydesk.jobs.storage.records import QUEUE_TOPIC, STOP_TOPIC, WORKFLOW_VERSION, EventKind, NewEvent, update_job
 
 CLOCK_STEP_MS = 15 * 60 * clock.SECOND
@@ -59,7 +59,8 @@ RELEASE_LEASES = """
 """
 
 CANCEL_RUNS = text(
-    "update runs set state = 'done', finished_at = :now, reason = :reason where job_id = :job and state <> 'done'"
+    "update runs set state = 'done', finished_at = :now, reason = :reason, message = :message "
+    "where job_id = :job and state <> 'done'"
 )
 LOCK_JOB_OF_RUN = text("select id from jobs where id = (select job_id from runs where id = :run) for update")
 
@@ -159,7 +160,8 @@ def lock_job(database: Database, tx: Connection, run_id: str) -> None:
 
 def cancel_runs(database: Database, tx: Connection, job_id: str) -> None:
     """Ends the job's unfinished runs, and wakes the heartbeat of their workers so that they stop soon."""
-    tx.execute(CANCEL_RUNS, {"now": clock.now(), "job": job_id, "reason": Reason.CANCELLED})
+    outcome = {"reason": CANCELLED.reason, "message": CANCELLED.message}
+    tx.execute(CANCEL_RUNS, {"now": clock.now(), "job": job_id, **outcome})
     database.notify(tx, STOP_TOPIC)
     database.notify(tx, QUEUE_TOPIC)
 

@@ -46,6 +46,7 @@ WORKFLOW_VERSION = 1
 SELECT_JOB = select(jobs).where(jobs.c.id == bindparam("job"))
 SELECT_JOB_FOR_UPDATE = SELECT_JOB.with_for_update()
 INSERT_EVENT = insert(events)
+INSERT_JOB = insert(jobs)
 SELECT_PROJECT_OF_JOB = select(jobs.c.project_id).where(jobs.c.id == bindparam("job"))
 
 
@@ -109,6 +110,23 @@ def job_from_row(row: Row[Any]) -> Job:
     fields["created_by"] = Creator.model_validate(row.created_by) if row.created_by else None
     fields["second_look"] = JobSecondLook.model_validate(row.second_look) if row.second_look else None
     return Job(**fields)
+
+
+def store_job(database: Database, tx: Connection, job: Job, data: str) -> None:
+    """Stores a new job with its first run. The caller stores its first message, which has this data."""
+    models = {"usage": job.usage, "created_by": job.created_by, "merge_limits": job.merge_limits}
+    creator = job.created_by
+    row = {**vars(job), **{name: value and value.model_dump() for name, value in models.items()}}
+    row |= {"creator_kind": creator and creator.kind, "creator_id": creator and creator.id}
+    new_events = [NewEvent(EventKind.QUEUED, {"prompt": job.prompt}), *describe_data(data)]
+    tx.execute(INSERT_JOB, {**row, "last_event": len(new_events)})
+    enqueue_run(database, tx, job.id, job.project_id, number=1)
+    append_events(database, tx, job.id, 1, job.created_at, new_events)
+
+
+def describe_data(data: str) -> list[NewEvent]:
+    """Returns the event with the data that Copydesk collected for a message; none without data."""
+    return [NewEvent(EventKind.DATA, {"text": data})] if data else []
 
 
 def get_job_for_update(tx: Connection, job_id: str) -> Job | None:

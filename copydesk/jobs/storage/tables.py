@@ -80,6 +80,7 @@ runs = Table(
     Column("attempt", Integer, nullable=False),
     Column("crashes", Integer, nullable=False),
     Column("reason", String(40)),
+    Column("message", Text),  # how the run ended, as a sentence
     Column("worker", String(120)),
     Column("lease_until", BigInteger),
     Column("released_at", BigInteger),  # null while queued or held, and after a crash

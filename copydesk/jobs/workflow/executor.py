@@ -38,6 +38,7 @@ from copydesk.jobs.workflow.maintenance import (
 )
 from copydesk.jobs.workflow.repository_retries import pause_run
 from copydesk.jobs.workflow.run import RunWorkflow
+from copydesk.jobs.workflow.run_handover import MoveAutomationRuns
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class RunExecutor:
         model_factory: ModelFactory | None = None,
         more_maintenance: Callable[[], None] = lambda: None,
         prepare_run: PrepareRun = lambda journal, project, job: None,
+        move_automation_runs: MoveAutomationRuns = lambda tx, job_id, message_ids, new_job_id: None,
     ) -> None:
         """`more_maintenance` runs with the other maintenance tasks. It is for tasks that need more than the jobs."""
         self.database = database
@@ -70,6 +72,7 @@ class RunExecutor:
         self.model_factory = model_factory
         self.more_maintenance = more_maintenance
         self.prepare_run = prepare_run
+        self.move_automation_runs = move_automation_runs
         limits = ChildLimits.from_settings(settings)
         self.children = ChildPool(limits, settings.worker_slots)
         self._next_remote_maintenance = time.monotonic() + REMOTE_MAINTENANCE_SECONDS
@@ -190,6 +193,7 @@ class RunExecutor:
                 children=self.children,
                 contexts=self._load_contexts(job, project, secrets),
                 find_context=lambda name: self._find_context(project, secrets, name),
+                move_automation_runs=self.move_automation_runs,
             ).execute()
 
     def _prepare_run(self, journal: Journal, attempt: Attempt, project: Project, job: Job) -> JobOutcome | None:

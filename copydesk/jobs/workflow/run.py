@@ -12,10 +12,11 @@ from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.quoted_text import remove_quoted_lines
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Model
-from copydesk.jobs.agent.loop import AgentLoop, StartingCommits
+from copydesk.jobs.agent.loop import OPENING_STEP, AgentLoop
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
 from copydesk.jobs.agent.overview.context_overview import PinnedContext, render_context_overview
 from copydesk.jobs.agent.overview.instruction_files import find_instruction_files
+from copydesk.jobs.agent.starting_point import Opening, StartingPoint, render_opening
 from copydesk.jobs.agent.tools import CheckTools, Finished, Question
 from copydesk.jobs.agent.tools.declarations import read_declarations
 from copydesk.jobs.checks import CheckReport
@@ -34,7 +35,7 @@ from copydesk.jobs.job import (
 from copydesk.jobs.projects.context_mirrors import ContextAccess
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.pull_requests import reopen_before_push
-from copydesk.jobs.publish.git.commit import CommitResult, Publisher
+from copydesk.jobs.publish.git.commit import CommitResult, Publisher, describe_conflict
 from copydesk.jobs.publish.git.commit_signature import load_commit_signer
 from copydesk.jobs.publish.git.mirror import Mirror
 from copydesk.jobs.publish.guard import publish_guard
@@ -69,7 +70,9 @@ from copydesk.jobs.workflow.publication.work_description import describe_publish
 from copydesk.jobs.workflow.questions import ask_question
 from copydesk.jobs.workflow.repository_retries import RepositoryRetries
 from copydesk.jobs.workflow.review import Reviewer, ReviewResult
+from copydesk.jobs.workflow.run_handover import MoveAutomationRuns, RunHandover
 from copydesk.jobs.workflow.second_look import build_second_look, summarize_look
+from copydesk.jobs.workflow.start_finder import StartFinder, apply_splices
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.repository_limits import RepositoryLimits
 from copydesk.jobs.workspace.workspace import Workspace
@@ -94,19 +97,21 @@ class RunWorkflow:
     children: ChildPool
     contexts: Sequence[ContextAccess] = ()
     find_context: FindContext = lambda name: None
+    move_automation_runs: MoveAutomationRuns = lambda tx, job_id, message_ids, new_job_id: None
 
     def execute(self) -> JobOutcome:
         pinned = self._pin_commits()
         contexts = self._context_reader.pin()
-        self._retries.run(
-            lambda: self.mirror.ensure_commit(pinned.start, self.job.branch if pinned.head else self.job.ref)
-        )
+        if pinned.has_conflict and pinned.begins_anew:
+            return self._run_handover.hand_over()
+        self._retries.run(lambda: self._start_finder.restore(pinned))
         workspace = Workspace(
             self.mirror.tree(pinned.start),
             self._refuse_protected_path,
             self.project.root,
             self._context_reader.open_trees(contexts),
         )
+        apply_splices(pinned.carried, workspace)
         self._refuse_missing_folder(workspace)
         reviewer = Reviewer(
             self.project,
@@ -121,16 +126,14 @@ class RunWorkflow:
         may_advise = self.job.model != "mechanic"
         finish_review = FinishReview(reviewer, self.isolated, self._check_publishable, may_advise)
         with traces.start_span("edit"):
-            agent_loop = self._build_agent_loop(reviewer, finish_review, contexts)
+            opening = self._open_conversation(pinned, workspace)
+            agent_loop = self._build_agent_loop(reviewer, finish_review, contexts, opening)
             ending = agent_loop.run(workspace)
         if isinstance(ending, Question):
             return self._ask(ending)
         finished = ending
         if not workspace.changes() and not has_unproposed_work(self.journal, self.job, pinned.head):
-            # Keeps the title for a follow-up that changes something: this one says that nothing changed.
-            self.journal.save_job_values(summary=finished.summary)
-            reason = Reason.NOT_UNDERSTOOD if finished.title == NOT_UNDERSTOOD_TITLE else Reason.NO_CHANGES
-            return JobOutcome(COMPLETED, reason, finished.summary or "No changes were needed.")
+            return self._end_without_changes(pinned, finished)
         conversation = agent_loop.conversation
         answers = finished.intended_reasons
         finished = describe_published_work(self.journal, finished)
@@ -207,11 +210,11 @@ class RunWorkflow:
         with self.journal.database.read() as tx:
             return self.journal.read_all_prompts(tx)
 
-    def _pin_commits(self) -> StartingCommits:
-        with self.journal.step("pin", StartingCommits) as step:
+    def _pin_commits(self) -> StartingPoint:
+        with self.journal.step("pin", StartingPoint) as step:
             if not step.is_done:
                 pinned = self._retries.run(self._find_start)
-                step.save(pinned, job={"base": pinned.base})
+                step.save(pinned, job={"base": pinned.base} if pinned.head is None else None)
         return step.result
 
     @cached_property
@@ -233,18 +236,56 @@ class RunWorkflow:
         folder = self.settings.mirrors_folder
         return ContextReader(self.journal, self.attempt, self.contexts, folder, self._limits, self._retries)
 
-    def _find_start(self) -> StartingCommits:
+    def _find_start(self) -> StartingPoint:
         """Returns the commits to start from. A follow-up continues on the branch, with the commits of other people."""
         planned = plan_commit(self.project, self.secrets)
         if self.forge is not None and (problems := self.forge.find_access_problems(self.job.branch, planned)):
             raise RepositoryFailed(" ".join(problems))  # before a model is paid for work that cannot be published
-        newest = self.mirror.fetch_head(self.job.ref)
-        base = self.job.base
-        head = self.mirror.find_head(self.job.branch) if self.attempt.claim.run_number > 1 else None
-        return StartingCommits(base=base if base and self.mirror.has_commit(base) else newest, head=head)
+        return self._start_finder.find()
+
+    @property
+    def _start_finder(self) -> StartFinder:
+        policy = self.project.policy
+        return StartFinder(self.journal, self.job, self.mirror, policy.author_name, policy.author_email)
+
+    @property
+    def _run_handover(self) -> RunHandover:
+        return RunHandover(
+            self.journal,
+            self.job,
+            self.project,
+            self.forge,
+            self.settings.base_url,
+            self.move_automation_runs,
+            self._check_still_active,
+            self._retries.pause,
+            self.attempt.deadline,
+        )
+
+    def _open_conversation(self, pinned: StartingPoint, workspace: Workspace) -> Opening:
+        """Returns what the model is told before the messages of a follow-up. It is stored: later runs tell it again."""
+        if self.attempt.claim.run_number == 1:
+            return Opening()
+        with self.journal.step(OPENING_STEP, Opening) as step:
+            if not step.is_done:
+                with self.journal.database.read() as tx:
+                    earlier = self.journal.read_earlier_prompts(tx)
+                carried = sorted(workspace.changes())
+                step.save(render_opening(pinned, self.job.ref, earlier, self.job.summary, carried))
+        return step.result
+
+    def _end_without_changes(self, pinned: StartingPoint, finished: Finished) -> JobOutcome:
+        """Ends a run that changed nothing. What is told of an open pull request stays as it was."""
+        if self.job.pr_link is None:
+            # Keeps the title for a follow-up that changes something: this one says that nothing changed.
+            self.journal.save_job_values(summary=finished.summary)
+        reason = Reason.NOT_UNDERSTOOD if finished.title == NOT_UNDERSTOOD_TITLE else Reason.NO_CHANGES
+        conflict = describe_conflict(self.job.ref) if pinned.has_conflict else None
+        message = " ".join(filter(None, [finished.summary or "No changes were needed.", conflict, *pinned.notes]))
+        return JobOutcome(COMPLETED, reason, message)
 
     def _build_agent_loop(
-        self, reviewer: Reviewer, finish_review: FinishReview, contexts: Sequence[PinnedContext]
+        self, reviewer: Reviewer, finish_review: FinishReview, contexts: Sequence[PinnedContext], opening: Opening
     ) -> AgentLoop:
         if not self.journal.has_result("turn-1-reply"):
             self.journal.enter_phase(Phase.THINKING)
@@ -266,6 +307,7 @@ class RunWorkflow:
                 self.project.policy.review_model, self.review_model, self.attempt, reviewer, self._read_messages
             ),
             may_send_back=finish_review.may_advise,
+            opening=opening,
         )
 
     def _ask(self, question: Question) -> JobOutcome:
@@ -302,7 +344,7 @@ class RunWorkflow:
             workspace, list_known_secrets(self.project, self.secrets), texts, self._read_all_prompts()
         )
 
-    def _build_publisher(self, pinned: StartingCommits, workspace: Workspace, finished: Finished) -> Publisher:
+    def _build_publisher(self, pinned: StartingPoint, workspace: Workspace, finished: Finished) -> Publisher:
         title = finished.title if pinned.head else self.job.title or finished.title
         return Publisher(
             job=self.job,
@@ -313,9 +355,10 @@ class RunWorkflow:
             changes=workspace.changes(),
             message=build_commit_message(self.job, self.project.policy, title, finished.summary),
             authored_at=self.attempt.claim.created_at,
+            notes=pinned.notes,
         )
 
-    def _push_commit(self, publisher: Publisher, committed: CommitResult, pinned: StartingCommits) -> None:
+    def _push_commit(self, publisher: Publisher, committed: CommitResult, pinned: StartingPoint) -> None:
         def push() -> None:
             publisher.recreate_if_missing(committed)
             self._check_still_active()
@@ -336,7 +379,7 @@ class RunWorkflow:
 
     def _open_pull_request(
         self,
-        pinned: StartingCommits,
+        pinned: StartingPoint,
         judged: JudgedChange,
         risks: Sequence[Risk],
         finished: Finished,
@@ -385,7 +428,7 @@ class RunWorkflow:
         announcement.announce(opened.link, latest, committed.commit, is_appended=bool(openings))
         return opened
 
-    def _list_instruction_files(self, pinned: StartingCommits) -> list[str]:
+    def _list_instruction_files(self, pinned: StartingPoint) -> list[str]:
         """Returns the instruction files that the model read; none for the mechanic, which reads none."""
         if self.job.model == "mechanic":
             return []

@@ -1,5 +1,6 @@
 """Creates the commit of a job's changes, rebased onto the current base branch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pygit2
@@ -34,15 +35,21 @@ class Publisher:
     changes: Changes
     message: str
     authored_at: int
+    notes: Sequence[str] = ()
+    """Sentences on the start of the run, for people."""
 
     def commit(self) -> CommitResult:
         """Creates the commit, and rebases it if the base branch moved.
 
         On a conflict the commit stays on the old base, and the note says so.
         """
+        result = self._commit_on_newest_base()
+        return result.model_copy(update={"note": " ".join(filter(None, [result.note, *self.notes])) or None})
+
+    def _commit_on_newest_base(self) -> CommitResult:
         commit = self._create_commit() if self.changes else self.start_commit
         base = self.mirror.fetch_head(self.job.ref)
-        conflict = f"The change conflicts with {self.job.ref}. Resolve the conflict when you merge."
+        conflict = describe_conflict(self.job.ref)
         if self.on_own_branch:
             merges_cleanly = (
                 self.mirror.contains(commit, base) or self.mirror.merge(base, commit, "", self._author()) is not None
@@ -74,3 +81,7 @@ class Publisher:
 
     def _author(self) -> pygit2.Signature:
         return pygit2.Signature(self.policy.author_name, self.policy.author_email, self.authored_at // 1000)
+
+
+def describe_conflict(ref: str) -> str:
+    return f"The change conflicts with {ref}. Resolve the conflict when you merge."

@@ -26,6 +26,7 @@ from copydesk.jobs.publish.git.public_addresses import pin_public_host
 from copydesk.jobs.publish.git.token_variable import read_token_variable
 from copydesk.jobs.workspace.git_repository import create_bare_repository, open_repository
 from copydesk.jobs.workspace.git_tree import Tree, write_changed_tree
+from copydesk.jobs.workspace.patches import list_changed_files
 from copydesk.jobs.workspace.repository_limits import DEFAULT_LIMITS, RepositoryLimits, mirror_too_large
 from copydesk.jobs.workspace.workspace import Changes
 
@@ -130,6 +131,13 @@ class Mirror:
         """Creates a commit of the changes and returns its id. The same input always creates the same commit."""
         return self._create_commit(author, author, message, write_changed_tree(self.tree(parent), changes), [parent])
 
+    def transplant(self, commit: str, old_base: str, new_base: str) -> Changes | None:
+        """Returns what a commit changed since `old_base`, as changes of `new_base`. None means that they conflict."""
+        tree = merge_trees(self.tree(old_base), self.tree(new_base), self.tree(commit))
+        if tree is None:
+            return None
+        return list_changed_files(self.repository, self.tree(new_base).root, tree, self.git.limits.file_bytes)
+
     def rebase(self, commit: str, old_base: str, new_base: str) -> str | None:
         """Creates the same change on a new base. Returns the commit, or None on a conflict."""
         tree = merge_trees(self.tree(old_base), self.tree(new_base), self.tree(commit))
@@ -143,6 +151,11 @@ class Mirror:
 
     def contains(self, descendant: str, ancestor: str) -> bool:
         return descendant == ancestor or self.repository.descendant_of(descendant, ancestor)
+
+    def find_common_ancestor(self, one: str, other: str) -> str | None:
+        """Returns the best common ancestor of two commits; None if their histories are unrelated."""
+        ancestor = self.repository.merge_base(one, other)
+        return None if ancestor is None else str(ancestor)
 
     def merge(self, base: str, head: str, message: str, author: pygit2.Signature) -> str | None:
         """Creates a merge commit of `head` into `base`. Returns it, or None on a conflict."""

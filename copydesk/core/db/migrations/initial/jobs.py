@@ -76,6 +76,7 @@ def create_tables() -> None:
         Column("attempt", Integer, nullable=False),
         Column("crashes", Integer, nullable=False),
         Column("reason", String(40)),
+        Column("message", Text),
         Column("worker", String(120)),
         Column("lease_until", BigInteger),
         Column("released_at", BigInteger),
