@@ -1,0 +1,231 @@
+"""What is pushed to main before, during and after a run of a job: every run sees the newest pages, and loses none."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from copydesk.automations.automation import Outcome
+from copydesk.jobs.job import COMPLETED, Reason
+from tests.automations.conftest import Bench
+from tests.automations.pushes import NEW, OLD, Pushes, open_pushes
+from tests.support.repositories import list_branches
+
+pytestmark = pytest.mark.deep
+
+
+@pytest.fixture(params=["automation", "person"])
+def pushes(request: pytest.FixtureRequest, bench: Bench) -> Iterator[Pushes]:
+    with open_pushes(bench, request.param) as pushes:
+        yield pushes
+
+
+@pytest.fixture
+def automated(bench: Bench) -> Iterator[Pushes]:
+    with open_pushes(bench, "automation") as pushes:
+        yield pushes
+
+
+@pytest.fixture
+def asked(bench: Bench) -> Iterator[Pushes]:
+    with open_pushes(bench, "person") as pushes:
+        yield pushes
+
+
+def test_page_pushed_before_a_run_is_part_of_it(pushes: Pushes) -> None:
+    first = pushes.run()
+    pushed = pushes.push()
+    job = pushes.run()
+    assert (job.id, job.status, job.reason, job.base) == (first.id, COMPLETED, None, pushed), job.message
+    assert pushes.read("docs/two.md") == NEW
+    assert pushes.list_changed() == ["docs/index.md", "docs/two.md"]
+    [merge] = pushes.head.parents
+    assert [str(parent.id) for parent in merge.parents] == [first.head, pushed]
+    assert merge.message.splitlines()[0] == f"Merge main into {job.branch}"
+    assert len(pushes.list_pulls()) == 1
+
+
+def test_page_of_other_people_is_not_in_the_diff_of_the_job(pushes: Pushes) -> None:
+    pushes.run()
+    pushes.push("docs/three.md", b"# Three\n")
+    pushes.push()
+    job = pushes.run()
+    assert pushes.read("docs/three.md") == b"# Three\n"
+    assert b"three.md" not in pushes.bench.desk.jobs.diff(pushes.bench.project.id, job.id)
+    assert pushes.list_changed() == ["docs/index.md", "docs/two.md"]
+
+
+def test_page_pushed_during_a_run_is_part_of_the_next(pushes: Pushes) -> None:
+    pushes.run()
+    pushes.push()
+    pushes.model.during = lambda: pushes.push("docs/three.md")
+    pushes.run()
+    assert pushes.read("docs/two.md") == NEW
+    assert pushes.run().reason is None
+    assert pushes.read("docs/three.md") == NEW
+    assert pushes.list_changed() == ["docs/index.md", "docs/three.md", "docs/two.md"]
+
+
+def test_page_pushed_after_a_run_that_changed_nothing_is_part_of_the_next(pushes: Pushes) -> None:
+    first = pushes.run()
+    pushes.push("docs/three.md", b"# Three\n")
+    pushes.run()
+    assert str(pushes.head.id) == first.head, "a merge alone is not pushed"
+    pushes.push()
+    pushes.run()
+    assert pushes.read("docs/two.md") == NEW
+
+
+def test_commits_of_other_people_on_the_branch_are_kept(pushes: Pushes) -> None:
+    job = pushes.run()
+    by_hand = pushes.push("docs/by-hand.md", b"# By hand\n", branch=job.branch)
+    pushes.push()
+    pushes.run()
+    assert pushes.read("docs/by-hand.md") == b"# By hand\n"
+    assert pushes.repository.descendant_of(pushes.head.id, by_hand)
+    assert pushes.list_changed() == ["docs/by-hand.md", "docs/index.md", "docs/two.md"]
+
+
+def test_deleted_branch_is_created_again_from_the_newest_base_with_the_work(pushes: Pushes) -> None:
+    job = pushes.run()
+    pushes.push()
+    pushes.run()
+    pushes.repository.references.delete(f"refs/heads/{job.branch}")
+    newest = pushes.push("docs/three.md")
+    again = pushes.run()
+    assert (again.id, again.status, again.reason) == (job.id, COMPLETED, None), again.message
+    assert [pushes.read(f"docs/{name}.md") for name in ("two", "three")] == [NEW, NEW]
+    assert b"color" in (pushes.read("docs/index.md") or b"")
+    assert [str(parent.id) for parent in pushes.head.parents] == [newest]
+
+
+def test_reset_of_main_is_told_where_the_branch_would_undo_it(pushes: Pushes) -> None:
+    before = pushes.main
+    withdrawn = pushes.push("docs/secret.md", b"# Secret\n")
+    job = pushes.run()
+    pushes.reset_main(before)
+    newest = pushes.push()
+    again = pushes.run()
+    assert (again.id, again.status, again.reason) == (job.id, COMPLETED, None)
+    assert pushes.read("docs/two.md") == NEW
+    told = f"main was reset and no longer contains commit {withdrawn[:12]}, but this branch still does."
+    assert told in (again.message or "")
+    assert told in pushes.read_pull()
+    assert again.base == newest
+    assert "docs/secret.md" in pushes.list_changed(), "the pull request would bring it back"
+
+
+def test_reset_of_main_alone_is_told(pushes: Pushes) -> None:
+    before = pushes.main
+    pushes.push("docs/secret.md", b"# Secret\n")
+    pushes.run()
+    pushes.reset_main(before)
+    assert "main was reset" in (pushes.run().message or "")
+
+
+def test_follow_up_of_a_person_goes_on_where_main_conflicts_and_says_so(asked: Pushes) -> None:
+    first = asked.run()
+    asked.push("docs/index.md", b"# Hello\n\nAll colours.\n")
+    job = asked.run("Replace things with matters.")
+    assert (job.id, job.status, job.reason, job.base) == (first.id, COMPLETED, None, first.base)
+    assert asked.read("docs/index.md") == b"# Hello\n\nThe color of matters.\n"
+    assert "The change conflicts with main." in (job.message or "")
+    assert "The change conflicts with main." in asked.read_pull()
+    assert asked.list_changed() == ["docs/index.md"]
+
+
+def test_follow_up_that_changes_nothing_says_that_main_conflicts(asked: Pushes) -> None:
+    first = asked.run()
+    asked.push("docs/index.md", b"# Hello\n\nAll colours.\n")
+    job = asked.run("Replace zebra with horse.")
+    assert (job.reason, job.head) == (None, first.head)
+    assert "The change conflicts with main." in (job.message or "")
+
+
+def test_run_of_an_automation_goes_on_in_a_new_job_where_main_conflicts(automated: Pushes) -> None:
+    old = automated.run()
+    newest = automated.push("docs/index.md", b"# Hello\n\nAll colours, one colour.\n")
+    automated.send()
+    assert automated.job_id == old.id
+    automated.work()
+    [new] = [job for job in automated.bench.list_jobs() if job.id != old.id]
+    assert (new.status, new.reason, new.base, new.automation_id) == (COMPLETED, None, newest, automated.automation.id)
+    assert automated.read("docs/index.md", new) == b"# Hello\n\nAll colours, one color.\n"
+    kept = automated.job
+    assert (kept.status, kept.reason, kept.summary, kept.title) == (COMPLETED, None, old.summary, old.title)
+    assert f"conflicts with main, so the automation's run went on in a new job: http://127.0.0.1:8080/projects/{new.project_id}/jobs/{new.id}." in (kept.message or "")  # fmt: skip  # noqa: E501
+    assert "This pull request conflicts with main" in automated.read_pull()
+    latest, first = automated.list_runs()
+    assert (latest.job_id, latest.outcome, latest.is_appended) == (new.id, Outcome.REVIEW_NEEDED, False)
+    assert (first.job_id, first.outcome) == (old.id, Outcome.REVIEW_NEEDED)
+    assert list_branches(automated.bench.repository).keys() == {"main", old.branch, new.branch}
+    automated.send()
+    assert automated.job_id == new.id, "later runs continue the new pull request"
+
+
+def test_request_while_a_run_is_active_is_a_run_of_its_own(automated: Pushes) -> None:
+    """The active run has begun, so it does not see what was pushed since."""
+
+    def request() -> None:
+        automated.push()
+        automated.bench.run(automated.automation)
+
+    automated.model.during = request
+    automated.run()
+    assert automated.read("docs/two.md") == NEW
+    assert [run.outcome for run in automated.list_runs()] == [Outcome.REVIEW_NEEDED] * 2
+
+
+def test_edits_of_a_run_that_published_nothing_are_merged_onto_the_newest_base(asked: Pushes) -> None:
+    asked.send("Replace colour with color. Replace Hello with Welcome.")
+    asked.model.later = lambda: asked.bench.desk.jobs.cancel(asked.bench.project.id, asked.job_id)
+    asked.work()
+    assert asked.job.reason is Reason.CANCELLED
+    newest = asked.push()
+    job = asked.run("Replace zebra with horse.")
+    assert (job.status, job.reason, job.base) == (COMPLETED, None, newest), job.message
+    assert asked.read("docs/index.md") == b"# Hello\n\nThe color of things.\n"
+    assert asked.read("docs/two.md") == OLD
+    assert asked.list_changed() == ["docs/index.md"]
+
+
+def test_edits_that_conflict_with_the_newest_base_stay_on_the_old_one(asked: Pushes) -> None:
+    asked.send("Replace colour with color. Replace Hello with Welcome.")
+    asked.model.later = lambda: asked.bench.desk.jobs.cancel(asked.bench.project.id, asked.job_id)
+    asked.work()
+    before = asked.job.base
+    asked.push("docs/index.md", b"# Hello\n\nAll colours.\n")
+    job = asked.run("Replace zebra with horse.")
+    assert (job.status, job.reason, job.base) == (COMPLETED, None, before), job.message
+    assert asked.read("docs/index.md") == b"# Hello\n\nThe color of things.\n"
+    assert "The change conflicts with main." in (job.message or "")
+
+
+def test_follow_up_that_changes_nothing_leaves_the_job_as_it_was(pushes: Pushes) -> None:
+    first = pushes.run()
+    job = pushes.run("Replace zebra with horse.")
+    assert (job.status, job.reason, job.summary, job.title) == (COMPLETED, None, first.summary, first.title)
+    assert (job.pr_link, job.head) == (first.pr_link, first.head)
+    assert job.message
+    _, events = pushes.bench.desk.jobs.list_events(pushes.bench.project.id, job.id)
+    finished = [event.data for event in events if event.kind == "finished"][-1]
+    assert (finished["status"], finished["reason"], finished["run"]["reason"]) == ("completed", None, "no_changes")
+    assert finished["run"]["message"] in job.message
+    third = pushes.push() and pushes.run()
+    assert third.title == first.title
+
+
+def test_follow_up_that_is_not_understood_leaves_the_job_as_it_was(asked: Pushes) -> None:
+    first = asked.run()
+    job = asked.run("Write a poem about the sea.")
+    assert (job.status, job.reason, job.summary, job.title) == (COMPLETED, None, first.summary, first.title)
+    assert "needs a language model" in (job.message or "")
+    _, events = asked.bench.desk.jobs.list_events(asked.bench.project.id, job.id)
+    assert events[-1].data["run"]["reason"] == "not_understood"
+
+
+def test_run_that_found_nothing_is_told_in_the_list_of_runs(automated: Pushes) -> None:
+    automated.run()
+    automated.run()
+    latest, _ = automated.list_runs()
+    assert latest.outcome is Outcome.NOTHING_TO_DO
+    assert latest.message
