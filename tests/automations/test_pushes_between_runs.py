@@ -1,14 +1,18 @@
 """What is pushed to main before, during and after a run of a job: every run sees the newest pages, and loses none."""
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
 
 from copydesk.automations.automation import Outcome
+from copydesk.jobs.agent.conversation import Prompt
+from copydesk.jobs.execution.attempt import Attempt, AttemptStopped
 from copydesk.jobs.job import COMPLETED, Reason
 from tests.automations.conftest import Bench
 from tests.automations.pushes import NEW, OLD, Pushes, open_pushes
 from tests.support.repositories import list_branches
+from tests.support.scripted_model import ScriptedModel, calls, edit, finish
 
 pytestmark = pytest.mark.deep
 
@@ -229,3 +233,110 @@ def test_run_that_found_nothing_is_told_in_the_list_of_runs(automated: Pushes) -
     latest, _ = automated.list_runs()
     assert latest.outcome is Outcome.NOTHING_TO_DO
     assert latest.message
+
+
+def test_broken_link_of_a_page_pushed_after_the_pull_request_was_opened_is_fixed(bench: Bench) -> None:
+    with open_pushes(bench, "automation") as pushes:
+        pushes.push("docs/installation.md", b"# Setup\n\nSee [this](instalation.md).\n")
+        vars(pushes)["automation"] = bench.create(kind="broken_links", prompt="")
+        pushes.run()
+        assert pushes.read("docs/installation.md") == b"# Setup\n\nSee [this](installation.md).\n"
+        pushes.push("docs/two.md", b"# Two\n\nSee [setup](instalation.md).\n")
+        job = pushes.run()
+        assert (job.status, job.reason) == (COMPLETED, None), job.message
+        assert pushes.read("docs/two.md") == b"# Two\n\nSee [setup](installation.md).\n"
+        assert [run.outcome for run in pushes.list_runs()] == [Outcome.REVIEW_NEEDED] * 2
+
+
+def test_each_run_has_a_budget_and_those_of_an_automation_a_conversation_of_its_own(bench: Bench) -> None:
+    pages = ["index", "two", "three", "four"]
+    script = [turn for page in pages for turn in (edit(f"docs/{page}.md", "colour", "color"), finish(f"Spell {page}"))]
+    model = ScriptedModel(script)
+    with open_pushes(bench, "automation", model) as pushes:
+        executor = pushes.worker.executor
+        executor.settings = executor.settings.model_copy(update={"job_requests": 3})  # type: ignore[attr-defined]
+        for page in pages[1:]:
+            pushes.push(f"docs/{page}.md")
+        for number in range(1, 4):
+            job = pushes.run()
+            assert (job.status, job.reason, job.usage.requests) == (COMPLETED, None, 2 * number), job.message
+        opening = model.requests[4]
+        assert [type(entry) for entry in opening] == [Prompt, Prompt]
+        told = str(opening)
+        assert "What was done: It was made." in told
+        assert told.count("Replace colour with color.") == 3, "the requests of the earlier runs, and this one"
+        assert "docs/index.md" not in told
+        pushes.sender = "person"
+        job = pushes.run("And the fourth page.")
+        assert (job.reason, job.usage.requests) == (None, 8), job.message
+        follow_up = model.requests[6]
+        assert follow_up[: len(opening)] == opening, "a person's message goes on with the conversation since then"
+        assert isinstance(follow_up[-1], Prompt)
+        assert follow_up[-1].text == "And the fourth page."
+
+
+def test_conversation_of_a_person_says_that_files_have_changed(bench: Bench) -> None:
+    script = [edit("docs/index.md", "colour", "color"), finish(), edit("docs/two.md", "colour", "color"), finish()]
+    model = ScriptedModel(script)
+    with open_pushes(bench, "person", model) as pushes:
+        pushes.run()
+        pushes.push()
+        pushes.run("The second page too.")
+        told = [entry.text for entry in model.requests[2] if isinstance(entry, Prompt)]
+        assert told[1:] == [
+            "The newest commits of main were merged into the branch before this run.\n\n"
+            "Read a file again before you edit it.",
+            "The second page too.",
+        ]
+        assert pushes.read("docs/two.md") == NEW
+
+
+def test_edits_of_several_runs_without_a_pull_request_are_kept_while_main_moves(bench: Bench) -> None:
+    ask = calls(("ask", {"question": "Which one?"}))
+    script = [edit("docs/index.md", "colour", "color"), ask, edit("docs/two.md", "colour", "color"), ask, finish()]
+    with open_pushes(bench, "person", ScriptedModel(script)) as pushes:
+        pushes.push()
+        pushes.run("Spell.")
+        assert pushes.job.reason is Reason.QUESTION
+        pushes.push("docs/two.md", OLD + b"\nOne more line, far from the other.\n" * 3)
+        pushes.run("The first.")
+        newest = pushes.push("docs/three.md", b"# Three\n")
+        job = pushes.run("The second.")
+        assert (job.reason, job.base) == (None, newest), job.message
+        assert pushes.read("docs/two.md") == NEW + b"\nOne more line, far from the other.\n" * 3
+        assert pushes.list_changed() == ["docs/index.md", "docs/two.md"]
+
+
+def test_edits_that_were_asked_about_survive_a_push_of_a_person_to_the_branch(bench: Bench) -> None:
+    ask = calls(("ask", {"question": "Which one?"}))
+    script = [edit("docs/index.md", "colour", "color"), finish(), edit("docs/two.md", "colour", "color"), ask, finish()]
+    with open_pushes(bench, "person", ScriptedModel(script)) as pushes:
+        pushes.push()
+        job = pushes.run("Spell.")
+        pushes.run("The second page too.")
+        assert pushes.read("docs/two.md") == OLD
+        pushes.push("docs/by-hand.md", b"# By hand\n", branch=job.branch)
+        assert pushes.run("Yes.").reason is None
+        assert [pushes.read("docs/two.md"), pushes.read("docs/by-hand.md")] == [NEW, b"# By hand\n"]
+
+
+def test_merge_is_created_again_on_another_machine(pushes: Pushes) -> None:
+    pushes.run()
+    pushed = pushes.push()
+    mirrors = pushes.bench.desk.settings.mirrors_folder
+
+    def lose_mirror() -> None:
+        shutil.rmtree(mirrors)
+        raise AttemptStopped
+
+    pushes.model.during = lose_mirror
+    pushes.send()
+    claim = pushes.worker.queue.claim(pushes.worker.id)
+    assert claim is not None
+    pushes.worker.executor.execute(Attempt(claim, 120))
+    pushes.worker.queue.release(pushes.worker.id, {claim.run_id})
+    pushes.push("docs/three.md")
+    pushes.work()
+    assert (pushes.job.reason, pushes.job.base) == (None, pushed), pushes.job.message
+    assert pushes.read("docs/two.md") == NEW
+    assert pushes.read("docs/three.md") is None, "the run keeps the base that it has pinned"
