@@ -42,6 +42,9 @@ def describe_event(event: Event) -> str:
         case "reviewers":
             names = ", ".join(data["requested"])
             return "\n".join([f"asked {names or 'no author'} to review", *data["notes"]])
+        case "finished" if run := data.get("run"):
+            label = "not understood" if run["reason"] == "not_understood" else "changed nothing"
+            return f"{label}: {run['message']}"
         case "finished" if data.get("reason") == "not_understood":
             return f"not understood: {data['message']}"
         case "finished" if data.get("reason") == "question":

@@ -20,13 +20,16 @@ class WatchedJob(NamedTuple):
     """The job in its final state."""
     new_summary: str
     """The paragraphs of its summary that no event showed."""
+    reason: str | None
+    """Why its last run ended this way. One that changed nothing leaves the reason of a job with a pull request."""
 
 
 def watch_job(client: Client, job_id: str, *, after: int = 0, quiet: bool = False) -> WatchedJob:
     """Prints each event that follows `after`, the number of an event, until the job ends."""
     console = None if quiet else find_terminal()
     shown_texts: list[str] = []
-    events = _collect_texts(client.watch(job_id, after), shown_texts)
+    kept_by: list[str] = []
+    events = _collect_texts(client.watch(job_id, after), shown_texts, kept_by)
     if console:
         with console.status("watching …") as status:
             for event in events:
@@ -38,7 +41,9 @@ def watch_job(client: Client, job_id: str, *, after: int = 0, quiet: bool = Fals
             if not quiet:
                 typer.echo(make_printable(format_event(event)))
     job = client.get_job(job_id)
-    return WatchedJob(job, remove_shown_paragraphs(job["summary"] or "", shown_texts))
+    if kept_by:
+        return WatchedJob(job, "", kept_by[-1])
+    return WatchedJob(job, remove_shown_paragraphs(job["summary"] or "", shown_texts), job["reason"])
 
 
 def find_event_before_message(client: Client, job_id: str, prompt: str) -> int:
@@ -54,12 +59,17 @@ def remove_shown_paragraphs(summary: str, shown_texts: Sequence[str]) -> str:
     return "\n\n".join(paragraph for paragraph in summary.split("\n\n") if paragraph.strip() not in shown).strip()
 
 
-def _collect_texts(events: Iterator[Event], texts: list[str]) -> Iterator[Event]:
-    """Yields the events, and appends to `texts` what the agent and the last event say."""
+def _collect_texts(events: Iterator[Event], texts: list[str], kept_by: list[str]) -> Iterator[Event]:
+    """Yields the events, and appends to `texts` what the agent and the last event say.
+
+    `kept_by` holds the reason of the last run afterwards, if it left the job as it was.
+    """
     for event in events:
         text = event["data"].get(TEXT_FIELDS.get(event["kind"], ""))
         if text:
             texts.append(text)
+        if event["kind"] == "finished":
+            kept_by[:] = [run["reason"]] if (run := event["data"].get("run")) else []
         yield event
 
 

@@ -208,6 +208,30 @@ def test_commit_of_its_own_job_does_not_trigger_it_again(repositories: WatchBenc
 
 
 @pytest.mark.deep
+def test_run_that_fails_after_a_later_one_began_leaves_its_changes_to_the_next(repositories: WatchBench) -> None:
+    bench = repositories.bench
+    automation = follow_code(bench, grouping="new")
+    repositories.watch.look()
+    repositories.push({"src/cli.py": b"1\n"}, "First")
+    repositories.settle()
+    repositories.push({"src/cli.py": b"2\n"}, "Second")
+    repositories.settle()
+    second, first = bench.list_jobs()
+    bench.finish(first.id, reason=Reason.TIMED_OUT, status=FAILED)
+    bench.finish(second.id, "open")
+    repositories.push({"src/cli.py": b"3\n"}, "Third")
+    repositories.settle()
+    assert all(title in bench.list_jobs()[0].prompt for title in ("First", "Second", "Third"))
+    bench.finish(bench.list_jobs()[0].id, "open")
+    repositories.push({"src/cli.py": b"4\n"}, "Fourth")
+    repositories.settle()
+    prompt = bench.list_jobs()[0].prompt
+    assert "Fourth" in prompt
+    assert not any(title in prompt for title in ("First", "Second", "Third")), "a run covers them now"
+    assert len(repositories.outcomes(automation)) == 4
+
+
+@pytest.mark.deep
 def test_squashed_pull_request_of_its_own_does_not_trigger_it_again(repositories: WatchBench) -> None:
     bench = repositories.bench
     own = bench.create(trigger={"type": "content_update"})

@@ -171,9 +171,9 @@ def _watch_and_print(client: "Client", job: "Job", watch: bool, json: bool, *, a
         return
     from copydesk.cli.job_watcher import watch_job
 
-    job, new_summary = watch_job(client, job["id"], after=after, quiet=json)
+    job, new_summary, reason = watch_job(client, job["id"], after=after, quiet=json)
     _print_job(job, json, summary=new_summary)
-    if job["status"] == "failed" or job["reason"] in ("not_understood", "question"):
+    if job["status"] == "failed" or reason in ("not_understood", "question"):
         raise typer.Exit(1)
 
 

@@ -157,6 +157,10 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
             return TimelineStep(f"Asked {', '.join(data['requested'])} to review", more=list(data["notes"]))
         case "reviewers":
             return TimelineStep("Asked no author to review", "quiet", list(data["notes"]))
+        case "finished" if run := data.get("run"):
+            is_clear = run["reason"] != Reason.NOT_UNDERSTOOD
+            label = "Changed nothing" if is_clear else REASON_LABELS[Reason.NOT_UNDERSTOOD]
+            return TimelineStep(f"{label}: {run['message']}", "good" if is_clear else "warn")
         case "finished" if data.get("reason") == Reason.NOT_UNDERSTOOD:
             return TimelineStep(f"{REASON_LABELS[Reason.NOT_UNDERSTOOD]}: {data['message']}", "warn")
         case "finished" if data.get("reason") == Reason.QUESTION:

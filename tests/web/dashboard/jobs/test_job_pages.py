@@ -659,6 +659,11 @@ def test_duration_is_formatted_with_at_most_two_units(seconds: float, said: str)
         ("checked", {"passed": False, "findings": ["a", "b"]}, "Checks found 2 problems"),
         ("waiting", {"seconds": 5, "why": "it is away"}, "Waiting 5 s: it is away"),
         ("finished", {"status": "failed", "message": "Out of time."}, "Failed: Out of time."),
+        (
+            "finished",
+            {"status": "completed", "message": "A draft. No.", "run": {"reason": "no_changes", "message": "No."}},
+            "Changed nothing: No.",
+        ),
         ("archived", {"from": "failed"}, "Archived"),
         ("unarchived", {"status": "failed"}, "Unarchived"),
     ],
