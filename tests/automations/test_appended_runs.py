@@ -109,7 +109,7 @@ def test_run_without_a_change_adds_no_comment(tmp_path: Path) -> None:
     with open_automated(tmp_path, "github", script) as automated:
         automated.run("1")
         job = automated.run("2")
-        assert job["reason"] == "no_changes"
+        assert (job["reason"], job["message"]) == (None, "Nothing to change.")
         assert automated.comments == []
 
 
@@ -121,6 +121,28 @@ def test_follow_up_of_a_person_adds_no_comment(tmp_path: Path) -> None:
         automated.service.client.wait(job["id"])
         assert "**Round 2**" in automated.pull.body
         assert automated.comments == []
+
+
+@pytest.mark.deep
+def test_pull_request_that_conflicts_gets_one_comment_and_the_run_a_pull_request_of_its_own(tmp_path: Path) -> None:
+    with open_automated(tmp_path, "github") as automated:
+        old = automated.run("1")
+        automated.fake.commit("main", {"docs/index.md": b"# Hello\n\nAll colour, and more.\n"})
+        automated.run("2")
+        [run, _] = automated.service.desk.automations.list_runs(automated.service.project.id, automated.automation_id)[
+            0
+        ]
+        new = automated.service.client.wait(run.job_id)
+        assert new["id"] != old["id"]
+        first, second = automated.fake.pulls
+        [comment] = [each.body for each in first.comments]
+        page = f"{automated.service.url}/projects/{automated.service.project.id}/jobs/{new['id']}"
+        assert (
+            f"This pull request conflicts with main, so the automation's run went on in a new job: {page}." in comment
+        )
+        assert (new["prLink"], new["reason"]) == (second.url, None)
+        kept = automated.service.client.get_job(old["id"])
+        assert (kept["status"], kept["reason"], kept["summary"]) == ("completed", None, old["summary"])
 
 
 @pytest.mark.deep

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from copydesk.automations.automation import Outcome
-from copydesk.jobs.agent.conversation import Prompt
+from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply
 from copydesk.jobs.execution.attempt import Attempt, AttemptStopped
 from copydesk.jobs.job import COMPLETED, Reason
+from copydesk.jobs.workspace.workspace import Workspace, short_hash
 from tests.automations.conftest import Bench
 from tests.automations.pushes import NEW, OLD, Pushes, open_pushes
 from tests.support.repositories import list_branches
@@ -340,3 +341,21 @@ def test_merge_is_created_again_on_another_machine(pushes: Pushes) -> None:
     assert (pushes.job.reason, pushes.job.base) == (None, pushed), pushes.job.message
     assert pushes.read("docs/two.md") == NEW
     assert pushes.read("docs/three.md") is None, "the run keeps the base that it has pinned"
+
+
+def test_reason_for_reformatting_holds_in_later_runs_with_a_new_conversation(bench: Bench) -> None:
+    old, new = "".join(f"* point {n}\n" for n in range(8)), "".join(f"- point {n}\n" for n in range(8))
+
+    def reformat(_conversation: Conversation, workspace: Workspace) -> Reply:
+        arguments = {"path": "docs/list.md", "hash": short_hash(workspace.read("docs/list.md")),
+                     "replacements": [{"old": old, "new": new}], "reformat": "Dashes were asked for."}  # fmt: skip
+        return calls(("edit", arguments))
+
+    script = [reformat, finish(), edit("docs/index.md", "colour", "color"), finish()]
+    with open_pushes(bench, "automation", ScriptedModel(script)) as pushes:
+        pushes.push("docs/list.md", f"# List\n\n{old}".encode())
+        pushes.run()
+        assert pushes.run().reason is None
+        assert pushes.list_changed() == ["docs/index.md", "docs/list.md"]
+        assert "Dashes were asked for." in pushes.read_pull()
+        assert "the model gave no reason" not in pushes.read_pull()

@@ -107,6 +107,13 @@ class AgentLoop:
             model = model.with_brief(Brief(overview, tuple(self.tools.values()), attempt.deadline))
         self.model = model
         self.conversation: Conversation = []
+        self.left_out: Conversation = []
+        """What earlier runs said before the conversation began anew. The model does not get it."""
+
+    @property
+    def whole_conversation(self) -> Conversation:
+        """Returns what all runs of the job said: the declarations of an earlier run hold for its part of the change."""
+        return [*self.left_out, *self.conversation]
 
     def run(self, workspace: Workspace) -> Finished | Question:
         """Returns how the model described its finished work, or the question that it asks instead."""
@@ -234,7 +241,7 @@ class AgentLoop:
             question=None if toolbox.finished else toolbox.question,
         )
         if toolbox.finished and self.review and may_review:
-            conversation = [*self.conversation, ToolResults(results=tool_round.results)]
+            conversation = [*self.whole_conversation, ToolResults(results=tool_round.results)]
             if findings := self.review(workspace, toolbox.finished, conversation):
                 tool_round = tool_round.with_review_findings(findings)
         return tool_round
@@ -247,7 +254,7 @@ class AgentLoop:
         return self.journal.run_step(
             f"turn-{turn}-review",
             ReviewFindings,
-            lambda: ReviewFindings(findings=review(workspace, finished, self.conversation)),
+            lambda: ReviewFindings(findings=review(workspace, finished, self.whole_conversation)),
         ).findings
 
     def _run_look_step(
@@ -302,7 +309,7 @@ class AgentLoop:
         for run in runs:
             for step_name, data in run.results.items():
                 if step_name == OPENING_STEP:
-                    conversation = _open_conversation(conversation, Opening.model_validate_json(data))
+                    conversation = self._open_conversation(conversation, Opening.model_validate_json(data))
                 elif step_name.endswith("-inbox"):
                     conversation += TypeAdapter(list[Prompt]).validate_json(data)
                 elif step_name.endswith("-reply"):
@@ -316,7 +323,14 @@ class AgentLoop:
                     conversation.append(ToolResults(results=ToolRound.model_validate_json(data).results))
         if runs:
             self.journal.save_changed_files(self._build_patches(workspace))
-        return _open_conversation(conversation, self.opening)
+        return self._open_conversation(conversation, self.opening)
+
+    def _open_conversation(self, conversation: Conversation, opening: Opening) -> Conversation:
+        """Returns the conversation with the opening of a run, or the opening alone if it begins a new one."""
+        if opening.begins_anew:
+            self.left_out += conversation
+            conversation = []
+        return [*conversation, Prompt(text=opening.text)] if opening.text else conversation
 
     def _build_patches(self, workspace: Workspace) -> list[FilePatch]:
         """Returns the changes of the job as a whole so far."""
@@ -343,12 +357,6 @@ class AgentLoop:
         is_automatic = turn == 1 and self.journal.is_started_by_automation_in(tx)
         is_kind = messages.c.origin.is_not(None) if is_automatic else messages.c.origin.is_(None)
         return (messages.c.job_id == self.journal.claim.job_id) & messages.c.run_id.is_(None) & is_kind
-
-
-def _open_conversation(conversation: Conversation, opening: Opening) -> Conversation:
-    """Returns the conversation with the opening of a run, or the opening alone if it begins a new one."""
-    earlier = [] if opening.begins_anew else conversation
-    return [*earlier, Prompt(text=opening.text)] if opening.text else earlier
 
 
 def _build_tool_events(reply: Reply, tool_round: ToolRound) -> list[NewEvent]:

@@ -134,7 +134,7 @@ class RunWorkflow:
         finished = ending
         if not workspace.changes() and not has_unproposed_work(self.journal, self.job, pinned.head):
             return self._end_without_changes(pinned, finished)
-        conversation = agent_loop.conversation
+        conversation = agent_loop.whole_conversation
         answers = finished.intended_reasons
         finished = describe_published_work(self.journal, finished)
         review = self._run_checks(workspace, reviewer, finished.intended_reasons)
