@@ -36,6 +36,7 @@ from copydesk.jobs.storage.tables import messages, pulls
 
 log = logging.getLogger(__name__)
 
+NOTICE_START = "This pull request conflicts with"
 COMMENT_TIMEOUT_SECONDS = 120.0
 """How long a run waits for a forge that does not respond."""
 
@@ -119,28 +120,26 @@ class RunHandover:
     def _render_notice(self, new_job_id: str) -> str:
         page = job_page_url(self.base_url, replace(self.job, id=new_job_id))
         return (
-            f"This pull request conflicts with {self.job.ref}, so the automation's run went on in a new job: {page}. "
+            f"{NOTICE_START} {self.job.ref}, so the automation's run went on in a new job: {page}. "
             "Resolve the conflict here, or close this pull request."
         )
 
     def _tell_local_pull(self, tx: Connection, notice: str) -> None:
+        """Adds the notice to the description of a local pull request, unless it has one."""
         same_branch = (pulls.c.project_id == self.job.project_id) & (pulls.c.branch == self.job.branch)
-        tx.execute(update(pulls).where(same_branch).values(body=pulls.c.body + f"\n\n{notice}\n"))
+        is_told = pulls.c.body.contains(NOTICE_START)
+        tx.execute(update(pulls).where(same_branch, ~is_told).values(body=pulls.c.body + f"\n\n{notice}\n"))
 
     def _comment(self, notice: str) -> None:
-        """Comments on the pull request, once. The job says the same, so a failure does not fail the run."""
-        forge, claim = self.forge, self.journal.claim
+        """Comments on the pull request, once for all runs. The job says it too, so a failure does not fail the run."""
+        forge = self.forge
         number = parse_pull_number(self.job.pr_link) if self.job.pr_link else None
         if forge is None or number is None:
             return
-        may_exist = claim.attempt > 1
 
         def post() -> None:
-            nonlocal may_exist
             self.check_still_active()
-            is_retry, may_exist = may_exist, True
-            marker = f"conflict {claim.run_id}"
-            add_comment_once(forge, number, notice, marker, since=claim.created_at, may_exist=is_retry)
+            add_comment_once(forge, number, notice, "conflict", since=self.job.created_at, may_exist=True)
 
         with self.journal.step("conflict-comment", bool) as step:
             if not step.is_done:
