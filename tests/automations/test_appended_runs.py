@@ -139,7 +139,7 @@ def test_pull_request_that_conflicts_gets_one_comment_and_the_run_a_pull_request
             f"This pull request conflicts with main, so the automation's run went on in a new job: {page}." in comment
         )
         assert new["reason"] is None
-        assert new["prLink"].endswith(f"/{second.number}")
+        assert (new["prLink"] or "").endswith(f"/{second.number}")
         kept = automated.service.client.get_job(old["id"])
         assert (kept["status"], kept["reason"], kept["summary"]) == ("completed", None, old["summary"])
 

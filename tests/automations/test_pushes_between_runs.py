@@ -13,7 +13,7 @@ from copydesk.jobs.workspace.workspace import Workspace, short_hash
 from tests.automations.conftest import Bench
 from tests.automations.pushes import NEW, OLD, Pushes, open_pushes
 from tests.support.repositories import list_branches
-from tests.support.scripted_model import ScriptedModel, calls, edit, finish
+from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 
 pytestmark = pytest.mark.deep
 
@@ -265,7 +265,8 @@ def test_each_run_has_a_budget_and_those_of_an_automation_a_conversation_of_its_
         assert [type(entry) for entry in opening] == [Prompt, Prompt]
         told = str(opening)
         assert "What was done: It was made." in told
-        assert told.count("Replace colour with color.") == 3, "the requests of the earlier runs, and this one"
+        assert told.count("Replace colour with color.") == 2, "the earlier requests, which are the same, and this one"
+        assert "Request 2: the same as request 1" in told
         assert "docs/index.md" not in told
         pushes.sender = "person"
         job = pushes.run("And the fourth page.")
@@ -351,7 +352,7 @@ def test_reason_for_reformatting_holds_in_later_runs_with_a_new_conversation(ben
                      "replacements": [{"old": old, "new": new}], "reformat": "Dashes were asked for."}  # fmt: skip
         return calls(("edit", arguments))
 
-    script = [reformat, finish(), edit("docs/index.md", "colour", "color"), finish()]
+    script: list[Turn] = [reformat, finish(), edit("docs/index.md", "colour", "color"), finish()]
     with open_pushes(bench, "automation", ScriptedModel(script)) as pushes:
         pushes.push("docs/list.md", f"# List\n\n{old}".encode())
         pushes.run()

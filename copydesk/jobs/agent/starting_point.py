@@ -65,7 +65,10 @@ def render_opening(
 def _render_history(requests: Sequence[str], summary: str | None) -> str:
     first = max(0, len(requests) - MAX_REQUESTS)
     lines = ["This job has done earlier requests. They are context, not work to do again:"]
-    lines += [f"Request {n}: {truncate(text, MAX_REQUEST_CHARS)}" for n, text in enumerate(requests, 1) if n > first]
+    for number, text in enumerate(requests[first:], first + 1):
+        same = requests.index(text, first) + 1
+        words = truncate(text, MAX_REQUEST_CHARS) if same == number else f"the same as request {same}"
+        lines.append(f"Request {number}: {words}")
     if summary:
         lines.append(f"What was done: {truncate(summary, MAX_SUMMARY_CHARS)}")
     return "\n\n".join(lines)
