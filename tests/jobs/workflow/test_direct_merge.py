@@ -12,7 +12,7 @@ import pytest
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk_lazily
 from copydesk.jobs.job import Creator, CreatorKind, MergeLimits
-from copydesk.jobs.risk import Risk, RiskKind
+from copydesk.jobs.risk import Risk, RiskKind, needs_draft
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.workflow.publication.direct_merge import ProposedMerge, find_obstacle
 from copydesk.jobs.workspace.patches import FilePatch
@@ -72,7 +72,7 @@ def test_change_without_any_finding_is_pushed_to_the_branch(tmp_path: Path) -> N
             [edit("index.mdx", "(/guide)", "(/gone)"), *[finish()] * 5],
             LIMITS,
             {},
-            "Review first: failed check.",
+            "It has risks. Review first: failed check, so the pull request is a draft.",
         ),
         ([EDIT, finish()], MergeLimits(paths=("guide.mdx",), max_lines=10), {}, "outside of the automation's paths"),
         ([EDIT, finish()], MergeLimits(max_lines=1), {}, "It changes 2 lines, more than the limit of 1."),
@@ -129,7 +129,8 @@ def test_any_risk_speaks_against_a_merge_without_review(kind: RiskKind) -> None:
     job = make_job(merge_limits=LIMITS.model_copy(update={"paths": ()}))
     assert find_obstacle(job, ProposedMerge([patch], [], [], is_follow_up=False)) is None
     risky = ProposedMerge([patch], [Risk(kind, "x")], [], is_follow_up=False)
-    assert find_obstacle(job, risky) == f"Review first: {kind.label}."
+    expected = "It has risks." if needs_draft(risky.risks) else f"Review first: {kind.label}."
+    assert find_obstacle(job, risky) == expected
 
 
 @pytest.mark.deep

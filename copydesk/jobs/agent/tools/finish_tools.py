@@ -59,7 +59,8 @@ class Finished(ToolArguments):
     unsure: str = Field("", max_length=MAX_SUMMARY_CHARS)
     """What you were unsure of, for the reviewer to look at, one point per line; empty when there is nothing."""
     intended: list[IntendedFinding] = Field([], max_length=MAX_INTENDED)
-    """Findings of the checks that are right as they are, such as a link to a page that another change adds."""
+    """Findings of the checks that are right as they are. A link to a missing file is accepted only if another open pull
+    request adds that file."""
 
     evidence: list[Citation] = Field([], max_length=MAX_CITATIONS)
     """For each statement about the product on a page that you changed: where the code says so."""
