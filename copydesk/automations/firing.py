@@ -16,8 +16,6 @@ from copydesk.automations.reader_signals import (
     render_signals,
 )
 from copydesk.automations.records import (
-    SELECT_AUTOMATION,
-    automation_from_row,
     insert_run,
     load_runs,
     lock_automation,
@@ -67,7 +65,7 @@ class AutomationNotFound(NotFound):
 
 
 class LimitReached(TooManyRequests):
-    """A limit of the automation or its project is reached. The message says which one, and until when."""
+    """A limit of the automation or its project is reached. The message says which one; `Retry-After`, until when."""
 
     code = "automation_limit"
     message = "A limit of this automation is reached."
@@ -93,6 +91,14 @@ class Held:
     """The run waits. The caller tries again later."""
 
     notice: Notice
+
+
+@dataclass(frozen=True)
+class AwaitedSignals:
+    """The run can start, and is about what readers told. It starts when the caller has read that."""
+
+    kind: Kind
+    since: int
 
 
 class FiredMeanwhile(Exception):
@@ -129,49 +135,66 @@ class AutomationFiring:
         FiredMeanwhile to undo the run.
         """
         try:
-            event, no_signals = self._add_signals(project, automation_id, event)
-            nothing_to_do = nothing_to_do or no_signals
-            with refuse_missing_project(self.database, project.id), self.database.write() as tx:
-                result = self._fire_in(tx, project, automation_id, event, on_request, nothing_to_do)
-                if not isinstance(result, Held):
-                    then(tx)
-                return result
+            result = self._fire_once(project, automation_id, event, on_request, nothing_to_do, then)
+            if isinstance(result, AwaitedSignals):
+                event, nothing_to_do = self._add_signals(project.id, event, result)
+                result = self._fire_once(
+                    project, automation_id, event, on_request, nothing_to_do, then, has_signals=True
+                )
+            assert not isinstance(result, AwaitedSignals)
+            return result
         except FiredMeanwhile:
             with self.database.read() as tx:
                 return find_fired(tx, automation_id, event.key)
         except TooManyRequests as refusal:
             if on_request:
                 raise
-            return self.hold(automation_id, (NoticeCode.RATE_LIMIT, refusal.message))
+            return self.hold(automation_id, Hold(NoticeCode.RATE_LIMIT, refusal.message))
         except InvalidRequest as refusal:
             if on_request:
                 raise
-            return self.hold(automation_id, (NoticeCode.INVALID, refusal.message))
+            return self.hold(automation_id, Hold(NoticeCode.INVALID, refusal.message))
+
+    def _fire_once(
+        self,
+        project: Project,
+        automation_id: str,
+        event: TriggerEvent,
+        on_request: bool,
+        nothing_to_do: str | None,
+        then: Callable[[Connection], None],
+        has_signals: bool = False,
+    ) -> Fired | Held | AwaitedSignals | None:
+        with refuse_missing_project(self.database, project.id), self.database.write() as tx:
+            result = self._fire_in(tx, project, automation_id, event, on_request, nothing_to_do, has_signals)
+            if not isinstance(result, Held | AwaitedSignals):
+                then(tx)
+            return result
 
     def _add_signals(
-        self, project: Project, automation_id: str, event: TriggerEvent
+        self, project_id: str, event: TriggerEvent, awaited: AwaitedSignals
     ) -> tuple[TriggerEvent, str | None]:
-        """Returns the event with what readers told since the last run that did not fail, for kinds that need it.
-
-        The second part says that there is nothing to do, if readers told nothing.
-        """
-        with self.database.read() as tx:
-            row = tx.execute(SELECT_AUTOMATION, {"id": automation_id}).first()
-            automation = automation_from_row(row) if row is not None else None
-            if automation is None or automation.definition.kind not in SIGNAL_KINDS:
-                return event, None
-            kind = automation.definition.kind
-            if self.signals is None:
-                return event, NO_SIGNALS
-            if kind is Kind.STALE_PAGES:
-                return event._replace(awaits_comparison=True), None
-            query = select_runs().where(automation_runs.c.automation_id == automation.id).limit(MAX_RUNS_SEARCHED)
-            earlier = [run for run in load_runs(tx, query) if run.outcome is not Outcome.FAILED]
-        since = earlier[0].fired_at if earlier else clock.now() - FIRST_SIGNALS_MS
-        text = render_signals(self.signals, kind, project.id, since)
+        """Returns the event with what readers told. The second part says that there is nothing to do, if nothing."""
+        text = render_signals(self.signals, awaited.kind, project_id, awaited.since) if self.signals else None
         if text is None:
             return event, NO_SIGNALS
         return event._replace(details="\n\n".join(part for part in (event.details, text) if part)), None
+
+    def _await_signals(
+        self, tx: Connection, project: Project, automation: Automation, job: Job | None
+    ) -> AwaitedSignals:
+        """Returns what the run must know of readers: the time since the last run that did not fail.
+
+        Raises InvalidRequest if the run cannot start, since reading signals takes long.
+        """
+        if job is None:
+            self._build_job(project, automation)
+        else:
+            build_prompt(automation, job.model)
+        query = select_runs().where(automation_runs.c.automation_id == automation.id).limit(MAX_RUNS_SEARCHED)
+        earlier = [run for run in load_runs(tx, query) if run.outcome is not Outcome.FAILED]
+        since = earlier[0].fired_at if earlier else clock.now() - FIRST_SIGNALS_MS
+        return AwaitedSignals(automation.definition.kind, since)
 
     def _fire_in(
         self,
@@ -181,7 +204,8 @@ class AutomationFiring:
         event: TriggerEvent,
         on_request: bool,
         nothing_to_do: str | None,
-    ) -> Fired | Held | None:
+        has_signals: bool,
+    ) -> Fired | Held | AwaitedSignals | None:
         automation = lock_automation(tx, automation_id)
         if automation is None or automation.project_id != project.id:
             raise AutomationNotFound
@@ -189,6 +213,8 @@ class AutomationFiring:
             return fired
         if not is_enabled(project, automation) and not on_request:
             return None
+        kind = automation.definition.kind
+        event = event._replace(awaits_comparison=kind is Kind.STALE_PAGES)
         if nothing_to_do is not None:
             return self._end_at_once(tx, project, automation, event, nothing_to_do)
         job = self._lock_open_job(tx, automation) if automation.definition.grouping == "append" else None
@@ -201,42 +227,46 @@ class AutomationFiring:
             hold = find_attention_hold(tx, project)
         if hold is not None:
             if on_request:
-                raise LimitReached(hold[1])
+                raise LimitReached(hold.text, headers=hold.headers)
             return self._save_notice(tx, automation, hold)
+        if kind in SIGNAL_KINDS and not event.awaits_comparison and not has_signals:
+            return self._await_signals(tx, project, automation, job)
         return self._start_run(tx, project, automation, event, job)
 
     def _start_run(
         self, tx: Connection, project: Project, automation: Automation, event: TriggerEvent, job: Job | None
     ) -> Fired:
         definition = automation.definition
-        creator = Creator(kind=CreatorKind.AUTOMATION, name=definition.name, id=automation.id)
         if job is None:
-            model = definition.model or self.jobs.allowed_models(project)[0]
-            new_job = NewJob(
-                build_prompt(automation, model),
-                model=definition.model,
-                draft=definition.draft,
-                context=definition.context,
-                reviewers=[name for name in definition.reviewers if name != AUTHORS],
-                merge_limits=_read_merge_limits(definition),
-                data=build_data(event),
-            )
-            job = self.jobs.build_job(project, new_job, creator, automation.id)
-            message = self.jobs.insert_job(tx, job, new_job.data)
+            job = self._build_job(project, automation)
+            message = self.jobs.insert_job(tx, job, build_data(event))
         else:
             prompt = build_prompt(automation, job.model)
-            message = self.jobs.insert_message(tx, job, prompt, creator, build_data(event))
+            message = self.jobs.insert_message(tx, job, prompt, _name_creator(automation), build_data(event))
         save_origin(tx, job.id, message.id, build_origin(definition, event))
         return self._record_run(tx, automation, event, job, message)
+
+    def _build_job(self, project: Project, automation: Automation) -> Job:
+        """Returns the job of a run, not stored yet. Raises InvalidRequest if it cannot run."""
+        definition = automation.definition
+        model = definition.model or self.jobs.allowed_models(project)[0]
+        new_job = NewJob(
+            build_prompt(automation, model),
+            model=definition.model,
+            draft=definition.draft,
+            context=definition.context,
+            reviewers=[name for name in definition.reviewers if name != AUTHORS],
+            merge_limits=_read_merge_limits(definition),
+        )
+        return self.jobs.build_job(project, new_job, _name_creator(automation), automation.id)
 
     def _end_at_once(
         self, tx: Connection, project: Project, automation: Automation, event: TriggerEvent, reason: str
     ) -> Fired:
         """Stores a run that ended without a change. No worker sees it, since it is queued and done at once."""
         definition = automation.definition
-        creator = Creator(kind=CreatorKind.AUTOMATION, name=definition.name, id=automation.id)
         new_job = NewJob(definition.prompt or definition.defaults.prompt, model=definition.model)
-        job = self.jobs.build_job(project, new_job, creator, automation.id)
+        job = self.jobs.build_job(project, new_job, _name_creator(automation), automation.id)
         message = self.jobs.insert_job(tx, job)
         done = (
             update(runs).where(runs.c.job_id == job.id).values(state="done", reason=Reason.NO_CHANGES, message=reason)
@@ -278,7 +308,7 @@ class AutomationFiring:
 
     def _save_notice(self, tx: Connection, automation: Automation, hold: Hold) -> Held:
         """Stores why the run waits, when it begins to wait. Keeps the time of a notice that says the same."""
-        code, text = hold
+        code, text, _ = hold
         if automation.notice is not None and (automation.notice.code, automation.notice.text) == (code, text):
             return Held(automation.notice)
         notice = Notice(code, text, clock.now())
@@ -351,6 +381,10 @@ def _list_ranges(event: TriggerEvent) -> list[str]:
             if ref in before
         ]
     return ranges
+
+
+def _name_creator(automation: Automation) -> Creator:
+    return Creator(kind=CreatorKind.AUTOMATION, name=automation.definition.name, id=automation.id)
 
 
 def _read_merge_limits(definition: AutomationDefinition) -> MergeLimits | None:

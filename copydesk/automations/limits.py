@@ -1,6 +1,9 @@
 """The limits of automations: runs per day, cost per month, and open pull requests per project."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import NamedTuple
 
 from sqlalchemy import Connection, func, or_, select
 
@@ -9,12 +12,23 @@ from copydesk.automations.tables import automation_runs
 from copydesk.core import clock
 from copydesk.core.db.tables import projects
 from copydesk.core.projects.projects import Project
+from copydesk.core.rate_limits.limits import RateLimit
 from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.job import ACTIVE, ARCHIVED, Usage
 from copydesk.jobs.storage.tables import jobs
 
-Hold = tuple[NoticeCode, str]
-"""Why a run has to wait: a code, and a sentence for people."""
+ATTENTION_RETRY_SECONDS = 600
+"""When a refused caller should ask again, since nobody knows when people merge or close a pull request."""
+
+
+class Hold(NamedTuple):
+    """Why a run has to wait."""
+
+    code: NoticeCode
+    text: str
+    """A sentence for people."""
+    headers: Mapping[str, str] = MappingProxyType({})
+    """Tells a refused caller when to try again."""
 
 
 def find_spending_hold(tx: Connection, automation: Automation) -> Hold | None:
@@ -26,16 +40,21 @@ def find_spending_hold(tx: Connection, automation: Automation) -> Hold | None:
     )
     runs_today = runs_today.where(automation_runs.c.ended_at_once.is_(False))
     if tx.execute(runs_today).scalar_one() >= definition.daily_limit:
-        return NoticeCode.DAILY_LIMIT, (
+        text = (
             f"The limit of {pluralize(definition.daily_limit, 'run')} per day is reached. The next run starts after "
             "midnight UTC, or when you raise the limit of runs per day."
         )
+        seconds = _count_seconds(now, start_of_day(now) + clock.DAY)
+        rate_limit = RateLimit("automation-runs", definition.daily_limit, clock.DAY)
+        return Hold(NoticeCode.DAILY_LIMIT, text, {**rate_limit.headers(0, seconds), "Retry-After": str(seconds)})
     limit_usd = definition.monthly_cost_usd
     if limit_usd is not None and measure_cost(tx, automation.id, start_of_month(now)) >= limit_usd:
-        return NoticeCode.MONTHLY_COST, (
+        text = (
             f"The limit of ${limit_usd:.2f} per month is reached. The next run starts next month (UTC), or when you "
             "raise the limit of cost per month."
         )
+        seconds = _count_seconds(now, start_of_next_month(now))
+        return Hold(NoticeCode.MONTHLY_COST, text, {"Retry-After": str(seconds)})
     return None
 
 
@@ -52,10 +71,11 @@ def find_attention_hold(tx: Connection, project: Project) -> Hold | None:
     limit = project.policy.max_open_pull_requests
     if tx.execute(query).scalar_one() < limit:
         return None
-    return NoticeCode.OPEN_PULL_REQUESTS, (
+    text = (
         f"The project has reached its limit of {pluralize(limit, 'open pull request')}. The next run starts when one "
         "is merged or closed, or when an administrator raises the limit in the project's settings."
     )
+    return Hold(NoticeCode.OPEN_PULL_REQUESTS, text, {"Retry-After": str(ATTENTION_RETRY_SECONDS)})
 
 
 def measure_cost(tx: Connection, automation_id: str, since: int) -> float:
@@ -78,3 +98,11 @@ def start_of_day(at: int) -> int:
 def start_of_month(at: int) -> int:
     first_day = datetime.fromtimestamp(at / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return int(first_day.timestamp()) * clock.SECOND
+
+
+def start_of_next_month(at: int) -> int:
+    return start_of_month(start_of_month(at) + 32 * clock.DAY)
+
+
+def _count_seconds(now: int, until: int) -> int:
+    return -(-(until - now) // clock.SECOND)

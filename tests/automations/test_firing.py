@@ -3,14 +3,18 @@
 import os
 import signal
 import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select, update
 
-from copydesk.automations.automation import NoticeCode, TriggerEvent
+from copydesk.automations.automation import Automation, NoticeCode, TriggerEvent
 from copydesk.automations.firing import AutomationFiring, AutomationNotFound, Fired, Held, LimitReached
-from copydesk.automations.tables import automation_runs
+from copydesk.automations.reader_signals import ReaderSignals
+from copydesk.automations.tables import automation_runs, automations
 from copydesk.core import clock
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk_lazily
@@ -208,6 +212,134 @@ def test_rate_limit_of_jobs_makes_runs_wait(bench: Bench) -> None:
     assert isinstance(held, Held)
     assert held.notice.code is NoticeCode.RATE_LIMIT
     assert len(bench.list_jobs()) == 1
+
+
+class CountedSignals:
+    """Reader signals that count how often they are asked."""
+
+    def __init__(self, signals: ReaderSignals) -> None:
+        self.signals = signals
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
+        return getattr(self.signals, name)
+
+
+def count_signals(bench: Bench) -> CountedSignals:
+    """Lets the desk count, and stores a signal of each kind that a reader can leave without a page view."""
+    counted = CountedSignals(bench.desk.reader_signals)
+    bench.desk.automations.firing.signals = counted
+    for comment in ("Wrong flag.", "Wrong!"):
+        bench.desk.feedback.add(bench.project.id, "/a", False, comment, clock.now())
+    return counted
+
+
+def reach_daily_limit(bench: Bench, automation: Automation) -> None:
+    bench.run(automation)
+    bench.finish(bench.list_jobs()[0].id)
+
+
+def reach_monthly_cost(bench: Bench, automation: Automation) -> None:
+    job = bench.run(automation)
+    set_cost(bench, job.id, 5.0)
+    bench.finish(job.id)
+
+
+def reach_attention_limit(bench: Bench, automation: Automation) -> None:
+    for _ in range(5):
+        bench.finish(bench.desk.jobs.create(bench.project, NewJob("By a person")).job.id, "open")
+
+
+def keep_run_active(bench: Bench, automation: Automation) -> None:
+    bench.run(automation)
+
+
+def leave_no_model(bench: Bench, automation: Automation) -> None:
+    definition = {**automation.definition.to_stored(), "model": "openai:gone"}
+    with bench.desk.database.write() as tx:
+        tx.execute(update(automations).where(automations.c.id == automation.id).values(definition=definition))
+
+
+@pytest.mark.parametrize(
+    ("hold", "code"),
+    [
+        (reach_daily_limit, NoticeCode.DAILY_LIMIT),
+        (reach_monthly_cost, NoticeCode.MONTHLY_COST),
+        (reach_attention_limit, NoticeCode.OPEN_PULL_REQUESTS),
+        (keep_run_active, NoticeCode.RUNNING),
+        (leave_no_model, NoticeCode.INVALID),
+    ],
+)
+def test_held_automation_does_not_read_what_readers_told(
+    bench: Bench, hold: Callable[[Bench, Automation], None], code: NoticeCode
+) -> None:
+    automation = bench.create(
+        kind="feedback", model="mechanic", prompt="Fix the broken links.",
+        trigger={"type": "schedule", "cron": "0 * * * *"}, dailyLimit=1 if hold is reach_daily_limit else 20,
+        monthlyCostUsd=5,
+    )  # fmt: skip
+    counted = count_signals(bench)
+    hold(bench, automation)
+    bench.make_due(automation, clock.now() - clock.now() % clock.HOUR)
+    counted.asked.clear()
+    for _ in range(3):
+        bench.scheduler.fire_due_schedules()
+    notice = bench.load(automation).notice
+    assert (notice.code if notice else NoticeCode.RUNNING, counted.asked) == (code, [])
+
+
+def test_disabled_automation_does_not_read_what_readers_told(bench: Bench) -> None:
+    automation = bench.create(kind="feedback", model="mechanic", prompt="Fix the broken links.", enabled=False)
+    counted = count_signals(bench)
+    assert fire(bench, automation.id) is None
+    assert counted.asked == []
+
+
+def test_run_that_can_start_reads_once_what_readers_told(bench: Bench) -> None:
+    automation = bench.create(kind="feedback", model="mechanic", prompt="Fix the broken links.")
+    counted = count_signals(bench)
+    fired = fire(bench, automation.id)
+    assert isinstance(fired, Fired)
+    assert counted.asked == ["list_complaints"]
+    assert isinstance(fire(bench, automation.id), Fired)  # the same trigger again
+    assert counted.asked == ["list_complaints"]
+
+
+def read_header(refused: pytest.ExceptionInfo[LimitReached], name: str) -> int:
+    return int(refused.value.headers[name])
+
+
+def test_run_that_the_daily_limit_refuses_says_when_to_try_again(bench: Bench) -> None:
+    automation = bench.create(dailyLimit=1)
+    reach_daily_limit(bench, automation)
+    earliest = clock.DAY - clock.now() % clock.DAY
+    with pytest.raises(LimitReached) as refused:
+        bench.run(automation)
+    seconds = read_header(refused, "Retry-After")
+    assert clock.DAY - clock.now() % clock.DAY <= seconds * clock.SECOND <= earliest + clock.SECOND
+    assert refused.value.headers == {
+        "Retry-After": str(seconds),
+        "RateLimit-Policy": '"automation-runs";q=1;w=86400',
+        "RateLimit": f'"automation-runs";r=0;t={seconds}',
+    }
+
+
+def test_run_that_the_monthly_cost_refuses_says_when_to_try_again(bench: Bench) -> None:
+    automation = bench.create(monthlyCostUsd=1)
+    reach_monthly_cost(bench, automation)
+    with pytest.raises(LimitReached) as refused:
+        bench.run(automation)
+    next_try = datetime.fromtimestamp(clock.now() / 1000 + read_header(refused, "Retry-After"), UTC)
+    assert (next_try.day, next_try.hour, next_try.minute) == (1, 0, 0)
+
+
+def test_run_that_open_pull_requests_refuse_says_when_to_try_again(bench: Bench) -> None:
+    automation = bench.create()
+    reach_attention_limit(bench, automation)
+    with pytest.raises(LimitReached) as refused:
+        bench.run(automation)
+    assert refused.value.headers == {"Retry-After": "600"}
 
 
 class KilledFiring(AutomationFiring):

@@ -23,6 +23,7 @@ from copydesk.automations.definition import (
     ScheduleTrigger,
 )
 from copydesk.automations.firing import AutomationFiring, FiredMeanwhile
+from copydesk.automations.limits import Hold
 from copydesk.automations.records import automation_from_row, load_runs, lock_automation, select_runs
 from copydesk.automations.tables import automation_runs, automation_sources, automations
 from copydesk.automations.triggers.changes import RepositoryChanges, describe_changes, find_changes
@@ -150,7 +151,7 @@ class RepositoryWatch:
         code, text = NoticeCode.REPOSITORY_UNAVAILABLE, str(failure)
         if automation.notice is None or (automation.notice.code, automation.notice.text) != (code, text):
             log.warning("automation %s cannot watch its repositories: %s", automation.id, failure)
-            self.firing.hold(automation.id, (code, text))
+            self.firing.hold(automation.id, Hold(code, text))
 
     def _load_sources(self, automation_ids: Sequence[str]) -> tuple[int, dict[str, list[Row[Any]]]]:
         """Returns the time, and the last looks of all these automations: one statement for a whole project."""

@@ -152,6 +152,20 @@ def test_unknown_context_repository_is_a_problem_until_it_is_added(files: FilesB
     assert (files.only().definition.name, files.problems()) == ("Follow", {})
 
 
+def test_automation_of_a_file_is_paused_when_the_repository_that_it_watches_is_removed(files: FilesBench) -> None:
+    follow = (
+        b"---\nname: Follow\nenabled: true\ntrigger: {type: release, repositories: [code]}\n---\nReplace a with b.\n"
+    )
+    files.bench.desk.contexts.add(files.bench.project, NewContext("code", str(files.bench.repository)), actor="test")
+    files.push_and_look({LINKS: follow})
+    files.bench.desk.contexts.remove(files.bench.project.id, "code", actor="test")
+    files.watch.look()
+    paused = files.only()
+    assert paused.source is not None
+    assert paused.source.problem is not None
+    assert (paused.definition.enabled, "no context repository named code" in paused.source.problem) == (False, True)
+
+
 def test_model_that_the_project_cannot_use_is_a_problem(files: FilesBench) -> None:
     files.push_and_look({LINKS: b"---\nkind: broken_links\nmodel: openai:gpt-x\n---\n"})
     [message] = files.problems()["links.md"]

@@ -1,13 +1,15 @@
 """The automations API over HTTP: fields, errors, runs, scopes, and the trigger of version 1."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pygit2
 import pytest
 
+from copydesk.jobs.projects.context_repositories import NewContext
 from copydesk_client import Client
-from tests.support.repositories import commit
+from tests.support.repositories import commit, make_repository
 from tests.support.service import Service
 
 FIELDS = {
@@ -121,12 +123,50 @@ def test_trigger_of_version_1(service: Service) -> None:
     assert (refused.status_code, refused.json()["code"]) == (400, "automation_disabled")
 
 
-def test_reached_limit_returns_429_with_the_limit(service: Service) -> None:
+@pytest.mark.parametrize("path", ["/v2/agent/{project}/automations/{id}/run", "/v1/workflow/{project}/{id}/trigger"])
+def test_reached_limit_returns_429_with_the_limit_and_when_to_try_again(service: Service, path: str) -> None:
     made = create(service, dailyLimit=1)
     service.client.run_automation(made["id"])
-    refused = service.http.post(service.at(f"/automations/{made['id']}/run"))
+    refused = service.http.post(path.format(project=service.project.id, id=made["id"]))
     assert (refused.status_code, refused.json()["code"]) == (429, "automation_limit")
     assert "1 run per day" in refused.json()["error"]
+    assert 0 < int(refused.headers["retry-after"]) <= 86400
+    assert refused.headers["ratelimit-policy"] == '"automation-runs";q=1;w=86400'
+
+
+@pytest.mark.parametrize("trigger_type", ["code_change", "release"])
+def test_trigger_on_an_unknown_repository_returns_400_with_the_known_ones(
+    service: Service, tmp_path: Path, trigger_type: str
+) -> None:
+    make_repository(tmp_path / "code.git", {"cli.py": b"x = 1\n"})
+    trigger = {"type": trigger_type, "repositories": ["api"]}
+    none = service.http.post(service.at("/automations"), json={**CUSTOM, "trigger": trigger})
+    assert "It has none: add it first" in none.json()["error"]
+    service.desk.contexts.add(service.project, NewContext("code", str(tmp_path / "code.git")), actor="test")
+    made = create(service, trigger={**trigger, "repositories": ["code"]})
+    for refused in (
+        service.http.post(service.at("/automations"), json={**CUSTOM, "trigger": trigger}),
+        service.http.patch(service.at(f"/automations/{made['id']}"), json={"trigger": trigger}),
+    ):
+        message = "This project has no context repository 'api'. It has code."
+        assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+        assert refused.json()["details"] == [{"field": "trigger.repositories", "message": message}]
+    assert service.http.get(service.at("/automations")).json() == {"automations": [made]}
+
+
+def test_context_repository_that_an_automation_watches_cannot_be_removed(service: Service, tmp_path: Path) -> None:
+    make_repository(tmp_path / "code.git", {"cli.py": b"x = 1\n"})
+    service.desk.contexts.add(service.project, NewContext("code", str(tmp_path / "code.git")), actor="test")
+    made = create(service, name="Follow", trigger={"type": "release", "repositories": ["code"]}, enabled=False)
+    refused = service.http.delete(service.at("/context/code"))
+    assert (refused.status_code, refused.json()["code"]) == (409, "context_in_use")
+    assert refused.json()["error"].startswith("The automation “Follow” watches code. Change its trigger or delete it")
+    create(service, name="Notes", trigger={"type": "code_change", "repositories": ["code"]})
+    refused = service.http.delete(service.at("/context/code"))
+    assert refused.json()["error"].startswith("The automations “Follow”, “Notes” watch code.")
+    for automation in service.client.list_automations():
+        service.client.change_automation(automation["id"], trigger={"type": made["trigger"]["type"]})
+    assert service.http.delete(service.at("/context/code")).status_code == 204
 
 
 def test_deleted_automation_is_gone(service: Service) -> None:

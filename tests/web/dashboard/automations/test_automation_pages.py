@@ -211,9 +211,11 @@ def test_repositories_are_offered_or_lead_to_the_context_page(
     html = editor.get(f"{page_of(service)}/new").text
     assert '<input type="checkbox" name="code_repositories" value="api">' in html
     assert context_page not in html
-    automation = create(service, trigger={"type": "release", "repositories": ["gone"]})
+    service.desk.contexts.add(service.project, NewContext("gone", str(tmp_path / "code.git")), actor="test")
+    automation = create(service, context=["gone"])
+    service.desk.contexts.remove(service.project.id, "gone", actor="test")
     removed = editor.get(f"{page_of(service, automation)}/edit").text
-    assert '<input type="checkbox" name="release_repositories" value="gone" checked>' in removed
+    assert '<input type="checkbox" name="context" value="gone" checked>' in removed
     assert '<span class="lacking">(removed)</span>' in removed
 
 
@@ -230,6 +232,7 @@ def test_repositories_are_offered_or_lead_to_the_context_page(
         ({"trigger": "content_update", "content_paths": "../x"}, "content_paths", "is not a path pattern"),
         ({"trigger": "release", "tags": "v" * 101}, "tags", "at most 100 characters"),
         ({"trigger": "release", "release_repositories": ["a b"]}, "release_repositories", "context repositories"),
+        ({"trigger": "code_change", "code_repositories": ["sdk"]}, "code_repositories", "no context repository 'sdk'"),
         ({"trigger": "elsewhere"}, "trigger", "Choose one of the options."),
         ({"kind": "elsewhere"}, "kind", "Choose one of the kinds."),
         ({"mode": "force"}, "mode", "Choose one of the options."),
@@ -253,7 +256,13 @@ def test_error_is_beside_its_field_and_typed_values_survive(
     assert HOSTILE not in refused.text
     if "prompt" not in fields:
         assert f"Mind {ESCAPED}" in refused.text
-    if input_name not in ("kind", "mode", "trigger", "release_repositories"):  # an unknown choice cannot be shown
+    if input_name not in (
+        "kind",
+        "mode",
+        "trigger",
+        "release_repositories",
+        "code_repositories",
+    ):  # an unknown choice cannot be shown
         assert fields[input_name].strip() in unescape(refused.text)
     assert service.desk.automations.list_for_project(service.project.id) == []
 

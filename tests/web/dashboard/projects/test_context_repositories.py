@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from copydesk.jobs.projects.context_repositories import NewContext
 from tests.support.people import csrf_token_from_html, signed_in_client
 from tests.support.repositories import make_repository
 from tests.support.service import Service, serve
@@ -48,3 +49,18 @@ def test_typed_values_survive_an_error_and_the_token_is_not_shown(service: Servi
     assert f'value="{address}"'.replace("<", "&lt;").replace(">", "&gt;") in refused.text
     assert "s3cret-value" not in refused.text
     assert service.desk.contexts.list(service.project.id) == []
+
+
+def test_repository_that_an_automation_watches_stays_and_the_page_names_the_automation(
+    service: Service, tmp_path: Path
+) -> None:
+    service.desk.contexts.add(service.project, NewContext("code", str(tmp_path / "code.git")), actor="test")
+    trigger = {"type": "code_change", "repositories": ["code"]}
+    follow = {"name": "Follow", "prompt": "Replace a with b.", "trigger": trigger}
+    service.desk.automations.create(service.project, follow, actor="test")
+    admin = signed_in_client(service)
+    page = f"/projects/{service.project.id}/context"
+    refused = admin.post(f"{page}/code/remove", data={"token": csrf_token_from_html(admin.get(page).text)})
+    assert refused.status_code == 409
+    assert "The automation “Follow” watches code. Change its trigger or delete it" in refused.text
+    assert [each.name for each in service.desk.contexts.list(service.project.id)] == ["code"]
