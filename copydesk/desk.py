@@ -81,9 +81,10 @@ class Desk:
 
     @cached_property
     def contexts(self) -> "ContextRepositories":
+        from copydesk.automations.records import find_names_watching
         from copydesk.jobs.projects.context_repositories import ContextRepositories
 
-        return ContextRepositories(self.database, self.secrets)
+        return ContextRepositories(self.database, self.secrets, find_names_watching)
 
     @cached_property
     def reader_signals(self) -> "AnalyticsSignals":

@@ -163,6 +163,11 @@ class AutomationDefinition(DefinitionModel):
         return self
 
     @property
+    def watched_names(self) -> list[str]:
+        """The context repositories that the trigger names; none for all of them, and for other triggers."""
+        return self.trigger.repositories if isinstance(self.trigger, CodeChangeTrigger | ReleaseTrigger) else []
+
+    @property
     def defaults(self) -> KindDefaults:
         return KINDS[self.kind]
 

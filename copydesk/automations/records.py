@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, null, select, update
 
 from copydesk.automations.automation import (
     Automation,
@@ -165,6 +165,16 @@ def _run_from_row(row: Row[Any], job: Job) -> AutomationRun:
         message=row.run_message if outcome in (Outcome.FAILED, Outcome.NOTHING_TO_DO) else None,
         pr_link=job.pr_link,
     )
+
+
+def find_names_watching(tx: Connection, project_id: str, repository: str) -> list[str]:
+    """Returns the names of the automations whose trigger names this context repository.
+
+    Leaves out those of files: they are paused when their repository is gone, and say so.
+    """
+    query = select(automations).where(automations.c.project_id == project_id, automations.c.source.is_(null()))
+    listed = [automation_from_row(row).definition for row in tx.execute(query.order_by(automations.c.id))]
+    return [definition.name for definition in listed if repository in definition.watched_names]
 
 
 def find_existing_ids(tx: Connection, ids: Collection[str]) -> set[str]:

@@ -41,7 +41,7 @@ from copydesk.core.ids import derive_from_id, is_id, new_id
 from copydesk.core.projects.missing_projects import refuse_missing_project
 from copydesk.core.projects.projects import Project
 from copydesk.jobs.service import Jobs
-from copydesk.jobs.storage.context_names import validate_context_names
+from copydesk.jobs.storage.context_names import lock_context_names, validate_context_names
 from copydesk.jobs.storage.idempotency_keys import claim_idempotency_key, find_idempotent_result
 
 MAX_AUTOMATIONS_PER_PROJECT = 100
@@ -116,6 +116,7 @@ class Automations:
             is_first = tx.execute(SELECT_AUTOMATION, {"id": automation.id}).first() is None
             if is_first and tx.execute(count).scalar_one() >= MAX_AUTOMATIONS_PER_PROJECT:
                 raise TooManyAutomations
+            _lock_watched(tx, project, definition)
             if not insert_automation(tx, automation):
                 return automation_from_row(tx.execute(SELECT_AUTOMATION, {"id": automation.id}).one())
             if self.watch_start:
@@ -162,6 +163,7 @@ class Automations:
                 changed = replace(changed, next_slot_at=plan_next_slot(definition, now))
             if definition.enabled or set(values) != {"enabled"}:  # anything can be switched off
                 self.check_model(project, changed)
+                _lock_watched(tx, project, definition)
             save_automation(tx, changed)
             if self.watch_start and _has_new_trigger(old.definition, definition):
                 self.watch_start.store_in(tx, old, changed, points)
@@ -268,6 +270,14 @@ class Automations:
             validate_context_names(self.database, project.id, names)
         except InvalidRequest as error:
             raise InvalidRequest(error.message, details=[ErrorDetail("context", error.message)]) from None
+
+
+def _lock_watched(tx: Connection, project: Project, definition: AutomationDefinition) -> None:
+    """Keeps the repositories of the trigger until the automation is stored. Raises InvalidRequest if one is unknown."""
+    try:
+        lock_context_names(tx, project.id, definition.watched_names)
+    except InvalidRequest as error:
+        raise InvalidRequest(error.message, details=[ErrorDetail("trigger.repositories", error.message)]) from None
 
 
 def refuse_file_automation(project: Project, automation: Automation) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -248,6 +249,22 @@ def test_limit_of_jobs_per_hour_holds(tmp_path: Path) -> None:
         assert "COPYDESK_JOBS_PER_HOUR" in refused
         assert "try again in" in refused
         assert len(service.client.list_jobs()["jobs"]) == 2
+
+
+@pytest.mark.deep
+def test_limit_of_an_automation_holds_and_says_when_to_try_again(service: Service) -> None:
+    made = service.client.create_automation(
+        name="Once", prompt="Replace a with b.", trigger={"type": "api"}, dailyLimit=1
+    )
+
+    async def attack() -> str:
+        async with open_mcp(service) as client:
+            await call(client, "run_automation", automationId=made["id"])
+            return await call_refused(client, "run_automation", automationId=made["id"])
+
+    refused = asyncio.run(attack())
+    assert "1 run per day" in refused
+    assert re.search(r"\(automation_limit, try again in \d+ seconds\)", refused)
 
 
 @pytest.mark.deep

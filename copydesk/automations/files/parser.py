@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from copydesk.automations.definition import AutomationDefinition, CodeChangeTrigger, ReleaseTrigger
+from copydesk.automations.definition import AutomationDefinition
 from copydesk.automations.service import parse_definition
 from copydesk.core.errors import InvalidRequest
 from copydesk.core.text.truncation import to_single_line, truncate
@@ -82,9 +82,8 @@ def parse_automation_file(data: bytes) -> AutomationDefinition:
 
 def find_unknown_contexts(definition: AutomationDefinition, context_names: Sequence[str]) -> list[FileProblem]:
     """Returns a problem for each context repository that the file names and the project does not have."""
-    trigger = definition.trigger
-    watched = trigger.repositories if isinstance(trigger, CodeChangeTrigger | ReleaseTrigger) else []
-    unknown = [name for name in dict.fromkeys([*(definition.context or ()), *watched]) if name not in context_names]
+    named = dict.fromkeys([*(definition.context or ()), *definition.watched_names])
+    unknown = [name for name in named if name not in context_names]
     known = f"It has {', '.join(context_names)}." if context_names else "It has none."
     return [
         FileProblem(None, f"This project has no context repository named {name}. {known} Add it, or correct the name.")

@@ -1,11 +1,11 @@
 """Context repositories: repositories that a project's agent may read besides its own, such as the product's code."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, insert, select
 
 from copydesk.core import audit_log, clock
 from copydesk.core.db.database import Database
@@ -46,6 +46,11 @@ class TooManyContexts(Conflict):
     message = f"A project can have up to {MAX_CONTEXT_REPOSITORIES} context repositories. Remove one first."
 
 
+class ContextInUse(Conflict):
+    code = "context_in_use"
+    message = "An automation watches this context repository."
+
+
 class NewContext(NamedTuple):
     name: str
     repository: str
@@ -56,10 +61,17 @@ class NewContext(NamedTuple):
     token: str | None = None
 
 
+FindUsers = Callable[[Connection, str, str], Sequence[str]]
+"""Returns the names of the automations of a project that watch the context repository of this name."""
+
+
 class ContextRepositories:
-    def __init__(self, database: Database, secrets: SealedSecrets) -> None:
+    def __init__(
+        self, database: Database, secrets: SealedSecrets, find_users: FindUsers = lambda tx, project_id, name: ()
+    ) -> None:
         self.database = database
         self.secrets = secrets
+        self.find_users = find_users
 
     def list(self, project_id: str) -> Sequence[ContextRepository]:
         """Returns the project's context repositories, by name."""
@@ -99,10 +111,15 @@ class ContextRepositories:
         return context
 
     def remove(self, project_id: str, name: str, *, actor: str) -> None:
-        """Removes a context repository and its token. Jobs that run now keep the commit that they pinned."""
+        """Removes a context repository and its token. Jobs that run now keep the commit that they pinned.
+
+        Raises ContextInUse if the trigger of an automation names it, since that would never fire again.
+        """
         with self.database.write() as tx:
             if not tx.execute(delete(context_repositories).where(_has_name(project_id, name))).rowcount:
                 raise ContextNotFound(f"This project has no context repository named {name[:60]}.")
+            if users := self.find_users(tx, project_id, name):
+                raise ContextInUse(_describe_users(name, users))
             self.secrets.delete_in(tx, project_id, token_secret_name(name))
             audit_log.record(tx, project_id, actor, "context.removed", name)
 
@@ -117,6 +134,16 @@ class ContextRepositories:
             return replace(context, ref=access.find_head(new.ref, seconds).branch)
         except RepositoryFailed as failure:
             raise InvalidRequest(f"The context repository {context.name} cannot be read. {failure}") from None
+
+
+def _describe_users(name: str, automations: Sequence[str]) -> str:
+    if len(automations) == 1:
+        return (
+            f"The automation “{automations[0]}” watches {name}. Change its trigger or delete it, then remove the "
+            "repository."
+        )
+    listed = ", ".join(f"“{each}”" for each in automations)
+    return f"The automations {listed} watch {name}. Change their triggers or delete them, then remove the repository."
 
 
 def token_secret_name(name: str) -> str:

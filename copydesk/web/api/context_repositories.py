@@ -76,10 +76,12 @@ async def add_context(
     return ContextResponse.from_context(context)
 
 
-@router.delete("/context/{name}", status_code=204, responses=error_responses(), operation_id="removeContextRepository")
+@router.delete(
+    "/context/{name}", status_code=204, responses=error_responses(409), operation_id="removeContextRepository"
+)
 async def remove_context(
     project_id: ProjectId, name: ContextName, project: CurrentProject, desk: OpenDesk, request: Request
 ) -> None:
-    """Removes a context repository, and the token that was stored for it."""
+    """Removes a context repository, and the token that was stored for it. Refused while an automation watches it."""
     actor: str = request.state.key.id
     await run_in_thread(desk.contexts.remove, project.id, name, actor=actor)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from copydesk.core.errors import RequestError
 from copydesk.core.projects.projects import FORGES, Project
 from copydesk.core.runtime.thread_pool import run_in_thread
-from copydesk.jobs.projects.context_repositories import MAX_CONTEXT_REPOSITORIES, NewContext
+from copydesk.jobs.projects.context_repositories import MAX_CONTEXT_REPOSITORIES, ContextInUse, NewContext
 from copydesk.web.dashboard.auth.access import AdminPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.responses.html import render_page
@@ -53,7 +53,10 @@ async def add_context(project_id: str, post: AdminPost) -> Response:
 @router.post("/projects/{project_id}/context/{name}/remove")
 async def remove_context(project_id: str, name: str, post: AdminPost) -> Response:
     project = await post.get_project(project_id)
-    await run_in_thread(post.desk.contexts.remove, project.id, name, actor=post.person.email)
+    try:
+        await run_in_thread(post.desk.contexts.remove, project.id, name, actor=post.person.email)
+    except ContextInUse as error:
+        return await _render_context_page(post, project, EMPTY_FORM, refusal=error)
     return redirect_with_message(post.desk.settings, f"/projects/{project.id}/context", f"Removed {name}.")
 
 
@@ -63,7 +66,9 @@ async def _render_context_page(
     typed: dict[str, str],
     error: RequestError | None = None,
     message: str = "",
+    refusal: RequestError | None = None,
 ) -> Response:
+    """Renders the page. `error` says why a repository was not added, and `refusal` why one was not removed."""
     contexts = await run_in_thread(signed_in.desk.contexts.list, project.id)
     return render_page(
         "context.html",
@@ -76,5 +81,6 @@ async def _render_context_page(
         typed=typed,
         fault=error,
         message=message,
+        error=refusal,
         forges=FORGES,
     )
