@@ -8,7 +8,10 @@ DERIVABLE_FIELDS = ("title", "description")
 
 @dataclass(frozen=True)
 class InstructionScope:
-    """Where to work: on every page, or in the named files and folders. `code` says whether code is included."""
+    """Where to work: on every page, or in the named files and folders. `code` says whether code is included.
+
+    A place that ends with a slash is a folder.
+    """
 
     places: tuple[str, ...] = ()
     code: bool = False
@@ -20,7 +23,11 @@ class InstructionScope:
             first, last = self.lines
             lines = f"line {first}" if first == last else f"lines {first} to {last}"
             return f"on {lines} of {self.places[0]}"
-        return "in " + " and ".join(self.places) if self.places else "on every page"
+        return "in " + " and ".join(map(_describe_place, self.places)) if self.places else "on every page"
+
+
+def _describe_place(place: str) -> str:
+    return f"the folder {place.rstrip('/')}" if place.endswith("/") else place
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,17 @@ class FixHeadings:
 
 
 @dataclass(frozen=True)
+class RenameHeading:
+    old: str
+    new: str
+    scope: InstructionScope = InstructionScope()
+
+    def __str__(self) -> str:
+        place = f" {self.scope}" if self.scope.places else ""
+        return f"change the heading “{self.old}” to “{self.new}”{place}, with the links to it"
+
+
+@dataclass(frozen=True)
 class SetTableValue:
     row: str
     """The text of the row's first cell."""
@@ -135,7 +153,7 @@ class AddRedirects:
 
 PageInstruction = MovePage | DeletePage | AddToNavigation | AddRedirects
 """Instructions about pages that they name, which have no scope."""
-Instruction = Replace | PageInstruction | FixLinks | AddField | TrimSpace | FixHeadings | SetTableValue
+Instruction = Replace | PageInstruction | FixLinks | AddField | TrimSpace | FixHeadings | RenameHeading | SetTableValue
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 
 from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import truncate
@@ -10,6 +11,7 @@ from copydesk.jobs.agent.mechanic import (
     add_fields,
     fix_formatting,
     fix_links,
+    rename_heading,
     replace_text,
     table_values,
 )
@@ -23,12 +25,13 @@ from copydesk.jobs.agent.mechanic.instructions import (
     Instruction,
     MovePage,
     NotUnderstood,
+    RenameHeading,
     Replace,
     SetTableValue,
     TrimSpace,
 )
 from copydesk.jobs.agent.mechanic.parsing.prompt_parser import parse_prompt
-from copydesk.jobs.agent.mechanic.plan import EditPlan, join_limited
+from copydesk.jobs.agent.mechanic.plan import EditPlan, find_page_folders, join_limited
 from copydesk.jobs.agent.mechanic.structure import add_to_navigation, delete_page, move_page, redirect_missing
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -39,7 +42,7 @@ MAX_TITLE_CHARS, MAX_SUMMARY_CHARS = 120, 20_000
 ABILITIES = (
     "The built-in mechanic can replace a word or phrase, rename, move or delete a page with its links, add a page to "
     "the navigation, add redirects for missing pages, fix broken internal links, add missing front-matter fields, set "
-    "a value in a table, remove trailing whitespace and fix heading levels."
+    "a value in a table, change a heading with the links to it, remove trailing whitespace and fix heading levels."
 )
 MODEL_SETUP_HINT = (
     "To use one, set COPYDESK_MODEL, for example to openai:…, anthropic:…, google:…, or openai-compatible:… with "
@@ -67,7 +70,7 @@ def build_reply(conversation: Conversation, workspace: Workspace) -> Reply:
     replies = [entry for entry in later_entries if isinstance(entry, Reply)]
     if any(call.name == "finish" for reply in replies for call in reply.calls):
         return Reply()
-    instructions = parse_prompt(prompt.text, prompt.data)
+    instructions = parse_prompt(prompt.text, prompt.data, partial(find_page_folders, workspace))
     if isinstance(instructions, NotUnderstood):
         return _build_finish(prompt_number, 0, NOT_UNDERSTOOD_TITLE, _not_understood_message(instructions))
     texts: list[str] = []
@@ -107,6 +110,8 @@ def _build_plan(workspace: Workspace, instruction: Instruction) -> EditPlan:
             return fix_formatting.plan_trimming(workspace, instruction)
         case FixHeadings():
             return fix_formatting.plan_headings(workspace, instruction)
+        case RenameHeading():
+            return rename_heading.plan_heading(workspace, instruction)
         case SetTableValue():
             return table_values.plan_table_value(workspace, instruction)
 

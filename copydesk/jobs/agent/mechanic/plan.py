@@ -147,6 +147,20 @@ def _match_place(place: str, pages: list[str]) -> list[str] | str:
     return candidates or [page for page in pages if page.startswith(next(iter(folders)) + "/")]
 
 
+def find_page_folders(workspace: Workspace, word: str) -> list[str]:
+    """Returns the folder with pages that a bare word names at the root of the repository, or else those further down.
+
+    Looks at the repository before the changes of the run, so that a prompt keeps its meaning while it is carried out.
+    """
+    name = word.casefold()
+    folders: set[str] = set()
+    for path, _ in workspace.tree.files():
+        if is_page(path) and workspace.is_documentation(path):
+            names = path.split("/")[:-1]
+            folders |= {"/".join(names[: depth + 1]) for depth, each in enumerate(names) if each.casefold() == name}
+    return sorted(each for each in folders if "/" not in each) or sorted(folders)
+
+
 def find_page_candidates(paths: list[str], name: str) -> list[str]:
     """Returns the files that a person may mean by a path, a part of a path, or a name without extension."""
     if name in paths:

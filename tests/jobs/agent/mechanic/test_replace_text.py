@@ -92,3 +92,30 @@ def test_other_case_is_named_when_the_new_text_has_a_fixed_case(workspace: Make)
 def test_replacement_without_near_matches_says_nothing_of_them(workspace: Make) -> None:
     space = workspace({"a.md": b"One colour.\n"})
     assert "only the whole" not in run_mechanic(space, "replace colour with color").summary
+
+
+def test_bare_word_that_is_a_folder_limits_the_work_to_it(workspace: Make) -> None:
+    files = {"docs/a.md": b"colour\n", "docs/guides/b.md": b"colour\n", "packages/x/CHANGELOG.md": b"colour\n"}
+    space = workspace(files)
+    done = run_mechanic(space, "Replace colour with color in guides")
+    assert space.changes() == {"docs/guides/b.md": b"color\n"}
+    assert "with “color” in the folder docs/guides, leaving code alone." in done.summary
+    done = run_mechanic(space, "Replace colour with color in docs")
+    assert space.changes() == {"docs/a.md": b"color\n", "docs/guides/b.md": b"color\n"}
+    assert "with “color” in the folder docs, leaving code alone." in done.summary
+    run_mechanic(space, "Replace colour with color in the docs")
+    assert space.changes()["packages/x/CHANGELOG.md"] == b"color\n"
+
+
+def test_bare_word_that_is_several_folders_changes_nothing(workspace: Make) -> None:
+    space = workspace({"a/guides/b.md": b"colour\n", "c/guides/d.md": b"colour\n"})
+    done = run_mechanic(space, "Replace colour with color in guides")
+    assert space.changes() == {}
+    assert "“guides” could be any of a/guides, c/guides. Nothing was changed." in done.summary
+
+
+def test_folder_that_an_earlier_instruction_empties_is_still_that_folder(workspace: Make) -> None:
+    space = workspace({"docs/guides/a.md": b"colour\n", "docs/b.md": b"B\n"})
+    done = run_mechanic(space, "Replace colour with color in guides, then move docs/guides/a.md to docs/c.md")
+    assert space.changes() == {"docs/guides/a.md": None, "docs/c.md": b"color\n"}
+    assert "Refused" not in done.summary

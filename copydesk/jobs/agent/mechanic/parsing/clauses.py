@@ -48,6 +48,15 @@ DELETE_LINKS_PATTERN = re.compile(
 )
 """What a person adds to the command to delete a page; the mechanic does it anyway."""
 RENAME_PATTERN = re.compile(r"(?:\W*+(?:please|can you|could you)\s++)*+(?:rename|move)\b", re.I)
+HEADING_NOUN = (
+    r"(?:(?:sub)?section\s+(?:heading|title)|heading\s+of\s+(?:the\s+)?section|(?:sub-?)?heading|header"
+    r"|(?:sub)?section)"
+)
+RENAME_HEADING_PATTERN = re.compile(
+    rf"(?:\W*+(?:please|can you|could you)\s++)*+(?:change|replace|update|correct)\s+(?:the\s+)?"
+    rf"(?:{PLACEHOLDER_PATTERN}\s+)?{HEADING_NOUN}\b",
+    re.I,
+)
 FIND_AND_REPLACE_PATTERN = re.compile(
     r"\b(?:find|search for|look for)\s+(?P<what>(?:(?!\band\b).)+?)\s+and\s+(?:replace|change)"
     r"\s+(?:it|them|all|each|every one)?\s*(?P<by>with|by|to)\b",
@@ -71,7 +80,7 @@ MISSING_FIELD_FIRST_PATTERN = re.compile(
     r"\s+(?:an?\s+)?(?P<field>title|description)s?,?\s+(?:please\s+)?(?:add|insert|fill\s+in)\s+(?:one|it|them)\b",
     re.I,
 )
-LINK_NOUN = r"(?:links?|references?|navigation|nav|sidebar)"
+LINK_NOUN = r"(?:links?|anchors?|references?|navigation|nav|sidebar)"
 UPDATE_LINKS_PATTERN = re.compile(
     r"(?:,?\s*and|,)\s*(?:also\s+)?(?:update|fix|adjust|correct|change|keep|rewrite)\s+(?:(?:all|the|its|any|every)\s+)*"
     rf"(?:internal\s+)?{LINK_NOUN}(?:\s+(?:to|that point to|pointing to)\s+(?:it|the page))?"
@@ -119,7 +128,7 @@ def split_clauses(prompt: str) -> list[str]:
         line = MISSING_FIRST_PATTERN.sub("", line, count=1) if MISSING_FIRST_PATTERN.match(line) else line
         if missing_field := MISSING_FIELD_FIRST_PATTERN.match(line):
             line = f"add a {missing_field['field']}{line[missing_field.end() :]}"
-        if RENAME_PATTERN.match(line):
+        if RENAME_PATTERN.match(line) or RENAME_HEADING_PATTERN.match(line):
             line = UPDATE_LINKS_PATTERN.sub("", line)
         if DELETE_OPENING_PATTERN.match(line) and re.search(
             r"\w\.(?:mdx?|rst)\b|\b(?:page|chapter|file)\b|\ue000", line

@@ -14,11 +14,13 @@ from copydesk.jobs.agent.mechanic.instructions import (
     MovePage,
     NotUnderstood,
     PageInstruction,
+    RenameHeading,
     Replace,
     SetTableValue,
     TrimSpace,
 )
 from copydesk.jobs.agent.mechanic.parsing.clauses import (
+    HEADING_NOUN,
     PLACEHOLDER_PATTERN,
     VERB,
     Quotations,
@@ -26,7 +28,13 @@ from copydesk.jobs.agent.mechanic.parsing.clauses import (
     split_clauses,
 )
 from copydesk.jobs.agent.mechanic.parsing.page_commands import parse_deletion, parse_nav_entry, parse_redirects
-from copydesk.jobs.agent.mechanic.parsing.scope_parser import EVERYWHERE_PATTERN, parse_code_clause, split_scope
+from copydesk.jobs.agent.mechanic.parsing.scope_parser import (
+    EVERYWHERE_PATTERN,
+    PLACE_PATH,
+    FindFolders,
+    parse_code_clause,
+    split_scope,
+)
 from copydesk.jobs.agent.review_comment import split_review_comment
 
 VALUE_PATTERN = rf"(?:{PLACEHOLDER_PATTERN}|\S+(?:\s+\S+){{0,3}}?)"
@@ -128,6 +136,17 @@ FIELD_PATTERN = re.compile(
     re.I,
 )
 KEY_VALUE_PATTERN = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\s*:\s*(?P<value>\S.*)")
+HEADING_PATTERN = re.compile(
+    rf"(?:change|rename|replace|update|correct)\s+(?:the\s+)?"
+    rf"(?:(?P<quoted>{PLACEHOLDER_PATTERN})\s+{HEADING_NOUN}"
+    rf"|{HEADING_NOUN}\s+(?:(?:called|named|titled)\s+)?(?P<old>{VALUE_PATTERN}))"
+    rf"(?:\s+(?:in|on|of)\s+(?:the\s+)?(?:page\s+|file\s+)?(?P<place>{PLACE_PATH})(?:\s+page)?)?"
+    rf"\s+(?:to|into|with|by|as|{ARROW})\s+(?P<new>{VALUE_PATTERN})",
+    re.I,
+)
+HEADING_WORDS = {"heading", "headings", "section", "sections", "level", "levels", "style", "case", "one", "ones"}
+"""Words that describe a heading, if nothing is quoted, instead of being a part of its text."""
+HEADING_LEVEL_PATTERN = re.compile(r"h[1-6]|(?:level|heading)\s+\d", re.I)
 TABLE_PATTERN = re.compile(
     rf"(?:set|change|update)\s+(?:the\s+)?(?:(?:values?|entry|cell)\s+(?:of|for)\s+)?(?:the\s+)?"
     rf"(?:(?P<column>{VALUE_PATTERN})\s+(?:column\s+)?(?:of|for)\s+)?(?:the\s+(?:row|option|setting)\s+)?(?P<row>{VALUE_PATTERN})"
@@ -142,10 +161,13 @@ MAX_PHRASE_WORDS = 100
 """Limits a phrase to replace, because a page that repeats all but its last word makes matching slow."""
 
 
-def parse_prompt(prompt: str, data: str = "") -> list[Instruction] | NotUnderstood:
+def parse_prompt(
+    prompt: str, data: str = "", find_folders: FindFolders = lambda word: ()
+) -> list[Instruction] | NotUnderstood:
     """Parses a prompt. A comment on a line of a file is about that line, unless it names another place.
 
-    `data` is what Copydesk collected; only a command that asks for missing addresses reads them there.
+    `data` is what Copydesk collected; only a command that asks for missing addresses reads them there. `find_folders`
+    tells which words are folders of the repository.
     """
     prompt, place = split_review_comment(prompt)
     scope = InstructionScope()
@@ -164,7 +186,7 @@ def parse_prompt(prompt: str, data: str = "") -> list[Instruction] | NotUndersto
             instructions[-1] = replace(instructions[-1], scope=replace(instructions[-1].scope, code=include_code))
             continue
         redirects = parse_redirects(clause, quotations, list_reader_lines(data))
-        parsed = [redirects] if redirects else _parse_clause(clause, quotations)
+        parsed = [redirects] if redirects else _parse_clause(clause, quotations, find_folders)
         if not parsed:
             return NotUnderstood(quotations.restore(clause), _find_unclear_word(clause))
         instructions += [_set_default_scope(instruction, clause, scope) for instruction in parsed]
@@ -196,7 +218,7 @@ def _set_default_scope(instruction: Instruction, clause: str, scope: Instruction
     return replace(instruction, scope=replace(instruction.scope, places=scope.places, lines=lines))
 
 
-def _parse_clause(clause: str, quotations: Quotations) -> list[Instruction]:
+def _parse_clause(clause: str, quotations: Quotations, find_folders: FindFolders) -> list[Instruction]:
     if move := _parse_move(clause, quotations):
         return [move]
     if page_instruction := parse_deletion(clause, quotations) or parse_nav_entry(clause, quotations):
@@ -204,7 +226,7 @@ def _parse_clause(clause: str, quotations: Quotations) -> list[Instruction]:
     add_match = re.match(r"(?:add|insert|fill|write|generate|create|put|give|ensure|make)\b", clause, re.I)
     command, front_matter_count = IN_FRONT_MATTER_PATTERN.subn("", clause) if add_match else (clause, 0)
     command, scope = split_scope(
-        LACKING_PATTERN.sub("", command) if add_match else command, quotations, to_is_place=bool(add_match)
+        LACKING_PATTERN.sub("", command) if add_match else command, quotations, bool(add_match), find_folders
     )
     if add_match:
         command = LACKING_PATTERN.sub("", command)
@@ -217,12 +239,35 @@ def _parse_clause(clause: str, quotations: Quotations) -> list[Instruction]:
         return [TrimSpace(scope)]
     if FIX_HEADINGS_PATTERN.fullmatch(command):
         return [FixHeadings(scope)]
+    if heading := _parse_heading(command, scope, quotations):
+        return [heading]
     if table := TABLE_PATTERN.fullmatch(command):
         column = table["column"] and quotations.resolve(table["column"])
         return [SetTableValue(quotations.resolve(table["row"]), quotations.resolve(table["value"]), column, scope)]
     named_scope = bool(scope.places) or command != clause
     replacement = _parse_replace(command, scope, named_scope, quotations)
     return [replacement] if replacement else []
+
+
+def _parse_heading(command: str, scope: InstructionScope, quotations: Quotations) -> RenameHeading | None:
+    """Parses a command that changes the text of one heading."""
+    match = HEADING_PATTERN.fullmatch(command)
+    if match is None:
+        return None
+    old, new = match["quoted"] or match["old"], match["new"]
+    if not _is_heading(old) or not _is_heading(new) or HEADING_LEVEL_PATTERN.fullmatch(new):
+        return None
+    if match["place"]:
+        scope = replace(scope, places=(quotations.resolve(match["place"]),))
+    old, new = quotations.resolve(old).strip(), quotations.resolve(new).strip()
+    return RenameHeading(old, new, scope) if old and new and old != new else None
+
+
+def _is_heading(text: str) -> bool:
+    """Returns whether the words are the text of a heading: quoted, or not a description such as "a shorter one"."""
+    words = text.split()
+    describes = words[0] in DESCRIPTIVE_WORDS | {"of", "at", "about"} or set(text.lower().split()) & HEADING_WORDS
+    return _is_literal(text, has_noun=True) and not describes
 
 
 def _parse_replace(command: str, scope: InstructionScope, named_scope: bool, quotations: Quotations) -> Replace | None:

@@ -1,6 +1,7 @@
 """Parses the scope of a command: the end of a sentence such as "… in docs/guide.md, including code blocks"."""
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from copydesk.jobs.agent.mechanic.instructions import InstructionScope
@@ -54,12 +55,24 @@ PLACE_PATTERNS = (
     re.compile(rf"{PLACE_PREFIX}(?P<places>{PLACE_PATH}(?:{LIST_SEPARATOR}{PLACE_PATH})*)(?:\s+only)?$", re.I),
 )
 
+FOLDER_WORD = r"[\w-][\w.-]*"
+FOLDER_PATTERN = re.compile(
+    r"(?<![\s,])[\s,]++(?:(?:but\s+)?only\s+)?(?:in|within|under|inside|across|throughout|below)\s+"
+    rf"(?P<words>{FOLDER_WORD}(?:{LIST_SEPARATOR}{FOLDER_WORD})*)(?:\s+only)?$",
+    re.I,
+)
+"""Words that are a place only if the repository has folders of these names, such as "in docs"."""
+FindFolders = Callable[[str], Sequence[str]]
+"""Returns the folders with pages that a bare word may mean."""
 
-def split_scope(clause: str, quotations: Quotations, to_is_place: bool) -> tuple[str, InstructionScope]:
+
+def split_scope(
+    clause: str, quotations: Quotations, to_is_place: bool, find_folders: FindFolders
+) -> tuple[str, InstructionScope]:
     """Returns the command without its scope, and the scope. `to_is_place` is True after verbs such as add."""
     scope = InstructionScope()
     for _ in range(MAX_SCOPES):
-        shorter, scope = _split_last_scope(clause, scope, quotations, to_is_place)
+        shorter, scope = _split_last_scope(clause, scope, quotations, to_is_place, find_folders)
         if shorter == clause:
             break
         clause = shorter
@@ -74,11 +87,17 @@ def parse_code_clause(clause: str) -> bool | None:
 
 
 def _split_last_scope(
-    clause: str, scope: InstructionScope, quotations: Quotations, to_is_place: bool
+    clause: str, scope: InstructionScope, quotations: Quotations, to_is_place: bool, find_folders: FindFolders
 ) -> tuple[str, InstructionScope]:
     for pattern, code in ((WITHOUT_CODE_PATTERN, False), (WITH_CODE_PATTERN, True)):
         if match := pattern.search(clause):
             return clause[: match.start()], replace(scope, code=code)
+    if not scope.places and (match := FOLDER_PATTERN.search(clause)):
+        words = re.split(LIST_SEPARATOR, match["words"])
+        folders = [find_folders(word) for word in words]
+        if all(folders):
+            places = [f"{found[0]}/" if len(found) == 1 else word for word, found in zip(words, folders, strict=True)]
+            return clause[: match.start()], replace(scope, places=tuple(places))
     if (match := EVERYWHERE_PATTERN.search(clause)) and _is_place(match, to_is_place):
         return clause[: match.start()], scope
     for pattern in PLACE_PATTERNS:

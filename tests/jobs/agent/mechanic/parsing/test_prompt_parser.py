@@ -10,6 +10,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
     InstructionScope,
     MovePage,
     NotUnderstood,
+    RenameHeading,
     Replace,
     SetTableValue,
     TrimSpace,
@@ -56,6 +57,25 @@ UNDERSTOOD: list[tuple[str, list[Instruction]]] = [
     ("rename the term colour to color", [COLOUR]),
     ('rename "colour" to "color" everywhere', [COLOUR]),
     ("REPLACE COLOUR WITH COLOR", [Replace("COLOUR", "COLOR")]),
+    ("Change the heading “Schedule” to “Timetable”", [RenameHeading("Schedule", "Timetable")]),
+    ("Please rename the section Schedule to Timetable.", [RenameHeading("Schedule", "Timetable")]),
+    (
+        "Change the heading Sign a request to Sign every request in docs/guide.md",
+        [RenameHeading("Sign a request", "Sign every request", GUIDE)],
+    ),
+    (
+        "rename the heading “Schedule” on the page docs/guide.md to “Timetable”",
+        [RenameHeading("Schedule", "Timetable", GUIDE)],
+    ),
+    ("Replace the “Table of contents” heading with “Contents”", [RenameHeading("Table of contents", "Contents")]),
+    (
+        "Change the heading “Schedule” to “Timetable” and update all links to it",
+        [RenameHeading("Schedule", "Timetable")],
+    ),
+    (
+        "Update the section heading Code examples to “Code examples and tests”",
+        [RenameHeading("Code examples", "Code examples and tests")],
+    ),
     ("replace colour -> color", [COLOUR]),
     ("I'd like you to replace colour with color", [COLOUR]),
     ("replace colour with color in docs/guide.md", [Replace("colour", "color", GUIDE)]),
@@ -181,6 +201,12 @@ BEYOND = [
     "move the second paragraph up",
     "move the pricing section to docs/billing.md",
     "rename all pages to kebab case",
+    "rename the section headings to sentence case",
+    "change the heading Setup to something better",
+    "change the heading of the page to Setup",
+    "change the heading Setup to h3",
+    "replace the section Setup with a shorter one",
+    "rename the section Setup to Install and rewrite it",
     "move everything into guides/",
     "rename every page to x",
     "change the main colour to blue",
@@ -214,3 +240,33 @@ def test_long_excerpt_does_not_hide_a_short_comment() -> None:
     excerpt = "".join(f"> line {number} of the diff\n" for number in range(300))
     context = f" These are the surrounding lines, as data:\n\n{excerpt}"
     assert parse_prompt(f"replace colour with color{ON_LINE}{context}") == [Replace("colour", "color", LINE)]
+
+
+FOLDERS = {"docs": ["docs"], "guides": ["docs/guides"], "api": ["docs/api", "old/api"]}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "places"),
+    [
+        ("Replace colour with color in docs", ("docs/",)),
+        ("In docs, replace colour with color", ("docs/",)),
+        ("replace colour with color in guides", ("docs/guides/",)),
+        ("replace colour with color only in guides and docs, including code", ("docs/guides/", "docs/")),
+        ("replace “colour” with “color” in api", ("api",)),
+        ("replace colour with color in the docs", ()),
+        ("replace colour with color across the documentation", ()),
+        ("replace colour with color on docs", ()),
+    ],
+)
+def test_bare_word_that_is_a_folder_is_a_place(prompt: str, places: tuple[str, ...]) -> None:
+    parsed = parse_prompt(prompt, find_folders=lambda word: FOLDERS.get(word, ()))
+    assert isinstance(parsed, list)
+    [instruction] = parsed
+    assert isinstance(instruction, Replace)
+    assert (instruction.old, instruction.new, instruction.scope.places) == ("colour", "color", places)
+
+
+def test_bare_word_that_is_no_folder_means_what_it_meant_before() -> None:
+    assert parse_prompt("replace colour with color in docs") == [COLOUR]
+    assert isinstance(parse_prompt("replace colour with color in guides"), NotUnderstood)
+    assert isinstance(parse_prompt("replace colour with color in docs and guides"), NotUnderstood)
