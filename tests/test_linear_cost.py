@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from copydesk.jobs.agent.mechanic.fix_links import plan_link_fixes as plan_links
 from copydesk.jobs.agent.mechanic.instructions import FixLinks
+from copydesk.jobs.agent.mechanic.link_plan import plan_link_fixes as plan_links
 from copydesk.jobs.agent.mechanic.parsing.prompt_parser import MAX_MECHANIC_PROMPT_CHARS, parse_prompt
 from copydesk.jobs.agent.tools.tool import ToolRefused
 from copydesk.jobs.agent.tools.toolbox import TOOLS
@@ -127,6 +127,8 @@ PROMPTS = [
     Pump("find "),
     Pump(" in all pages"),
     Pump("the ", prefix="add "),
+    Pump(", a", prefix="fix links in a"),
+    Pump(" to a", prefix="change the heading a"),
     Pump(", links", prefix="move a to b and update links", suffix="x"),
 ]
 

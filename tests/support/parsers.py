@@ -15,7 +15,7 @@ from copydesk.analytics.page_paths import normalize_url
 from copydesk.jobs.agent.mechanic import (
     add_fields,
     fix_formatting,
-    fix_links,
+    link_plan,
     replace_text,
 )
 from copydesk.jobs.agent.mechanic.instructions import AddField, FixHeadings, FixLinks, Replace, TrimSpace
@@ -202,7 +202,7 @@ PARSERS: dict[str, Parser] = {
     "replace a word": Parser(
         lambda text: replace_text.plan_replacement(workspace_of(a_md=text), Replace("foo bar", "baz")), WORDS
     ),
-    "fix links": Parser(lambda text: fix_links.plan_link_fixes(workspace_of(a_md=text), FixLinks()), MARKDOWN),
+    "fix links": Parser(lambda text: link_plan.plan_link_fixes(workspace_of(a_md=text), FixLinks()), MARKDOWN),
     "add a description": Parser(
         lambda text: add_fields.plan_fields(workspace_of(a_md=text), AddField("description")), WORDS
     ),

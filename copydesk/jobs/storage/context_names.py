@@ -1,6 +1,7 @@
 """Checks the names of context repositories that a job asks for."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import Connection, Select, select
 
@@ -24,7 +25,7 @@ def lock_context_names(tx: Connection, project_id: str, names: Sequence[str]) ->
     )
 
 
-def _select_names(project_id: str) -> Select[tuple[str]]:
+def _select_names(project_id: str) -> Select[Any]:
     query = select(context_repositories.c.name).where(context_repositories.c.project_id == project_id)
     return query.order_by(context_repositories.c.name)
 

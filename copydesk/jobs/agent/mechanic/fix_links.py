@@ -1,4 +1,4 @@
-"""Fixes broken internal links that have one clear target, and lists the others.
+"""Finds the targets that broken internal links mean, if there is one clear target, and collects the other links.
 
 A link is broken if the checks say so: both use the same judgment. A link that the checks cannot judge is left alone.
 """
@@ -9,22 +9,23 @@ from collections import Counter
 from functools import cached_property
 from urllib.parse import unquote
 
-from copydesk.core.text.plurals import pluralize
-from copydesk.jobs.agent.mechanic.instructions import FixLinks
-from copydesk.jobs.agent.mechanic.plan import EditPlan, Edits, find_pages, join_limited, select_lines
+from copydesk.jobs.agent.mechanic.instructions import InstructionScope
+from copydesk.jobs.agent.mechanic.plan import Edits
 from copydesk.jobs.checks.findings import Unjudged
 from copydesk.jobs.checks.rules.links import judge_reference
-from copydesk.jobs.pages.lines import line_at, split_lines
+from copydesk.jobs.pages.lines import Span, line_at, split_lines
 from copydesk.jobs.pages.page_types import (
     INDEX_NAMES,
+    MARKDOWN_NAV_FILES,
     PAGE_EXTENSIONS,
     extension,
     stem,
     strip_extension,
 )
 from copydesk.jobs.pages.parsing.page_parser import find_references
-from copydesk.jobs.pages.parsing.references import names_file_or_anchor, remove_overlaps
+from copydesk.jobs.pages.parsing.references import NumberedReference, remove_overlaps
 from copydesk.jobs.pages.site.anchors import FRAME_ANCHOR_PATTERN
+from copydesk.jobs.pages.site.link_resolver import LinkResolver
 from copydesk.jobs.pages.site.link_rewriter import (
     LinkStyle,
     encode_like,
@@ -34,13 +35,10 @@ from copydesk.jobs.pages.site.link_rewriter import (
     rewrite_target,
 )
 from copydesk.jobs.pages.site.paths import is_within, split_target, strip_folder
-from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.bounded_matcher import BoundedMatcher
-from copydesk.jobs.workspace.text_edits import DecodedText, is_text
-from copydesk.jobs.workspace.workspace import Workspace
 
 MIN_SIMILARITY, MIN_NAME_CHARS = 0.86, 4
-MAX_NAME_CHARS = 100
+MIN_SWAPPED_CHARS, MAX_NAME_CHARS = 3, 100
 MAX_COMPARISONS, MAX_STEPS_PER_NAME = 5000, 10_000
 """Limits the comparisons of names with nearly the same letters: their number in one job, and the steps of each."""
 LINK_KINDS = ("link", "doc", "ref", "toctree", "image", "figure", "download")
@@ -54,88 +52,60 @@ NON_LETTER_PATTERN = re.compile(r"[\W_]+")
 """The characters in which two names of the same page may differ."""
 
 
-def plan_link_fixes(workspace: Workspace, instruction: FixLinks) -> EditPlan:
-    plan = EditPlan()
-    fixer = LinkFixer(workspace)
-    fixed = 0
-    unread: list[str] = []
-    for path in find_pages(workspace, instruction.scope, plan):
-        data = workspace.read(path)
-        if not is_text(data) or extension(path) == ".txt":
-            continue
-        if not fixer.can_judge(path):
-            unread.append(path)
-            continue
-        body = DecodedText.decode(data).body
-        edits = select_lines(body, fixer.find_edits(path, body), instruction.scope)
-        if edits and plan.is_full:
-            plan.note_limit_reached()
-            break
-        if edits and plan.add_edits(path, data, edits):
-            fixed += len(edits)
-    if fixed:
-        plan.notes.insert(0, f"Fixed {pluralize(fixed, 'link')} in {pluralize(plan.file_count, 'file')}.")
-    elif not plan.notes:
-        plan.notes.append(_describe_no_fix(fixer, unread))
-    if fixer.undecided:
-        plan.notes.append(f"Needs a person, because no single target is clear: {join_limited(fixer.undecided, 50)}.")
-    if fixer.unjudged:
-        plan.notes.append(_describe_unjudged(fixer.unjudged))
-    if unread:
-        plan.notes.append(f"Not checked, because the checks do not read these pages: {join_limited(unread)}.")
-    return plan
-
-
-def _describe_no_fix(fixer: "LinkFixer", unread: list[str]) -> str:
-    if fixer.undecided:
-        return "No broken link could be fixed."
-    if fixer.unjudged or unread:
-        return "No link is surely broken, but not every link could be judged."
-    return "No broken link was found."
-
-
-def _describe_unjudged(unjudged: list[Unjudged]) -> str:
-    """Returns one sentence with the number of links for each reason, and an example of each."""
-    groups: dict[str, list[Unjudged]] = {}
-    for each in unjudged:
-        groups.setdefault(each.reason, []).append(each)
-    parts = []
-    for reason, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
-        example = f"{group[0].path}:{group[0].line} {group[0].subject}"
-        parts.append(f"{pluralize(len(group), 'link')} because {reason} (for example {example})")
-    return f"Not judged: {join_limited(parts, 5)}."
-
-
 class LinkFixer:
-    def __init__(self, workspace: Workspace) -> None:
+    """Finds the targets that broken links mean, and collects the links that it leaves, each with file and line."""
+
+    def __init__(self, resolver: LinkResolver) -> None:
         self.undecided: list[str] = []
+        self.protected: list[str] = []
+        """Links in files that jobs may not change."""
         self.unjudged: list[Unjudged] = []
-        self._resolver = index_workspace(workspace).resolver
+        self.resolver = resolver
         self._comparisons_left = MAX_COMPARISONS
 
     def can_judge(self, path: str) -> bool:
         """Returns whether the checks read this page. They skip AsciiDoc, and pages such as fixtures of tests."""
-        return path in self._resolver.pages
+        return path in self.resolver.pages
 
-    def find_edits(self, path: str, body: str) -> Edits:
+    def find_edits(self, path: str, body: str, scope: InstructionScope) -> Edits:
+        """Returns the edits of the broken references in the lines of the scope, and collects those that it leaves."""
+        first, last = scope.lines or (1, len(body) + 1)
+        references = dict.fromkeys(self.resolver.pages[path].references)
+        problems = {
+            reference: problem
+            for reference in references
+            if first <= reference[0] <= last and (problem := judge_reference(self.resolver, path, *reference[1:]))
+        }
+        if not problems:
+            return []
+        spans = _locate_links(path, body)
+        menu_kind = "link" if posixpath.basename(path) in MARKDOWN_NAV_FILES else "toctree"
+        listed_files = {
+            find_referenced_file(self.resolver, path, kind, target)
+            for _, kind, target in references
+            if kind == menu_kind
+        }
         edits: Edits = []
-        lines = split_lines(body)
-        for link in remove_overlaps(each for each in find_references(path, body) if each.kind in LINK_KINDS):
-            if not link.is_sure or not (link.kind == "ref" or names_file_or_anchor(link.target)):
-                continue
-            problem = judge_reference(self._resolver, path, link.kind, link.target)
-            if problem is None:
-                continue
-            line = line_at(lines, link.start).number
+        for reference, problem in problems.items():
+            line, kind, target = reference
             if problem.doubt:
-                self.unjudged.append(Unjudged(problem.rule, path, line, link.target, problem.doubt))
+                self.unjudged.append(Unjudged(problem.rule, path, line, target, problem.doubt))
                 continue
-            target = self._fix_target(path, link.kind, link.target)
-            if target is None or judge_reference(self._resolver, path, link.kind, target) is not None:
-                self.undecided.append(f"{path}:{line} {link.target}")
-            elif target != link.target:
-                edits.append((link.start, link.end, target))
+            new = self.fix_target(path, kind, target) if reference in spans else None
+            if new is not None and kind == menu_kind and "#" not in target:
+                file = find_referenced_file(self.resolver, path, kind, new)
+                new = None if file in listed_files else new  # a menu lists a page once
+                listed_files.add(file)
+            if new is None:
+                self.undecided.append(f"{path}:{line} {target}")
+            else:
+                edits += [(start, end, new) for start, end in spans[reference]]
         return edits
+
+    def fix_target(self, page: str, kind: str, target: str) -> str | None:
+        """Returns a target that is not broken, or None when it cannot be determined."""
+        new = self._fix_target(page, kind, target)
+        return None if new is None or judge_reference(self.resolver, page, kind, new) is not None else new
 
     def _fix_target(self, page: str, kind: str, target: str) -> str | None:
         """Returns the correct target of a broken link; None when it cannot be determined."""
@@ -144,9 +114,9 @@ class LinkFixer:
         if kind != "link":
             return self._fix_directive(page, kind, target)
         path = split_target(target)[0]
-        file = self._resolver.resolve(page, path) if path else page
+        file = self.resolver.resolve(page, path) if path else page
         if file is None:
-            file = self._guess_target(page, target)
+            file = self.guess_target(page, target)
             new_target = None if file is None else self._rewrite_target(page, target, file)
             if file is None or new_target is None:
                 return None
@@ -154,16 +124,17 @@ class LinkFixer:
         return self._fix_anchor(file, target)
 
     def _fix_label(self, page: str, label: str) -> str | None:
-        """Returns the only label of the site with the same letters; None if there is none, or several."""
-        labels = self._resolver.labels.get(self._resolver.site_by_page.get(page), set())
+        """Returns the only label of the site with the same letters, or two of them swapped; None if none or several."""
+        labels = self.resolver.labels.get(self.resolver.site_by_page.get(page), set())
         letters = NON_LETTER_PATTERN.sub("", label.casefold())
         similar = [other for other in labels if NON_LETTER_PATTERN.sub("", other.casefold()) == letters]
+        similar = similar or sorted(labels & (list_swapped(label) | list_swapped(label.lower())))
         return similar[0] if len(similar) == 1 and letters else None
 
     def _fix_directive(self, page: str, kind: str, target: str) -> str | None:
         """Returns the target of a role or directive of Sphinx. A leading slash means the folder of the sources."""
-        file = self._guess_target(page, target)
-        site = self._resolver.site_by_page.get(page)
+        file = self.guess_target(page, target)
+        site = self.resolver.site_by_page.get(page)
         if file is None or site is None:
             return None
         is_name = kind in ("doc", "toctree") and extension(target) not in PAGE_EXTENSIONS
@@ -174,14 +145,14 @@ class LinkFixer:
             if is_absolute
             else relative_path(path, posixpath.dirname(page), target)
         )
-        return new_target if find_referenced_file(self._resolver, page, kind, new_target) == file else None
+        return new_target if find_referenced_file(self.resolver, page, kind, new_target) == file else None
 
     def _rewrite_target(self, page: str, target: str, file: str) -> str | None:
         """Returns the link to another file in the style of the old one, or by its path; None if neither resolves."""
         path, query_and_anchor = split_target(target)
         by_path = encode_like(relative_path(file, posixpath.dirname(page), path), path) + query_and_anchor
         for candidate in (_rewrite_in_style(page, target, file), by_path):
-            if self._resolver.resolve(page, split_target(candidate)[0]) == file:
+            if self.resolver.resolve(page, split_target(candidate)[0]) == file:
                 return candidate
         return None
 
@@ -189,7 +160,7 @@ class LinkFixer:
     def _paths_by_kind_and_name(self) -> dict[str, dict[str, list[str]]]:
         """Paths by kind and by name, so that a link is only compared with files of its kind."""
         paths: dict[str, dict[str, list[str]]] = {}
-        for path in sorted(self._resolver.files):
+        for path in sorted(self.resolver.files):
             paths.setdefault(_file_kind(path), {}).setdefault(stem(path).casefold(), []).append(path)
         return paths
 
@@ -205,7 +176,7 @@ class LinkFixer:
 
     def _find_similar_name(self, kind: str, name: str) -> str:
         """Returns the only similar name; "" when there is none or more than one, or after MAX_COMPARISONS."""
-        if not MIN_NAME_CHARS <= len(name) <= MAX_NAME_CHARS:
+        if not MIN_SWAPPED_CHARS <= len(name) <= MAX_NAME_CHARS:
             return ""
         candidates = [
             other
@@ -215,12 +186,11 @@ class LinkFixer:
         self._comparisons_left -= len(candidates)
         if self._comparisons_left < 0:
             return ""
-        similar = [
-            other for other in candidates if BoundedMatcher(other, name, MAX_STEPS_PER_NAME).ratio() >= MIN_SIMILARITY
-        ]
+        swapped = list_swapped(name)
+        similar = [other for other in candidates if other in swapped or _is_similar(other, name)]
         return similar[0] if len(similar) == 1 else ""
 
-    def _guess_target(self, page: str, target: str) -> str | None:
+    def guess_target(self, page: str, target: str) -> str | None:
         """Returns the file that a broken link probably means, or None.
 
         Compares ever more loosely: same path, same folder and file name, same file name, same name without extension,
@@ -243,18 +213,54 @@ class LinkFixer:
         return None
 
     def _fix_anchor(self, file: str, target: str) -> str | None:
-        """Returns the link with the page's only anchor of the same letters; None if it has none or several."""
+        """Returns the link with the page's only anchor of the same letters, or with two of them swapped.
+
+        Returns None if the page has none or several.
+        """
         hash_index = target.find("#")
         anchor = unquote(target[hash_index + 1 :])
-        if hash_index < 0 or not anchor or file not in self._resolver.pages:
+        if hash_index < 0 or not anchor or file not in self.resolver.pages:
             return target
-        anchors = self._resolver.get_anchors(file)
+        anchors = self.resolver.get_anchors(file)
         if anchor in anchors.exact_anchors or FRAME_ANCHOR_PATTERN.match(anchor):
             return target
         similar = anchors.find_similar(anchor)
         if len(similar) == 1:
             return f"{target[:hash_index]}#{similar[0]}"
-        return target if anchors.has(anchor) else None
+        if anchors.has(anchor):
+            return target
+        swapped = anchors.exact_anchors & (list_swapped(anchor) | list_swapped(anchor.lower()))
+        return f"{target[:hash_index]}#{min(swapped)}" if len(swapped) == 1 and not similar else None
+
+
+def _locate_links(path: str, body: str) -> dict[NumberedReference, list[Span]]:
+    """Returns where each link that can be fixed is written: its line, its kind and its target."""
+    lines = split_lines(body)
+    spans: dict[NumberedReference, list[Span]] = {}
+    for link in remove_overlaps(each for each in find_references(path, body) if each.kind in LINK_KINDS):
+        if link.is_sure:
+            reference = (line_at(lines, link.start).number, link.kind, link.target)
+            spans.setdefault(reference, []).append((link.start, link.end))
+    return spans
+
+
+def list_swapped(name: str) -> set[str]:
+    """Returns the names that two swapped neighboring characters turn into this one, such as `install` for `intsall`.
+
+    Swapped digits make another number, which is no slip.
+    """
+    if not MIN_SWAPPED_CHARS <= len(name) <= MAX_NAME_CHARS:
+        return set()
+    pairs = [(index, name[index : index + 2]) for index in range(len(name) - 1)]
+    swapped = {
+        name[:index] + pair[::-1] + name[index + 2 :] for index, pair in pairs if not any(map(str.isdigit, pair))
+    }
+    return swapped - {name}
+
+
+def _is_similar(name: str, other: str) -> bool:
+    is_long_enough = len(other) >= MIN_NAME_CHARS
+    return is_long_enough and BoundedMatcher(name, other, MAX_STEPS_PER_NAME).ratio() >= MIN_SIMILARITY
 
 
 def _ends_with(path: str, link_path: str) -> bool:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from functools import partial
 
 from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import truncate
@@ -10,7 +9,7 @@ from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply, ToolCa
 from copydesk.jobs.agent.mechanic import (
     add_fields,
     fix_formatting,
-    fix_links,
+    link_plan,
     rename_heading,
     replace_text,
     table_values,
@@ -31,7 +30,7 @@ from copydesk.jobs.agent.mechanic.instructions import (
     TrimSpace,
 )
 from copydesk.jobs.agent.mechanic.parsing.prompt_parser import parse_prompt
-from copydesk.jobs.agent.mechanic.plan import EditPlan, find_page_folders, join_limited
+from copydesk.jobs.agent.mechanic.plan import EditPlan, PageFolders, join_limited
 from copydesk.jobs.agent.mechanic.structure import add_to_navigation, delete_page, move_page, redirect_missing
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -70,7 +69,7 @@ def build_reply(conversation: Conversation, workspace: Workspace) -> Reply:
     replies = [entry for entry in later_entries if isinstance(entry, Reply)]
     if any(call.name == "finish" for reply in replies for call in reply.calls):
         return Reply()
-    instructions = parse_prompt(prompt.text, prompt.data, partial(find_page_folders, workspace))
+    instructions = parse_prompt(prompt.text, prompt.data, PageFolders(workspace).find)
     if isinstance(instructions, NotUnderstood):
         return _build_finish(prompt_number, 0, NOT_UNDERSTOOD_TITLE, _not_understood_message(instructions))
     texts: list[str] = []
@@ -103,7 +102,7 @@ def _build_plan(workspace: Workspace, instruction: Instruction) -> EditPlan:
         case AddRedirects():
             return redirect_missing.plan_redirects(workspace, instruction)
         case FixLinks():
-            return fix_links.plan_link_fixes(workspace, instruction)
+            return link_plan.plan_link_fixes(workspace, instruction)
         case AddField():
             return add_fields.plan_fields(workspace, instruction)
         case TrimSpace():

@@ -1,6 +1,7 @@
 """The plan for an instruction: tool calls, edits of whole lines, and the pages that a scope selects."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from copydesk.jobs.agent.mechanic.instructions import InstructionScope
@@ -55,9 +56,9 @@ class EditPlan:
         return True
 
     def note_limit_reached(self) -> None:
-        self.notes.append(
-            f"More than {MAX_FILES} files match, which is the limit for one instruction. Ask again for the rest."
-        )
+        note = f"More than {MAX_FILES} files match, which is the limit for one instruction. Ask again for the rest."
+        if note not in self.notes:
+            self.notes.append(note)
 
 
 def select_lines(body: str, edits: Edits, scope: InstructionScope) -> Edits:
@@ -147,18 +148,26 @@ def _match_place(place: str, pages: list[str]) -> list[str] | str:
     return candidates or [page for page in pages if page.startswith(next(iter(folders)) + "/")]
 
 
-def find_page_folders(workspace: Workspace, word: str) -> list[str]:
-    """Returns the folder with pages that a bare word names at the root of the repository, or else those further down.
+class PageFolders:
+    """The folders with pages, before the changes of the run: a prompt keeps its meaning while it is carried out."""
 
-    Looks at the repository before the changes of the run, so that a prompt keeps its meaning while it is carried out.
-    """
-    name = word.casefold()
-    folders: set[str] = set()
-    for path, _ in workspace.tree.files():
-        if is_page(path) and workspace.is_documentation(path):
-            names = path.split("/")[:-1]
-            folders |= {"/".join(names[: depth + 1]) for depth, each in enumerate(names) if each.casefold() == name}
-    return sorted(each for each in folders if "/" not in each) or sorted(folders)
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def find(self, word: str) -> list[str]:
+        """Returns the folder that a bare word names at the root of the repository, or else those further down."""
+        folders = self._folders_by_name.get(word.casefold(), set())
+        return sorted(each for each in folders if "/" not in each) or sorted(folders)
+
+    @cached_property
+    def _folders_by_name(self) -> dict[str, set[str]]:
+        folders: dict[str, set[str]] = {}
+        for path, _ in self._workspace.tree.files():
+            if is_page(path) and self._workspace.is_documentation(path):
+                names = path.split("/")[:-1]
+                for depth, name in enumerate(names, 1):
+                    folders.setdefault(name.casefold(), set()).add("/".join(names[:depth]))
+        return folders
 
 
 def find_page_candidates(paths: list[str], name: str) -> list[str]:

@@ -18,7 +18,7 @@ from copydesk.jobs.pages.site.nav_entries import (
     resolve_entry,
     resolve_link,
 )
-from copydesk.jobs.pages.site.nav_files import NavFile
+from copydesk.jobs.pages.site.nav_files import NavEntry, NavFile
 from copydesk.jobs.pages.site.paths import is_within, join_path, split_target, strip_folder
 
 UNLISTED_FIELDS = (
@@ -57,7 +57,7 @@ def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -
         if site is None:
             continue
         sites[path] = site
-        broken += ((path, each) for each in _find_broken_links(resolver, site, nav_file))
+        broken += ((path, each) for each in find_broken_links(resolver, site, nav_file))
         if nav_file.has_menu:
             menus.setdefault((site, find_nav_root(site, path)), {})[path] = nav_file
     for (site, root), files in menus.items():
@@ -76,7 +76,8 @@ def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -
     )
 
 
-def _find_broken_links(resolver: LinkResolver, site: DocsSite, nav_file: NavFile) -> Iterator[BrokenReference]:
+def find_broken_links(resolver: LinkResolver, site: DocsSite, nav_file: NavFile) -> Iterator[BrokenReference]:
+    """Yields the links of a header, a footer or a menu that do not resolve."""
     page = resolver.find_any_page(site)
     if page is None:
         return
@@ -109,12 +110,12 @@ def _check_menu(
             file = resolve_entry(resolver, site, path, entry.full_value)
             if file is not None:
                 named_files.add(file)
-            elif open_reason or _may_exist(resolver, site, entry.value):
-                reason = open_reason or "git ignores the file"
-                yield Unjudged("navigation", path, entry.line, entry.value, reason)
+                continue
+            problem = describe_missing_entry(resolver, site, entry)
+            if problem.doubt:
+                yield Unjudged(problem.rule, path, entry.line, entry.value, problem.doubt)
             else:
-                message = f"The navigation entry `{entry.value}` points to a page that does not exist."
-                yield Finding("navigation", path, entry.line, message)
+                yield Finding(problem.rule, path, entry.line, problem.message)
     main_path = min(files, key=lambda path: (path != site.config_path, path))
     doubt = next((each.orphan_doubt for each in files.values() if each.orphan_doubt), open_reason)
     is_versioned = any(VERSIONED_SIDEBAR_PATTERN.search(path) for path in files)
@@ -123,6 +124,15 @@ def _check_menu(
     elif named_files and all(each.is_complete for each in files.values()) and not is_versioned:
         is_optional = site.kind in OPTIONAL_NAVIGATION_KINDS
         yield from _find_orphans(resolver, site, root, named_files, posixpath.basename(main_path), is_optional)
+
+
+def describe_missing_entry(resolver: LinkResolver, site: DocsSite, entry: NavEntry) -> ReferenceProblem:
+    """Returns the problem of an entry that names no page of the repository."""
+    doubt = "" if site.kind == "sphinx" else site.open_reason
+    if not doubt and _may_exist(resolver, site, entry.value):
+        doubt = "git ignores the file"
+    message = f"The navigation entry `{entry.value}` points to a page that does not exist."
+    return ReferenceProblem("navigation", message, entry.value, doubt)
 
 
 def _may_exist(resolver: LinkResolver, site: DocsSite, entry: str) -> bool:

@@ -34,7 +34,7 @@ def test_links_that_cannot_be_judged_are_counted_with_the_reason(workspace: Make
     files = {"hugo.toml": b"title = 'x'\n", "content/a.md": b"[x](b.md) [y](c.md)\n", "content/e.adoc": b"= E\n"}
     done = run_mechanic(workspace(files), "fix broken links")
     assert "No link is surely broken, but not every link could be judged." in done.summary
-    reason = "2 links because templates of Hugo may add pages (for example content/a.md:1 b.md)"
+    reason = "2 links because templates of Hugo may add pages (content/a.md:1 b.md, content/a.md:1 c.md)"
     assert f"Not judged: {reason}." in done.summary
     assert "Not checked, because the checks do not read these pages: content/e.adoc." in done.summary
 
@@ -83,3 +83,58 @@ def test_documents_and_images_of_sphinx_are_fixed(workspace: Make) -> None:
         b"A\n=\n\n:doc:`install` :doc:`t </guide/install>` :doc:`nowhere`\n\n.. image:: ../img/logo.png\n"
     )
     assert "docs/guide/a.rst:4 nowhere" in done.summary
+
+
+@pytest.mark.parametrize(
+    ("link", "fixed"),
+    [
+        (b"[x](intsall.md)", b"[x](install.md)"),
+        (b"[x](install.md#isntall)", b"[x](install.md#install)"),
+        (b"[x](intsall.md#isntall)", b"[x](install.md#install)"),
+        (b"[x](fqa.md)", b"[x](faq.md)"),
+        (b"[x](#tpo-ics)", b"[x](#top-ics)"),
+        (b"[x](install.md#set-pu-the-server)", b"[x](install.md#set-up-the-server)"),
+    ],
+)
+def test_swapped_letters_are_put_right(workspace: Make, link: bytes, fixed: bytes) -> None:
+    body = b"## Top-ics\n\n" + link + b"\n"
+    pages = {"docs/install.md": b"# Install\n\n## Set up the server\n", "docs/faq.md": b"", "docs/a.md": body}
+    space = workspace({"mkdocs.yml": b"site_name: x\n", **pages})
+    run_mechanic(space, "fix broken links")
+    assert space.changes() == {"docs/a.md": body.replace(link, fixed)}
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        b"[x](clli.md)",  # no letters are swapped
+        b"[x](form.md)",  # two candidates
+        b"[x](install.md#dn)",  # too short
+        b"[x](install.md#abcd)",  # two candidates
+        b"[x](install.md#tset)",  # two pairs would have to be swapped
+        b"[x](install.md#step-21)",  # another number
+        b"[x](v21.md)",
+    ],
+)
+def test_swapped_letters_are_never_guessed(workspace: Make, link: bytes) -> None:
+    anchors = b"# Nd\n## Bacd\n## Abdc\n## Sett\n## Step 12\n"
+    names = ("cli", "from", "ofrm", "v12")
+    pages = {"docs/install.md": anchors, **{f"docs/{name}.md": b"" for name in names}, "docs/a.md": link}
+    space = workspace({"mkdocs.yml": b"site_name: x\n", **pages})
+    done = run_mechanic(space, "fix broken links")
+    assert space.changes() == {}
+    target = link.decode().partition("(")[2].rstrip(")")
+    assert f"Needs a person, because no single target is clear: docs/a.md:1 {target}." in done.summary
+
+
+def test_all_links_that_are_left_are_listed_with_their_lines(workspace: Make) -> None:
+    body = b"".join(b"[x](gone-%d.md)\n" % number for number in range(60))
+    done = run_mechanic(workspace({"mkdocs.yml": b"site_name: x\n", "docs/a.md": body}), "fix broken links")
+    assert all(f"docs/a.md:{number + 1} gone-{number}.md" in done.summary for number in range(60))
+
+
+def test_comment_on_a_line_lists_only_what_is_left_on_that_line(workspace: Make) -> None:
+    space = workspace({"mkdocs.yml": b"site_name: x\n", "docs/a.md": b"[x](gone.md)\n[y](lost.md)\n"})
+    done = run_mechanic(space, "fix the broken links\n\nThis is a review comment on docs/a.md, line 2.")
+    assert "docs/a.md:2 lost.md" in done.summary
+    assert "gone.md" not in done.summary
