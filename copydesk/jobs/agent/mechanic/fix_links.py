@@ -190,8 +190,8 @@ class LinkFixer:
         similar = [other for other in candidates if other in swapped or _is_similar(other, name)]
         return similar[0] if len(similar) == 1 else ""
 
-    def guess_target(self, page: str, target: str) -> str | None:
-        """Returns the file that a broken link probably means, or None.
+    def guess_target(self, page: str, target: str, root: str = "") -> str | None:
+        """Returns the file below `root` that a broken link probably means, or None.
 
         Compares ever more loosely: same path, same folder and file name, same file name, same name without extension,
         similar name. The first comparison with a match decides, and only if it matches exactly one file.
@@ -208,8 +208,9 @@ class LinkFixer:
             non_index,
             names.get(self._find_similar_name(_file_kind(link_path), stem(link_path).casefold()), []),
         ):
-            if matches:
-                return _choose_nearest(page, matches)
+            below_root = [path for path in matches if is_within(path, root)]
+            if below_root:
+                return _choose_nearest(page, below_root)
         return None
 
     def _fix_anchor(self, file: str, target: str) -> str | None:

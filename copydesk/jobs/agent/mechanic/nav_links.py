@@ -3,6 +3,7 @@
 Entries of SUMMARY.md and of Sphinx's tables of contents are references of pages and are fixed as links.
 """
 
+import posixpath
 from collections.abc import Iterator, Mapping
 
 from copydesk.jobs.agent.mechanic.fix_links import LinkFixer
@@ -13,9 +14,9 @@ from copydesk.jobs.checks.rules.navigation import describe_missing_entry, find_b
 from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, strip_extension
 from copydesk.jobs.pages.site.generators import DocsSite
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
-from copydesk.jobs.pages.site.nav_entries import find_nav_root, find_nav_site, resolve_entry
+from copydesk.jobs.pages.site.nav_entries import VERSIONED_SIDEBAR_PATTERN, find_nav_root, find_nav_site, resolve_entry
 from copydesk.jobs.pages.site.nav_files import NavEntry, NavFile
-from copydesk.jobs.pages.site.paths import is_within, join_path, split_target, strip_folder
+from copydesk.jobs.pages.site.paths import is_within, split_target, strip_folder
 from copydesk.jobs.workspace.text_edits import is_text
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -49,8 +50,17 @@ def plan_nav_fixes(
 def _is_in_scope(path: str, site: DocsSite, scope: InstructionScope) -> bool:
     """Returns whether the scope is everything, or a folder that has the navigation file or all pages of its site."""
     places = [place.strip("/") for place in scope.places]
-    root = find_nav_root(site, path)
+    root = _find_pages_folder(site, path)
     return not places or any(is_within(path, place) or is_within(f"{root}/", place) for place in places)
+
+
+def _find_pages_folder(site: DocsSite, path: str) -> str:
+    """Returns the folder of the pages that a navigation file may list; for a sidebar of a version, that of it."""
+    version = VERSIONED_SIDEBAR_PATTERN.search(path)
+    if version is None:
+        return find_nav_root(site, path)
+    folder = posixpath.dirname(path).removesuffix("versioned_sidebars")
+    return f"{folder}versioned_docs/version-{version[1]}"
 
 
 def _find_edits(
@@ -83,9 +93,9 @@ def _fix_link(site: DocsSite, entry: NavEntry, fixer: LinkFixer) -> str | None:
 
 def _fix_entry(path: str, site: DocsSite, entry: NavEntry, fixer: LinkFixer, listed_files: set[str]) -> str | None:
     """Returns the entry of the page that a broken entry means; None if it is not clear, or listed already."""
-    root = find_nav_root(site, path)
-    file = fixer.guess_target(join_path(root, "index.md") or "index.md", entry.full_value)
-    if file is None or not is_within(file, root) or file in listed_files:
+    root = _find_pages_folder(site, path)
+    file = fixer.guess_target(posixpath.join(root, "index.md"), entry.full_value, root)
+    if file is None or file in listed_files:
         return None
     for candidate in _list_candidates(fixer.resolver, entry.value, strip_folder(file, root), file):
         if resolve_entry(fixer.resolver, site, path, entry.base + candidate) == file:

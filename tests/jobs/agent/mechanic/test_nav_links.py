@@ -57,6 +57,16 @@ def test_pages_of_sidebars_are_fixed(workspace: Make, name: str, text: bytes) ->
     assert f"{LEFT}{name}:3 guide/gone." in done.summary
 
 
+def test_sidebar_of_a_version_gets_the_page_of_that_version(workspace: Make) -> None:
+    sidebar = b'{"docs": ["guide/intsall"]}\n'
+    versioned = {"versions.json": b'["1.0"]', "versioned_docs/version-1.0/guide/install.mdx": b"# I\n"}
+    names = ("sidebars.json", "versioned_sidebars/version-1.0-sidebars.json")
+    config = {"docusaurus.config.js": b"module.exports = {};\n", **dict.fromkeys(names, sidebar)}
+    space = workspace({**PAGES, **versioned, **config})
+    run_mechanic(space, "Fix all broken links.")
+    assert space.changes() == dict.fromkeys(names, sidebar.replace(b"intsall", b"install"))
+
+
 def test_computed_sidebar_is_named(workspace: Make) -> None:
     sidebar = b"const pages = require('./pages');\nmodule.exports = {docs: [...pages, 'guide/gone']};\n"
     space = workspace({**PAGES, "docusaurus.config.js": b"module.exports = {};\n", "sidebars.js": sidebar})

@@ -2,6 +2,8 @@
 
 import pytest
 
+from benchmarks.sites.site_jobs import load_site
+from copydesk.jobs.checks import check
 from tests.jobs.agent.mechanic.test_mechanic import Make, run_mechanic
 
 RENAME = "Change the heading “Schedule” to “Timetable”"
@@ -74,3 +76,16 @@ def test_heading_that_no_page_has_is_named(workspace: Make) -> None:
     space = workspace({"docs/a.md": b"# A\n\nSchedule\n"})
     done = run_mechanic(space, RENAME)
     assert (space.changes(), "There is no heading “Schedule” on any page." in done.summary) == ({}, True)
+
+
+@pytest.mark.parametrize("generator", ["docusaurus", "mdbook", "mkdocs", "sphinx", "vitepress"])
+def test_heading_of_each_sample_site_changes_without_a_broken_link(workspace: Make, generator: str) -> None:
+    space = workspace({path: text.encode() for path, text in load_site(generator).items()})
+    done = run_mechanic(
+        space, "Rename the heading “Sign a request” to “Sign every request” on the page guides/security"
+    )
+    changed = [path for path, data in space.changes().items() if data and b"ign every request" in data]
+    assert any("/security." in path for path in changed), done.summary
+    assert check(space).introduced == ()
+    old_anchors = [path for path, data in space.changes().items() if data and b"#sign-a-request" in data]
+    assert old_anchors == []
