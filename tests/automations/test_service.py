@@ -11,6 +11,7 @@ from copydesk.core import audit_log, clock
 from copydesk.core.errors import InvalidRequest
 from copydesk.core.ids import new_id
 from copydesk.jobs.job import ACTIVE, Creator, CreatorKind
+from copydesk.jobs.projects.context_repositories import ContextInUse, NewContext
 from tests.automations.conftest import Bench
 
 SCHEDULE = {"type": "schedule", "cron": "0 6 * * *", "timezone": "Europe/Berlin"}
@@ -209,3 +210,18 @@ def test_same_nonce_and_fields_create_one_automation(bench: Bench) -> None:
     theirs = bench.desk.automations.create(second_project, fields, actor="Eve", nonce=nonce)
     assert theirs.project_id == second_project.id
     assert theirs.id != created[0].id
+
+
+def test_repository_of_a_trigger_must_exist_and_stays_while_the_trigger_names_it(bench: Bench) -> None:
+    follow = {"type": "code_change", "repositories": ["code"]}
+    with pytest.raises(InvalidRequest, match="no context repository 'code'"):
+        bench.create(trigger=follow)
+    bench.desk.contexts.add(bench.project, NewContext("code", str(bench.repository)), actor="Ada")
+    automation = bench.create(trigger=follow)
+    with pytest.raises(ContextInUse, match="The automation “Nightly” watches code"):
+        bench.desk.contexts.remove(bench.project.id, "code", actor="Ada")
+    assert [each.name for each in bench.desk.contexts.list(bench.project.id)] == ["code"]
+    bench.desk.automations.change(bench.project, automation.id, {"trigger": {"type": "api"}}, actor="Ada")
+    bench.desk.contexts.remove(bench.project.id, "code", actor="Ada")
+    with pytest.raises(InvalidRequest, match="no context repository 'code'"):
+        bench.desk.automations.change(bench.project, automation.id, {"trigger": follow}, actor="Ada")

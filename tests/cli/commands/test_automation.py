@@ -126,3 +126,10 @@ def test_unknown_context_repository_is_named(run: Run) -> None:
     words = ["automation", "create", "--kind", "broken_links", "--set", "context=sdk"]
     refused = CliRunner().invoke(app, words).exception
     assert "This project has no context repository 'sdk'. It has none: add it first" in str(refused)
+
+
+def test_unknown_repository_of_a_trigger_is_named(run: Run) -> None:
+    trigger = json.dumps({"type": "code_change", "repositories": ["sdk"]})
+    words = ["automation", "create", "--name", "A", "--prompt", "Replace a with b.", "--trigger", trigger]
+    refused = CliRunner().invoke(app, words).exception
+    assert "This project has no context repository 'sdk'. It has none: add it first" in str(refused)
