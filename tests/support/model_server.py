@@ -67,6 +67,8 @@ class ModelRequest:
     dialect: Dialect
     at: float
     """The time of the request, by time.monotonic()."""
+    port: int
+    """The client's port, which identifies its connection."""
 
     @property
     def turn(self) -> int:
@@ -91,6 +93,8 @@ class ModelServer:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._tries: dict[int, int] = {}
+        self._open_connections = 0
+        self._connection_changed = threading.Condition(self._lock)
         self.closing = threading.Event()
 
     def __enter__(self) -> "ModelServer":
@@ -121,10 +125,10 @@ class ModelServer:
         """Returns the base URL for each provider's library."""
         return {"openai": self.url, "anthropic": self.root, "google": self.root}
 
-    def answer(self, dialect: Dialect, body: dict[str, Any], headers: dict[str, str]) -> tuple[Answer, int]:
+    def answer(self, dialect: Dialect, body: dict[str, Any], headers: dict[str, str], port: int) -> tuple[Answer, int]:
         """Returns the answer, and its position in the script."""
         with self._lock:
-            request = ModelRequest(body, headers, len(self.requests), dialect, time.monotonic())
+            request = ModelRequest(body, headers, len(self.requests), dialect, time.monotonic(), port)
             self.requests.append(request)
             place = request.turn if self.by_turn else request.number
             attempt = self._tries.get(place, 0)
@@ -132,6 +136,16 @@ class ModelServer:
         if self.on_request is not None:
             self.on_request(request)
         return self._find_answer(body, place, attempt), place
+
+    def count_connection(self, change: int) -> None:
+        with self._connection_changed:
+            self._open_connections += change
+            self._connection_changed.notify_all()
+
+    def wait_until_disconnected(self) -> bool:
+        """Returns whether all connections were closed in time."""
+        with self._connection_changed:
+            return self._connection_changed.wait_for(lambda: self._open_connections == 0, 60)
 
     def _find_answer(self, body: dict[str, Any], place: int, attempt: int) -> Answer:
         if callable(self.script):
@@ -153,7 +167,16 @@ class _HttpServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: _HttpServer
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.model.count_connection(1)
+
+    def finish(self) -> None:
+        super().finish()
+        self.server.model.count_connection(-1)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -166,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValidationError, ValueError) as error:
             return self._send(400, json.dumps(dialect.error(fail(400, f"The request does not fit: {error}"))))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        answer, place = self.server.model.answer(dialect, body, headers)
+        answer, place = self.server.model.answer(dialect, body, headers, self.client_address[1])
         while isinstance(answer, HangingAnswer):
             self.server.model.closing.wait(answer.seconds)
             if answer.then is None or self.server.model.closing.is_set():

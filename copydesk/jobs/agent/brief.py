@@ -1,7 +1,9 @@
-"""The brief that a model gets once, before its first turn."""
+"""What a run does with its model around the turns: the brief before the first one, and one connection for all."""
 
+import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -29,3 +31,18 @@ class Briefable(Protocol):
     The mechanic does not: it reads the workspace itself."""
 
     def with_brief(self, brief: Brief) -> Model: ...
+
+
+@contextmanager
+def hold_connection(model: Model, runner: asyncio.Runner) -> Iterator[None]:
+    """Keeps the HTTP client of a model open while the body runs, so that its requests share one connection.
+
+    The mechanic has none."""
+    if not isinstance(model, AbstractAsyncContextManager):
+        yield
+        return
+    runner.run(model.__aenter__())
+    try:
+        yield
+    finally:
+        runner.run(model.__aexit__(None, None, None))

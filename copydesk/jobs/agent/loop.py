@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, select, update
 
 from copydesk.jobs.agent import stuck_detection
-from copydesk.jobs.agent.brief import Brief, Briefable
+from copydesk.jobs.agent.brief import Brief, Briefable, hold_connection
 from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import (
     Conversation,
@@ -121,7 +121,7 @@ class AgentLoop:
         used = Usage()
         rejections = 0
         pending_finish = None
-        with asyncio.Runner() as runner:
+        with asyncio.Runner() as runner, hold_connection(self.model, runner):
             for turn in count(1):
                 if prompts := self._take_new_messages(turn):
                     conversation += prompts

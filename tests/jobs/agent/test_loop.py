@@ -13,6 +13,8 @@ from copydesk.jobs.agent.budget import Budget
 from copydesk.jobs.agent.conversation import Conversation, Model, ModelFailed, Prompt, Reply, ToolResults
 from copydesk.jobs.agent.loop import AgentLoop
 from copydesk.jobs.agent.mechanic import Mechanic
+from copydesk.jobs.agent.models.language_model import LanguageModel
+from copydesk.jobs.agent.models.providers import create_client
 from copydesk.jobs.agent.tools import CheckTools, Finished
 from copydesk.jobs.execution.attempt import Attempt
 from copydesk.jobs.execution.journal import Journal
@@ -22,6 +24,7 @@ from copydesk.jobs.service import NewJob
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
 from tests.support import migrated_databases
+from tests.support.model_server import ModelServer, call
 from tests.support.repositories import make_repository
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 
@@ -68,6 +71,19 @@ def new_bench(tmp_path: Path, workspace: MakeWorkspace) -> Iterator[Callable[[st
 @pytest.fixture
 def bench(new_bench: Callable[[str], LoopBench]) -> LoopBench:
     return new_bench("Spell color so.")
+
+
+def test_a_run_opens_one_client_for_its_model_and_closes_it(bench: LoopBench) -> None:
+    with ModelServer([call("read", {"path": "page.md"}), call("finish", {"title": "T", "summary": "S"})]) as server:
+        made = []
+
+        def connect() -> Any:
+            made.append(create_client("openai-compatible:scripted", server.url, None))
+            return made[-1]
+
+        bench.run_editor(LanguageModel("openai-compatible:scripted", connect))
+        assert server.wait_until_disconnected()
+    assert (len(server.requests), len(made)) == (2, 1)
 
 
 WORDS = Reply(text="All done.\nReally.")

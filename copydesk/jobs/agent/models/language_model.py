@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from copydesk.core.runtime.retry import Backoff, DeadlineTooNear, retry_async
 from copydesk.jobs.agent.brief import Brief
@@ -36,7 +37,8 @@ class LanguageModel:
     """A model behind a provider's API.
 
     Retries transient errors; raises ModelFailed with the provider's message for permanent ones. A stream that breaks
-    off counts as an error.
+    off counts as an error. While the model is entered, its requests share one HTTP client, which belongs to the event
+    loop that entered it; otherwise each reply opens its own.
     """
 
     name: str
@@ -55,7 +57,20 @@ class LanguageModel:
     def with_brief(self, brief: Brief) -> "LanguageModel":
         return replace(self, brief=brief)
 
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.__aexit__(kind, error, trace)
+
     async def reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
+        async with self:
+            return await self._reply(conversation, workspace)
+
+    async def _reply(self, conversation: Conversation, workspace: Workspace) -> Reply:
         brief = self.brief or Brief(render_overview(workspace.tree), tuple(TOOLS.values()))
         earlier_limits = [entry.fitted for entry in conversation if isinstance(entry, Reply) and entry.fitted]
         limit = min([self._token_budget(brief), *earlier_limits])
@@ -105,13 +120,9 @@ class LanguageModel:
         parameters = ModelRequestParameters(function_tools=to_tool_definitions(brief.tools))
         settings = self._build_settings()
         try:
-            # Each request opens a client, because a client belongs to one event loop and jobs may run in several.
-            async with (
-                self.connect() as client,
-                model_request_stream(
-                    client, messages, model_settings=settings, model_request_parameters=parameters
-                ) as stream,
-            ):
+            async with model_request_stream(
+                self._client, messages, model_settings=settings, model_request_parameters=parameters
+            ) as stream:
                 async for _ in stream:
                     pass
                 return errors.require_complete(stream.get())
@@ -142,5 +153,9 @@ class LanguageModel:
         return max(self._effective_window * 3 // 4 - fixed_tokens, 1)
 
     @cached_property
+    def _client(self) -> "Client":
+        return self.connect()
+
+    @cached_property
     def _effective_window(self) -> int:
-        return min(self.window_tokens, self.connect().context_window or self.window_tokens)
+        return min(self.window_tokens, self._client.context_window or self.window_tokens)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from copydesk.jobs.agent.brief import Brief
+from copydesk.jobs.agent.brief import Brief, hold_connection
 from copydesk.jobs.agent.conversation import ModelFailed, Prompt, Reply, ToolCall, ToolResult, ToolResults
 from copydesk.jobs.agent.models.language_model import LanguageModel
 from copydesk.jobs.agent.tools import TOOLS, Toolbox
@@ -324,6 +324,18 @@ def test_one_model_serves_many_jobs_in_several_event_loops(docs: Workspace) -> N
         model = connect_model(server)
         replies = [*asyncio.run(three(model)), *asyncio.run(three(model))]
     assert [reply.text for reply in replies] == ["Done."] * 6
+
+
+@every_provider
+def test_requests_of_a_run_share_a_connection_that_is_closed_at_its_end(name: str, docs: Workspace) -> None:
+    with ModelServer([say("One."), fail(503), say("Two."), say("Three.")]) as server, asyncio.Runner() as runner:
+        model = connect_model(server, name)
+        with hold_connection(model, runner):
+            assert runner.run(model.reply(FIX_TYPO_CONVERSATION, docs)).text == "One."
+            assert runner.run(model.reply(FIX_TYPO_CONVERSATION, docs)).text == "Two."
+        assert server.wait_until_disconnected()
+        assert len({request.port for request in server.requests}) == 1
+        assert runner.run(model.reply(FIX_TYPO_CONVERSATION, docs)).text == "Three."
 
 
 def test_resumed_conversation_gets_the_same_scripted_turn(docs: Workspace) -> None:
