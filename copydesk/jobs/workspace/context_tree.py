@@ -1,7 +1,7 @@
 """The files of a context repository at a pinned commit. The type has no operation that could change them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from copydesk.jobs.workspace.git_tree import Tree
@@ -24,7 +24,7 @@ class ReadableFiles(Protocol):
 
     def paths(self) -> list[str]: ...
 
-    def files(self) -> Iterator[tuple[str, bytes]]: ...
+    def files(self, is_wanted: Callable[[str], bool] = ..., /) -> Iterator[tuple[str, bytes]]: ...
 
     def is_readable(self, path: str) -> bool: ...
 
@@ -45,10 +45,10 @@ class ContextTree:
         """Returns the paths of all regular files, sorted."""
         return sorted(path for path, _ in self.tree.files() if not is_secret_file(path))
 
-    def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yields all regular files with their bytes, sorted by path, without those above the size limit."""
+    def files(self, is_wanted: Callable[[str], bool] = lambda path: True) -> Iterator[tuple[str, bytes]]:
+        """Yields the wanted regular files with their bytes, sorted by path, without those above the size limit."""
         for path, entry in sorted(self.tree.files()):
-            if not is_secret_file(path) and self.tree.is_readable(entry):
+            if is_wanted(path) and not is_secret_file(path) and self.tree.is_readable(entry):
                 yield path, self.tree.read(entry, path)
 
     def is_readable(self, path: str) -> bool:

@@ -56,9 +56,11 @@ class Workspace:
         """Returns the paths of all regular files, sorted."""
         return sorted(self._list_entries())
 
-    def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yields all regular files with their bytes, sorted by path, without those above the size limit."""
+    def files(self, is_wanted: Callable[[str], bool] = lambda path: True) -> Iterator[tuple[str, bytes]]:
+        """Yields the wanted regular files with their bytes, sorted by path, without those above the size limit."""
         for path, entry in sorted(self._list_entries().items(), key=itemgetter(0)):
+            if not is_wanted(path):
+                continue
             if entry is None:
                 yield path, self.read(path)
             elif self.tree.is_readable(entry):

@@ -161,7 +161,7 @@ def test_large_file_is_listed_but_not_read_searched_or_changed(tmp_path: Path) -
     workspace = Workspace(tree)
     box = Toolbox(workspace)
     assert workspace.paths() == sorted(LARGE)
-    assert "index.md:3" in box.call(ToolCall(id="1", name="search", arguments={"pattern": "colour"})).text
+    assert "\n3: The colour" in box.call(ToolCall(id="1", name="search", arguments={"pattern": "colour"})).text
     for name, arguments in {
         "read": {},
         "delete": {},

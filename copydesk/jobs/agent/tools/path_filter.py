@@ -41,8 +41,13 @@ class PathFilter:
         self.left_out = 0
         """The number of translated files that matched the patterns and were left out."""
 
+    def matches(self, path: str) -> bool:
+        """Returns whether the patterns select a path, which may be a translation."""
+        return _matches_any(path, self._files) and not _matches_any(path, self._exclude)
+
     def selects(self, path: str) -> bool:
-        if not _matches_any(path, self._files) or _matches_any(path, self._exclude):
+        """Returns whether the patterns select a path that is no translation, or one that is asked for."""
+        if not self.matches(path):
             return False
         if not self._names_translation and self.translations.contains(path):
             self.left_out += 1

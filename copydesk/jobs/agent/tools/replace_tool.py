@@ -68,8 +68,12 @@ def _find_occurrences(workspace: Workspace, arguments: Replace, path_filter: Pat
     reject_new_control_characters(arguments.old, arguments.new)
     old = arguments.old.replace("\r\n", "\n")
     pattern = regex.compile(regex.escape(old, literal_spaces=True).replace("\n", "\r?\n"))
-    for path, data in workspace.files():
-        if not is_text(data) or not workspace.is_documentation(path) or not workspace.may_change(path):
+
+    def may_replace(path: str) -> bool:
+        return path_filter.matches(path) and workspace.is_documentation(path) and workspace.may_change(path)
+
+    for path, data in workspace.files(may_replace):
+        if not is_text(data):
             continue
         text = DecodedText.decode(data)
         spans = [match.span() for match in pattern.finditer(text.body)]

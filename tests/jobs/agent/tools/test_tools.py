@@ -18,6 +18,7 @@ from copydesk.jobs.pages.redirects import find_vanished_addresses
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.path_rules import PathRefused
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
+from tests.support.repositories import make_repository
 
 MakeWorkspace = Callable[[dict[str, bytes]], Workspace]
 
@@ -63,15 +64,18 @@ def test_read_shows_several_files_and_says_what_is_missing(workspace: MakeWorksp
 
 def test_search_returns_lines_with_context_and_notes_truncation(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": b"one\ntwo\nthree\n", "b.md": b"two\r\ntwo\r\n", "c.bin": b"two\0"})
+    heading = f"a.md hash {short_hash(docs.read('a.md'))}"
     assert use_tool(docs, "search", pattern="^two$", limit=1).text.splitlines() == [
         "3 lines match in 2 files; shown: 1 to 1.",
-        "a.md:2: two",
+        heading,
+        "2: two",
         "Further matches, with offset 1: b.md (2)",
     ]
     assert use_tool(docs, "search", pattern="TWO", ignore_case=True, files="a*", context=1).text.splitlines()[1:] == [
-        "a.md:1- one",
-        "a.md:2: two",
-        "a.md:3- three",
+        heading,
+        "1- one",
+        "2: two",
+        "3- three",
         "--",
     ]
     assert use_tool(docs, "search", pattern="four").text == "Nothing matches."
@@ -79,13 +83,64 @@ def test_search_returns_lines_with_context_and_notes_truncation(workspace: MakeW
     assert use_tool(docs, "search", pattern=r"two(?!\n)").text.startswith("3 lines match")
 
 
+def test_search_shows_the_hash_with_which_a_file_can_be_edited(workspace: MakeWorkspace) -> None:
+    docs = workspace({"a.md": b"one\n"})
+    heading = use_tool(docs, "search", pattern="one").text.splitlines()[1]
+    seen = heading.removeprefix("a.md hash ")
+    assert use_tool(docs, "edit", path="a.md", hash=seen, replacements=[{"old": "one", "new": "two"}]).ok
+
+
+def test_search_with_more_context_than_it_shows_shows_the_most_that_it_can(workspace: MakeWorkspace) -> None:
+    docs = workspace({"a.md": b"".join(b"%d\n" % n for n in range(100))})
+    assert use_tool(docs, "search", pattern="^50$", context=25).text == (
+        use_tool(docs, "search", pattern="^50$", context=10).text
+    )
+    assert use_tool(docs, "search", pattern="^50$", context=-1).text.endswith("\n51: 50")
+
+
+def test_search_does_not_read_files_that_its_patterns_leave_out(tmp_path: Path) -> None:
+    repository = pygit2.Repository(str(make_repository(tmp_path / "docs.git", {"a.md": b"unread\n", "b.md": b"x\n"})))
+    commit = repository.revparse_single("refs/heads/main").peel(pygit2.Commit)
+    blob = str(commit.tree["a.md"].id)
+    (tmp_path / "docs.git" / "objects" / blob[:2] / blob[2:]).unlink()
+    docs = Workspace(Tree(repository, str(commit.id)))
+    assert use_tool(docs, "search", pattern="x", files="b.*").text.startswith("1 line matches in 1 file.")
+    assert use_tool(docs, "search", pattern="x", exclude="a.*").text.startswith("1 line matches in 1 file.")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        (r"one\ntwo", ["1: one", "2: two"]),
+        (r"two\s+three", ["2: two", "3: three"]),
+        (r"(?<=two\n)three", ["3: three"]),
+        (r"three\n", ["3: three"]),
+        (r"four|two\nthree", ["2: two", "3: three"]),
+        (r"three\s*", ["3: three"]),
+        (r"three\s*+$", ["3: three"]),
+        (r"^(?>\s*)five", ["5: five"]),
+        (r"\s+five", ["5: five"]),
+        (r"(?s)one.*two", ["1: one", "2: two"]),
+        (r"^$", ["4: ", "6: "]),
+    ],
+)
+def test_search_finds_what_matches_in_a_line_or_over_line_ends(
+    workspace: MakeWorkspace, pattern: str, found: list[str]
+) -> None:
+    docs = workspace({"a.md": b"one\r\ntwo\r\nthree\r\n\r\nfive\r\n"})
+    assert use_tool(docs, "search", pattern=pattern).text.splitlines()[2:] == found
+
+
 def test_search_pages_through_matches_and_counts_the_rest_by_file(workspace: MakeWorkspace) -> None:
     docs = workspace({f"{n}.md": b"x\n" * n for n in range(1, 6)})
     seen: list[str] = []
+    path = ""
     for offset in range(0, 15, 4):
         shown = use_tool(docs, "search", pattern="x", limit=4, offset=offset).text.splitlines()
         assert shown[0] == f"15 lines match in 5 files; shown: {offset + 1} to {min(offset + 4, 15)}."
-        seen += [line for line in shown if ":" in line and line[0].isdigit() and " match" not in line]
+        for line in shown[1:]:
+            path = line.partition(" hash ")[0] if " hash " in line else path
+            seen += [f"{path}:{line}"] if line.endswith(": x") else []
     assert len(seen) == len(set(seen)) == 15
     assert "5.md (4)" in use_tool(docs, "search", pattern="x", limit=11).text
 
@@ -93,24 +148,14 @@ def test_search_pages_through_matches_and_counts_the_rest_by_file(workspace: Mak
 def test_search_takes_several_patterns_and_exclusions(workspace: MakeWorkspace) -> None:
     docs = workspace({"a/x.md": b"x\n", "b/x.mdx": b"x\n", "c/x.md": b"x\n", "d/x.txt": b"x\n"})
     shown = use_tool(docs, "search", pattern="x", files=["*.md", "*.mdx"], exclude=["c/*"]).text
-    assert shown.splitlines()[1:] == ["a/x.md:1: x", "b/x.mdx:1: x"]
+    code = short_hash(b"x\n")
+    assert shown.splitlines()[1:] == [f"a/x.md hash {code}", "1: x", f"b/x.mdx hash {code}", "1: x"]
 
 
 def test_search_merges_context_and_marks_cut_lines(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": b"1\nx\n3\nx\n5\n6\n7\n8\nx\n", "b.md": b"long " * 200})
-    shown = use_tool(docs, "search", pattern="x", context=1).text.splitlines()[1:]
-    assert shown == [
-        "a.md:1- 1",
-        "a.md:2: x",
-        "a.md:3- 3",
-        "a.md:4: x",
-        "a.md:5- 5",
-        "--",
-        "a.md:8- 8",
-        "a.md:9: x",
-        "a.md:10- ",
-        "--",
-    ]
+    shown = use_tool(docs, "search", pattern="x", context=1).text.splitlines()[2:]
+    assert shown == ["1- 1", "2: x", "3- 3", "4: x", "5- 5", "--", "8- 8", "9: x", "10- ", "--"]
     assert use_tool(docs, "search", pattern="long").text.endswith("… [cut: 1,000 characters]")
 
 

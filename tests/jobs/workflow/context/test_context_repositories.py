@@ -74,7 +74,7 @@ def test_tools_read_a_context_repository(tmp_path: Path) -> None:
         job = run_job(service)
         assert (job["status"], job["reason"]) == ("completed", None), job["message"]
         seen = read_results(model)
-        assert 'cli.py:3: parser.add_argument("--dry-run"' in seen
+        assert '\n3: parser.add_argument("--dry-run"' in seen
         assert "lines 1 to 4 of 4" in seen
         assert "Ada: Change\n    .env, cli.py, config.py, src/deploy.key" in seen
         assert set(list_branches(tmp_path / "code.git")) == {"main"}, "nothing was pushed there"
