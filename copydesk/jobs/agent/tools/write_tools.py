@@ -4,9 +4,14 @@ from pydantic import Field
 
 from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolRefused, read_existing
 from copydesk.jobs.workspace import edit_scope, text_edits
+from copydesk.jobs.workspace.patches import create_patch
+from copydesk.jobs.workspace.text_edits import DecodedText
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
 MAX_REASON_CHARS = 500
+MAX_DIFF_CHARS = 2000
+MAX_DIFF_LINE_CHARS = 300
+DIFF_CONTEXT_LINES = 1
 
 
 class Replacement(ToolArguments):
@@ -30,7 +35,8 @@ class Edit(ToolArguments):
 
 
 def edit(workspace: Workspace, arguments: Edit) -> str:
-    """Replaces exact pieces of text in one file: all of them, or none when one is missing or ambiguous."""
+    """Replaces exact pieces of text in one file: all of them, or none when one is missing or ambiguous. Returns the
+    new hash and the diff of this edit."""
     data = _read_if_unchanged(workspace, arguments.path, arguments.hash)
     replacements = [text_edits.Replacement(r.old, r.new, r.line, r.everywhere) for r in arguments.replacements]
     new = text_edits.apply_replacements(data, replacements)
@@ -40,7 +46,7 @@ def edit(workspace: Workspace, arguments: Edit) -> str:
     if any(edit_scope.is_long(one.old) for one in arguments.replacements):
         _refuse_if(edit_scope.explain_rewrite(data, new))
     workspace.write(arguments.path, new)
-    return f"Edited {arguments.path}; its hash is now {short_hash(new)}."
+    return _describe_write("Edited", arguments.path, data, new)
 
 
 class Write(ToolArguments):
@@ -66,7 +72,31 @@ def write(workspace: Workspace, arguments: Write) -> str:
         allow_reformatting = bool(arguments.reformat.strip())
         _refuse_if(edit_scope.explain_overreach(data, new, arguments.whole, allow_reformatting))
     workspace.write(arguments.path, new)
-    return f"Wrote {arguments.path}; its hash is now {short_hash(new)}."
+    return _describe_write("Wrote", arguments.path, data, new)
+
+
+def _describe_write(verb: str, path: str, old: bytes | None, new: bytes) -> str:
+    """Returns a line for people, and the hash and the diff for the model. A new file is shown without its diff."""
+    old_text, new_text = (DecodedText.decode(data).normalized_body.encode() for data in (old or b"", new))
+    patch = create_patch(path, old_text, new_text, DIFF_CONTEXT_LINES)
+    lines = [f"{verb} {path} (+{patch.additions} −{patch.deletions})", f"New hash: {short_hash(new)}"]
+    if old is not None:
+        lines += _cut_diff(patch.data.decode("utf-8", "replace"))
+    return "\n".join(lines)
+
+
+def _cut_diff(diff: str) -> list[str]:
+    """Returns the lines of a diff without its heading, cut to a bounded length."""
+    _, mark, hunks = diff.partition("\n@@")
+    shown: list[str] = []
+    chars_left = MAX_DIFF_CHARS
+    for line in f"{mark}{hunks}".strip("\n").split("\n"):
+        text = line if len(line) <= MAX_DIFF_LINE_CHARS else f"{line[:MAX_DIFF_LINE_CHARS]} …"
+        chars_left -= len(text) + 1
+        if chars_left < 0:
+            return [*shown, "… cut: diff shows the rest."]
+        shown.append(text)
+    return shown
 
 
 def refuse_reformatting(workspace: Workspace, path: str, data: bytes, new: bytes, reason: str) -> None:

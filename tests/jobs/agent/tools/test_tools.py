@@ -382,6 +382,31 @@ def test_edit_with_a_stale_or_missing_hash_is_refused(workspace: MakeWorkspace) 
     assert "give its hash" in use_tool(docs, "write", path="a.md", content="x").text
 
 
+def test_edit_returns_its_diff_and_the_hash_for_the_next_edit(workspace: MakeWorkspace) -> None:
+    data = "eins\r\nzwei\r\ndrei\r\nvier für\r\n".encode("latin-1")
+    docs = workspace({"a.md": data})
+    replacements = [{"old": "drei", "new": "3"}]
+    first = use_tool(docs, "edit", path="a.md", hash=short_hash(data), replacements=replacements).text
+    new_hash = short_hash(docs.read("a.md"))
+    assert first.splitlines() == [
+        *("Edited a.md (+1 −1)", f"New hash: {new_hash}", "@@ -2,3 +2,3 @@ eins", " zwei", "-drei", "+3", " vier für")
+    ]
+    assert use_tool(docs, "edit", path="a.md", hash=new_hash, replacements=[{"old": "3", "new": "drei"}]).ok
+    written = use_tool(docs, "write", path="b.md", content="# B\n\nNew.\n").text
+    assert written == f"Wrote b.md (+3 −0)\nNew hash: {short_hash(docs.read('b.md'))}"
+
+
+def test_a_long_diff_of_an_edit_is_cut(workspace: MakeWorkspace) -> None:
+    data = b"".join(b"line %d %s\n" % (n, b"x" * 500 * (n == 1)) for n in range(200))
+    docs = workspace({"a.md": data})
+    replacements = [{"old": "line", "new": "row", "everywhere": True}]
+    shown = use_tool(docs, "edit", path="a.md", hash=short_hash(data), replacements=replacements).text
+    assert shown.startswith("Edited a.md (+200 −200)\n")
+    assert shown.endswith("\n… cut: diff shows the rest.")
+    assert "x …\n" in shown
+    assert len(shown) < 2200
+
+
 def test_edit_that_is_reverted_is_not_a_change(workspace: MakeWorkspace) -> None:
     docs = workspace({"a.md": b"one\n"})
     use_tool(docs, "edit", path="a.md", hash=short_hash(b"one\n"), replacements=[{"old": "one", "new": "two"}])
