@@ -55,7 +55,7 @@ def move_page(workspace: Workspace, old: str, new: str) -> UpdatedFiles:
     protected = []
     for path in workspace.paths():
         if path != old and workspace.is_documentation(path):
-            data = _read_if_mentioned(workspace, path, old, names, path in index.nav_files)
+            data = read_if_mentioned(workspace, path, old, names, path in index.nav_files)
             new_data = None if data is None else move.update_mentions(path, data)
             if new_data is not None and not workspace.may_change(path):
                 protected.append(path)
@@ -107,9 +107,7 @@ def _move_file(workspace: Workspace, old: str, new: str, data: bytes) -> None:
         raise
 
 
-def _read_if_mentioned(
-    workspace: Workspace, path: str, old: str, names: list[str], is_navigation: bool
-) -> bytes | None:
+def read_if_mentioned(workspace: Workspace, path: str, old: str, names: list[str], is_navigation: bool) -> bytes | None:
     """Returns the bytes of a page or navigation file that may refer to the moved page, or None.
 
     `names` are the last names of the page's addresses, such as an ID in the front matter."""

@@ -4,15 +4,21 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from copydesk.core.text.plurals import pluralize
+from copydesk.jobs.agent.mechanic.structure.delete_page import remove_from_navigation
 from copydesk.jobs.agent.tools.tool import Tool, ToolArguments, ToolOutput, ToolRefused, read_existing
 from copydesk.jobs.pages.move_page import find_translations, move_page
-from copydesk.jobs.pages.redirects import PageAddress, add_redirect, find_address, find_stale_redirects
+from copydesk.jobs.pages.redirects import (
+    PageAddress,
+    RedirectResult,
+    add_redirect,
+    find_address,
+    find_stale_redirects,
+)
 from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.pages.source_mentions import describe_source_mentions
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
-MAX_FILES_LISTED = 40
+MAX_LISTED = 40
 
 
 class Move(ToolArguments):
@@ -46,7 +52,8 @@ def move(workspace: Workspace, arguments: Move) -> ToolOutput:
         tasks.append(f"A person must update the links to it in {mentions}.")
         lines.append(f"Links to it in files that are not pages were not changed: {mentions}.")
     if address is not None:
-        lines.append(_redirect(workspace, address, arguments.to if arguments.redirect else "", updated_files))
+        redirect = _redirect(workspace, address, arguments.to if arguments.redirect else "", updated_files)
+        lines.append(redirect.message)
     lines.append(_list_hashes(workspace, [arguments.to, *updated_files]))
     return ToolOutput("\n".join(lines), " ".join(tasks))
 
@@ -58,40 +65,52 @@ class Delete(ToolArguments):
 
 
 def delete(workspace: Workspace, arguments: Delete) -> ToolOutput:
-    """Deletes a file. Links to it are not touched: search for them first."""
+    """Deletes a file with its entries in the navigation, and says what still links to it."""
     read_existing(workspace, arguments.path)
     if arguments.redirect_to and (
         arguments.redirect_to == arguments.path or not workspace.exists(arguments.redirect_to)
     ):
         raise ToolRefused(f"There is no other file {arguments.redirect_to} to redirect to.")
     address = find_address(index_workspace(workspace), arguments.path)
+    mentions = describe_source_mentions(workspace, arguments.path)
+    menus, protected, links = remove_from_navigation(workspace, arguments.path)
     workspace.delete(arguments.path)
-    lines = [f"Deleted {arguments.path}."]
-    changed_files: list[str] = []
+    protected += find_stale_redirects(workspace, address) if address is not None else []
+    changed_files = list(menus)
+    entries = f" and its entries in {', '.join(menus)}" if menus else ""
+    lines = [f"Deleted {arguments.path}{entries}."]
+    redirect = RedirectResult(None, f"No redirect was added, because {arguments.path} has no known address.")
     if address is not None:
-        lines.append(_redirect(workspace, address, arguments.redirect_to, changed_files))
-        lines += [_list_hashes(workspace, changed_files)] if changed_files else []
-    elif arguments.redirect_to:
-        lines.append(f"No redirect was added, because {arguments.path} has no known address.")
-    is_refused = arguments.redirect_to and not changed_files
-    return ToolOutput("\n".join(lines), lines[1] if is_refused else "")
+        redirect = _redirect(workspace, address, arguments.redirect_to, changed_files)
+    lines += [redirect.message] if address is not None or arguments.redirect_to else []
+    if links:
+        lines.append(f"Still linked from {_list_limited(links)}.")
+    if mentions:
+        lines.append(f"Still linked from files that are not pages: {mentions}.")
+    if protected:
+        lines.append(f"A person must update {', '.join(dict.fromkeys(protected))}: jobs may not change it.")
+    lines += [_list_hashes(workspace, changed_files)] if changed_files else []
+    return ToolOutput("\n".join(lines), redirect.message if arguments.redirect_to and redirect.path is None else "")
 
 
-def _redirect(workspace: Workspace, old: PageAddress, new_page: str, changed_files: list[str]) -> str:
-    """Adds the redirect that was asked for, and the file that it changed to `changed_files`. Returns a sentence."""
+def _redirect(workspace: Workspace, old: PageAddress, new_page: str, changed_files: list[str]) -> RedirectResult:
+    """Adds the redirect that was asked for, and the file that it changed to `changed_files`."""
     if not new_page:
-        return f"Its address {old.address} no longer exists and has no redirect."
+        return RedirectResult(None, f"Its address {old.address} no longer exists and has no redirect.")
     result = add_redirect(workspace, old, new_page)
     if result.path is not None and result.path not in changed_files:
         changed_files.append(result.path)
-    return result.message
+    return result
 
 
 def _list_hashes(workspace: Workspace, paths: Sequence[str]) -> str:
     """Returns the new hashes of changed files, which the next edit of each asks for."""
-    hashes = [f"{path} {short_hash(workspace.read(path))}" for path in paths[:MAX_FILES_LISTED]]
-    more = f", and {pluralize(len(paths) - MAX_FILES_LISTED, 'more file')}" if len(paths) > MAX_FILES_LISTED else ""
-    return f"New hashes: {', '.join(hashes)}{more}."
+    return f"New hashes: {_list_limited([f'{path} {short_hash(workspace.read(path))}' for path in paths])}."
+
+
+def _list_limited(items: Sequence[str]) -> str:
+    more = f", and {len(items) - MAX_LISTED:,} more" if len(items) > MAX_LISTED else ""
+    return f"{', '.join(items[:MAX_LISTED])}{more}"
 
 
 MOVE_TOOLS = (Tool.from_function("move", Move, move), Tool.from_function("delete", Delete, delete))

@@ -273,6 +273,70 @@ def test_address_that_vanishes_without_a_redirect_is_noted(workspace: MakeWorksp
     assert json.loads(docs.read("docs.json"))["redirects"][-1]["destination"] == "/new"
 
 
+DELETED_WITH_MENU = {
+    "docs.json": (MINTLIFY, "old.mdx", ("docs.json", '      "old",\n'), "Still linked from docs.json:12, index.mdx:1."),
+    "mkdocs": (
+        {"mkdocs.yml": b"nav:\n- a.md\n- old.md\n", "docs/a.md": b"# A\n\n[o](old.md#x)\n", "docs/old.md": b"# Old\n"},
+        "docs/old.md",
+        ("mkdocs.yml", "- old.md\n"),
+        "Still linked from docs/a.md:3.",
+    ),
+    "mdbook": (
+        {
+            "book.toml": b"",
+            "src/SUMMARY.md": b"- [A](a.md)\n- [O](old.md)\n",
+            "src/a.md": b"#",
+            "src/old.md": b"# Old\n",
+        },
+        "src/old.md",
+        ("src/SUMMARY.md", "- [O](old.md)\n"),
+        "",
+    ),
+    "sphinx": (
+        {
+            "docs/conf.py": b"",
+            "docs/index.rst": b"A\n=\n\n:ref:`here`\n\n.. toctree::\n\n   a\n   old\n",
+            "docs/a.rst": b"A\n=\n\n:doc:`old`\n",
+            "docs/old.rst": b".. _here:\n\nOld\n===\n",
+        },
+        "docs/old.rst",
+        ("docs/index.rst", "   old\n"),
+        "Still linked from docs/a.rst:4, docs/index.rst:4.",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DELETED_WITH_MENU)
+def test_delete_removes_the_entry_in_the_navigation_and_names_what_still_links(
+    workspace: MakeWorkspace, what: str
+) -> None:
+    files, page, (menu, entry), links = DELETED_WITH_MENU[what]
+    docs = workspace(files)
+    result = use_tool(docs, "delete", path=page).text
+    assert result.startswith(f"Deleted {page} and its entries in {menu}.\n")
+    assert docs.read(menu) == files[menu].replace(entry.encode(), b"")
+    assert f"New hashes: {menu} {short_hash(docs.read(menu))}." in result
+    assert links in result
+    assert ("Still linked" in result) == bool(links)
+    assert sorted(docs.changes()) == sorted([menu, page])
+
+
+def test_delete_says_which_menu_a_person_must_update(workspace: MakeWorkspace) -> None:
+    menu = b"export default {themeConfig: {sidebar: [{text: 'O', link: '/old'}, {text: 'A', link: '/a'}]}}\n"
+    tree = workspace({".vitepress/config.ts": menu, "old.md": b"# Old\n", "a.md": b"# A\n", "i.png": b"\0"}).tree
+
+    def refuse_programs(path: str) -> None:
+        if path.endswith(".ts"):
+            raise PathRefused(path)
+
+    docs = Workspace(tree, refuse_programs)
+    result = use_tool(docs, "delete", path="old.md")
+    assert result.ok
+    assert "A person must update .vitepress/config.ts: jobs may not change it." in result.text
+    assert use_tool(docs, "delete", path="i.png").text == "Deleted i.png."
+    assert sorted(docs.changes()) == ["i.png", "old.md"]
+
+
 def test_redirect_is_the_first_of_its_file(workspace: MakeWorkspace) -> None:
     docs = workspace({**MINTLIFY, "docs.json": DOCS_JSON[: DOCS_JSON.index(b',\n  "redirects"')] + b"\n}\n"})
     assert use_tool(docs, "move", path="old.mdx", to="guide/old.mdx", redirect=True).ok

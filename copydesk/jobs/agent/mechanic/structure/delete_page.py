@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.mechanic.instructions import DeletePage
@@ -15,8 +16,16 @@ from copydesk.jobs.agent.mechanic.structure.list_edits import (
     remove_lines,
 )
 from copydesk.jobs.agent.mechanic.structure.page_labels import find_own_labels
-from copydesk.jobs.pages.lines import Span, TextLine, line_at, split_lines
-from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, MARKDOWN_NAV_FILES, PAGE_EXTENSIONS, extension, is_page
+from copydesk.jobs.pages.lines import Span, TextLine, apply_edits, line_at, split_lines
+from copydesk.jobs.pages.move_page import read_if_mentioned
+from copydesk.jobs.pages.page_types import (
+    MARKDOWN_EXTENSIONS,
+    MARKDOWN_NAV_FILES,
+    PAGE_EXTENSIONS,
+    extension,
+    is_page,
+    stem,
+)
 from copydesk.jobs.pages.parsing.page_parser import find_references
 from copydesk.jobs.pages.parsing.references import Reference
 from copydesk.jobs.pages.parsing.rst_references import normalize_name
@@ -102,6 +111,46 @@ def plan_deletion(workspace: Workspace, instruction: DeletePage) -> EditPlan:
     return plan
 
 
+class RemovedEntries(NamedTuple):
+    menus: list[str]
+    """The files whose entries for the page were removed."""
+    protected: list[str]
+    """The files with an entry for the page that no job may change."""
+    links: list[str]
+    """The places that still lead to the page, each as a path and a line."""
+
+
+def remove_from_navigation(workspace: Workspace, page: str) -> RemovedEntries:
+    """Removes a file's entries from all menus and tables of contents, and finds the other links to it.
+
+    Call it while the file exists."""
+    index = index_workspace(workspace)
+    data = workspace.read(page)
+    remover = _ReferenceRemover(index.resolver, page, DecodedText.decode(data).body if is_text(data) else "")
+    names = [stem(address) for address in index.resolver.list_page_addresses(page) if address]
+    names += index.pages[page].labels if page in index.pages else ()
+    menus: list[str] = []
+    protected: list[str] = []
+    for path in workspace.paths():
+        nav_file = index.nav_files.get(path)
+        if path == page or not workspace.is_documentation(path):
+            continue
+        text_data = read_if_mentioned(workspace, path, page, names, nav_file is not None)
+        if text_data is None:
+            continue
+        text = DecodedText.decode(text_data)
+        if nav_file is not None:
+            edits = remover.find_nav_edits(path, text.body, nav_file)
+        else:
+            edits = remover.find_edits(path, text.body, menus_only=True)
+        if edits and not workspace.may_change(path):
+            protected.append(path)
+        elif edits:
+            workspace.write(path, text.encode(apply_edits(text.body, edits)))
+            menus.append(path)
+    return RemovedEntries(menus, protected, [*remover.undecided, *remover.left_links])
+
+
 def _find_title(body: str) -> str:
     match = TITLE_PATTERN.search(body.replace("\r\n", "\n"))
     return (match[1] or match[2]).strip() if match else ""
@@ -112,18 +161,23 @@ class _ReferenceRemover:
 
     def __init__(self, resolver: LinkResolver, page: str, body: str) -> None:
         self.undecided: list[str] = []
+        self.left_links: list[str] = []
+        """The links outside menus that were left as they are."""
         self._resolver = resolver
         self._page = page
         self._title = _find_title(body)
-        self._labels = find_own_labels(resolver, page, body)
+        self.labels = find_own_labels(resolver, page, body)
 
-    def find_edits(self, path: str, body: str) -> Edits:
+    def find_edits(self, path: str, body: str, menus_only: bool = False) -> Edits:
         edits: Edits = []
         lines = split_lines(body)
         for reference in find_references(path, body):
             if not self._leads_to_page(path, reference):
                 continue
             number = line_at(lines, reference.start).number
+            if menus_only and reference.kind != "toctree" and path.rpartition("/")[2] not in MARKDOWN_NAV_FILES:
+                self.left_links.append(f"{path}:{number}")
+                continue
             definition = remove_definition(path, body, (reference.start, reference.end))
             edit = self._remove_reference(path, body, lines, reference) if definition is None else None
             if definition is not None:
@@ -137,7 +191,7 @@ class _ReferenceRemover:
 
     def _leads_to_page(self, path: str, reference: Reference) -> bool:
         if reference.kind == "ref":
-            return normalize_name(reference.target) in self._labels
+            return normalize_name(reference.target) in self.labels
         file = find_referenced_file(self._resolver, path, reference.kind, reference.target)
         return reference.names_file and file == self._page
 
@@ -172,7 +226,7 @@ class _ReferenceRemover:
             role = ROLE_PATTERN.search(before)
             end = body.find("`", reference.end)
             is_label = reference.kind == "ref"
-            title = self._labels[normalize_name(reference.target)] if is_label else self._title or reference.target
+            title = self.labels[normalize_name(reference.target)] if is_label else self._title or reference.target
             text = (role["text"] if role else None) or title
             if role and end >= 0 and text:
                 return (line_start + role.start(), end + 1), text.strip()
