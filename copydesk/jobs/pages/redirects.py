@@ -5,6 +5,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 from copydesk.jobs.pages.page_types import INDEX_NAMES, is_site_page, strip_extension
 from copydesk.jobs.pages.parsing.js_tokens import tokenize
@@ -24,6 +25,8 @@ HTML_REDIRECTS = ("mdbook", "sphinx")
 MAPS_PATTERN = re.compile(r"^([ \t]*)redirect_maps:[ \t]*$", re.M)
 CLIENT_REDIRECTS_PATTERN = re.compile(r"plugin-client-redirects.*?\bredirects\s*:\s*\[", re.S)
 JSON_REDIRECTS_PATTERN = re.compile(r'"redirects"\s*:\s*\[')
+URL_PATH_CHARS = "/!$&'()+,;=@~"
+"""The characters besides letters, digits, `-`, `.` and `_` that a browser requests as they are."""
 
 
 class PageAddress(NamedTuple):
@@ -32,6 +35,11 @@ class PageAddress(NamedTuple):
     """The page's file."""
     address: str
     """The page's address on the site, with a leading slash."""
+
+    @property
+    def url_path(self) -> str:
+        """Returns the address as a browser requests it: without spaces and umlauts. It may be encoded already."""
+        return quote(unquote(self.address), safe=URL_PATH_CHARS)
 
 
 class RedirectResult(NamedTuple):
@@ -74,7 +82,7 @@ def add_redirect(workspace: Workspace, old: PageAddress, new_page: str) -> Redir
         if not workspace.may_change(path):
             return RedirectResult(None, f"No redirect was added: it belongs in {path}, which is protected.")
         text = _read_text(workspace, path)
-        new_body = _insert_redirect(path, text.body, old, target) if text else None
+        new_body = _insert_redirect_in_file(path, text.body, old, target) if text else None
         if text is not None and new_body is not None:
             workspace.write(path, text.encode(new_body))
             return RedirectResult(path, f"Added a redirect from {old.address} to {target.address} in {path}.")
@@ -113,9 +121,7 @@ def _may_change_address(workspace: Workspace, path: str, data: bytes) -> bool:
 def find_stale_redirects(workspace: Workspace, old: PageAddress) -> list[str]:
     """Returns the protected files whose redirects lead to the address of a page that moves or disappears."""
     name = re.escape(posixpath.basename(old.address))
-    pattern = re.compile(
-        rf"(?<![\w/.-])(?:{re.escape(old.address)}(?:\.html)?/?|(?:[\w./-]+/)?{name}\.html)(?![\w/.-])"
-    )
+    pattern = re.compile(rf"(?<![\w/.-])(?:{_either_spelling(old)}(?:\.html)?/?|(?:[\w./-]+/)?{name}\.html)(?![\w/.-])")
     places = [*_list_places(workspace, old.site), *([old.site.config_path] if old.site.kind in HTML_REDIRECTS else [])]
     stale = []
     for path in dict.fromkeys(places):
@@ -149,14 +155,20 @@ def is_redirected(workspace: Workspace, old: PageAddress) -> bool:
 
 def _has_redirect(workspace: Workspace, after: RepositoryIndex, old: PageAddress) -> bool:
     site = next((each for each in after.resolver.sites if each.config_path == old.site.config_path), None)
-    if site is not None and Redirects(site.redirects).matches(old.address.strip("/")):
+    spellings = {old.address.strip("/"), old.url_path.strip("/")}
+    if site is not None and any(map(Redirects(site.redirects).matches, spellings)):
         return True
-    address = re.escape(old.address)
+    address = _either_spelling(old)
     name = re.escape(strip_folder(old.path, old.site.roots[0]))
     route = r"(?:/[\w-]+)?" if old.site.kind == "docusaurus" else ""
     pattern = re.compile(rf"(?<![\w/.-])(?:{route}{address}/?|{name})(?![\w/.-])")
     texts = (_read_text(workspace, path) for path in _list_places(workspace, old.site))
     return any(text is not None and pattern.search(text.body) for text in texts)
+
+
+def _either_spelling(old: PageAddress) -> str:
+    """Returns a pattern for an address as it is written, or as a browser requests it."""
+    return f"(?:{re.escape(old.address)}|{re.escape(old.url_path)})"
 
 
 def _list_places(workspace: Workspace, site: DocsSite) -> Iterator[str]:
@@ -178,11 +190,19 @@ def _explain_missing_place(site: DocsSite) -> str:
     return "the site has no file for redirects"
 
 
+def _insert_redirect_in_file(path: str, body: str, old: PageAddress, new: PageAddress) -> str | None:
+    """Returns the text of a file with one more redirect in the file's own line endings."""
+    if not 0 < body.count("\r\n") == body.count("\n"):
+        return _insert_redirect(path, body, old, new)
+    new_body = _insert_redirect(path, body.replace("\r\n", "\n"), old, new)
+    return None if new_body is None else new_body.replace("\n", "\r\n")
+
+
 def _insert_redirect(path: str, text: str, old: PageAddress, new: PageAddress) -> str | None:
     """Returns the text with one more redirect, or None if it has no place for one."""
     name = posixpath.basename(path)
     if name in ("docs.json", "mint.json"):
-        return _insert_in_docs_json(text, old.address, new.address)
+        return _insert_in_docs_json(text, old.url_path, new.url_path)
     if name in ("mkdocs.yml", "mkdocs.yaml"):
         root = old.site.roots[0]
         if not is_within(new.path, root):
@@ -192,7 +212,7 @@ def _insert_redirect(path: str, text: str, old: PageAddress, new: PageAddress) -
         return _insert_in_docusaurus(text, old, new)
     if name == "_redirects":
         ending = "" if not text or text.endswith("\n") else "\n"
-        return f"{text}{ending}{old.address} {new.address} 301\n"
+        return f"{text}{ending}{old.url_path} {new.url_path} 301\n"
     return None
 
 

@@ -36,11 +36,16 @@ class EditPlan:
     def add_edits(self, path: str, data: bytes, edits: Edits) -> bool:
         """Plans these edits of the file's body. Returns False and adds a note when they cannot be made."""
         text = DecodedText.decode(data)
+        new_body = apply_edits(text.body, edits)
         try:
-            text.encode(apply_edits(text.body, edits))
+            text.encode(new_body)
         except NotEditable as error:
             self.notes.append(f"{path} was not changed: {error}")
             return False
+        if not text.body:  # there is nothing to replace
+            self.calls.append(("write", {"path": path, "hash": short_hash(data), "content": new_body}))
+            self.file_count += 1
+            return True
         replacements = to_line_replacements(text.body, edits)
         if len(replacements) > MAX_CHANGED_LINES:
             self.notes.append(f"{path} was not changed: more than {MAX_CHANGED_LINES:,} of its lines would change.")

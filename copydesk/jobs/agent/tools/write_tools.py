@@ -27,7 +27,7 @@ class Replacement(ToolArguments):
 class Edit(ToolArguments):
     path: str
     hash: str
-    """The file's hash as read returned it, so that nothing is edited unseen."""
+    """The file's hash as read, search or the last edit showed it, so that nothing is edited unseen."""
     replacements: list[Replacement] = Field(min_length=1, max_length=2000)
     reformat: str = Field("", max_length=MAX_REASON_CHARS)
     """Only if the request asks for other formatting (wrapping, indentation, bullets, quotes): where it asks for it.

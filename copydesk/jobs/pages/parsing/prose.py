@@ -38,9 +38,10 @@ def mask_non_prose(path: str, body: str) -> str:
 
 def find_code_lines(path: str, body: str) -> frozenset[int]:
     """Returns the numbers of the lines in code blocks."""
-    if extension(path) in MARKDOWN_EXTENSIONS:
-        return markdown.scan(body).fenced_lines
-    find_blocks = {".rst": _find_rst_blocks, ".adoc": _find_adoc_blocks}.get(extension(path))
+    ext = extension(path)
+    if ext in MARKDOWN_EXTENSIONS:
+        return markdown.scan(body, indented_code=ext != ".mdx").fenced_lines
+    find_blocks = {".rst": _find_rst_blocks, ".adoc": _find_adoc_blocks}.get(ext)
     starts = {start for start, _ in find_blocks(split_lines(body))} if find_blocks else set()
     return frozenset(line.number for line in split_lines(body) if line.start in starts)
 

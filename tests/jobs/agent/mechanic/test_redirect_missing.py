@@ -74,6 +74,8 @@ def test_history_follows_a_file_through_all_its_names(repository: pygit2.Reposit
             ("/setup.html",),
             ["/x /y 301\n/setup.html /start/setup-guide 301\n"],
         ),
+        ("_redirects", b"", ("/setup",), ["/setup /start/setup-guide 301\n"]),
+        ("_redirects", b"/x /y\r\n/z /y", ("/setup",), ["/z /y\r\n/setup /start/setup-guide 301\r\n"]),
         (
             "_redirects",
             b"/x /y 301",

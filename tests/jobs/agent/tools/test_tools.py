@@ -374,6 +374,36 @@ def test_redirect_has_the_form_of_its_generator(workspace: MakeWorkspace, what: 
     assert find_vanished_addresses(docs) == []
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"", b"/old /sub/old 301\n"),
+        (b"/a /b 301", b"/a /b 301\n/old /sub/old 301\n"),
+        (b"/a /b\r\n/c /d", b"/a /b\r\n/c /d\r\n/old /sub/old 301\r\n"),
+        (b"/a /b\r\n", b"/a /b\r\n/old /sub/old 301\r\n"),
+        (b"/a /b\r\n/c /d\n", b"/a /b\r\n/c /d\n/old /sub/old 301\n"),
+    ],
+)
+def test_redirect_begins_and_ends_a_line_of_its_file(workspace: MakeWorkspace, before: bytes, after: bytes) -> None:
+    docs = workspace({".vitepress/config.ts": b"", "public/_redirects": before, "old.md": b"# Old\n"})
+    assert "Added a redirect" in use_tool(docs, "move", path="old.md", to="sub/old.md", redirect=True).text
+    assert docs.read("public/_redirects") == after
+
+
+def test_redirects_have_the_addresses_that_a_browser_requests(workspace: MakeWorkspace) -> None:
+    docs = workspace({".vitepress/config.ts": b"", "_redirects": b"", "Über uns.md": b"# A\n", "c++ (1).md": b"# B\n"})
+    assert use_tool(docs, "move", path="Über uns.md", to="about us.md", redirect=True).ok
+    assert use_tool(docs, "move", path="c++ (1).md", to="cpp.md", redirect=True).ok
+    assert docs.read("_redirects") == b"/%C3%9Cber%20uns /about%20us 301\n/c++%20(1) /cpp 301\n"
+    assert find_vanished_addresses(docs) == []
+    docs = workspace(
+        {"docs.json": b'{"navigation": {"pages": ["a b", "c"]}}\n', "a b.mdx": b"# A\n", "c.mdx": b"# C\n"}
+    )
+    assert use_tool(docs, "delete", path="a b.mdx", redirect_to="c.mdx").ok
+    assert json.loads(docs.read("docs.json"))["redirects"] == [{"source": "/a%20b", "destination": "/c"}]
+    assert find_vanished_addresses(docs) == []
+
+
 def test_move_says_why_there_is_no_redirect(workspace: MakeWorkspace) -> None:
     docs = workspace({"mkdocs.yml": b"nav:\n- old.md\n", "docs/old.md": b"# Old\n"})
     result = use_tool(docs, "move", path="docs/old.md", to="docs/new.md", redirect=True)

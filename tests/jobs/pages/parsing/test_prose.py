@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.jobs.pages.lines import split_lines
-from copydesk.jobs.pages.parsing.prose import mask_non_prose
+from copydesk.jobs.pages.parsing.prose import find_code_lines, mask_non_prose
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,9 @@ def test_blanking_keeps_every_offset(body: str, path: str) -> None:
 
 def test_indented_code_at_the_top_is_code() -> None:
     assert mask_non_prose("a.md", "    code\n\ntext") == "        \n\ntext"
+
+
+def test_indented_fence_is_code_in_mdx_which_has_no_other_indented_code() -> None:
+    body = "Text.\n\n    ```bash\n    acme run\n    ```\n\n    Prose.\n"
+    assert find_code_lines("a.mdx", body) == {3, 4, 5}
+    assert find_code_lines("a.md", body) == set()
