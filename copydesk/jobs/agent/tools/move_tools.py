@@ -84,7 +84,7 @@ def delete(workspace: Workspace, arguments: Delete) -> ToolOutput:
         redirect = _redirect(workspace, address, arguments.redirect_to, changed_files)
     lines += [redirect.message] if address is not None or arguments.redirect_to else []
     if links:
-        lines.append(f"Still linked from {_list_limited(links)}.")
+        lines.append(f"Still linked from {_list_limited(links)}. Change these links.")
     if mentions:
         lines.append(f"Still linked from files that are not pages: {mentions}.")
     if protected:

@@ -49,7 +49,7 @@ class FileMatches(NamedTuple):
 
 class Search(PathArguments, RepositoryArguments):
     pattern: str = Field(min_length=1, max_length=MAX_PATTERN_CHARS)
-    """A regular expression. It is matched line by line, and may also span lines."""
+    """A regular expression; may span lines."""
     ignore_case: bool = False
     context: Annotated[int, BeforeValidator(_clamp_context)] = Field(0, ge=0, le=MAX_CONTEXT_LINES)
     """Lines to show before and after each match."""
@@ -59,8 +59,8 @@ class Search(PathArguments, RepositoryArguments):
 
 
 def search(workspace: Workspace, arguments: Search) -> str:
-    """Searches the text files for a regular expression. Shows each file with its hash, which edit asks for, and its
-    lines as number: text. Counts every match, shows a part."""
+    """Searches the text files for a regular expression. Shows each file's hash, and lines as number: text. Counts
+    every match, shows a part."""
     files = select_files(workspace, arguments.repository)
     path_filter = PathFilter(files, arguments)
     results = _SearchResults(arguments)

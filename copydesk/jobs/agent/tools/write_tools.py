@@ -27,7 +27,7 @@ class Replacement(ToolArguments):
 class Edit(ToolArguments):
     path: str
     hash: str
-    """The file's hash as read, search or the last edit showed it, so that nothing is edited unseen."""
+    """The file's hash as it was last shown, so that nothing is edited unseen."""
     replacements: list[Replacement] = Field(min_length=1, max_length=2000)
     reformat: str = Field("", max_length=MAX_REASON_CHARS)
     """Only if the request asks for other formatting (wrapping, indentation, bullets, quotes): where it asks for it.
@@ -35,8 +35,7 @@ class Edit(ToolArguments):
 
 
 def edit(workspace: Workspace, arguments: Edit) -> str:
-    """Replaces exact pieces of text in one file: all of them, or none when one is missing or ambiguous. Returns the
-    new hash and the diff of this edit."""
+    """Replaces exact pieces of text in one file: all of them, or none when one is missing or ambiguous."""
     data = _read_if_unchanged(workspace, arguments.path, arguments.hash)
     replacements = [text_edits.Replacement(r.old, r.new, r.line, r.everywhere) for r in arguments.replacements]
     new = text_edits.apply_replacements(data, replacements)
