@@ -130,9 +130,11 @@ def test_small_code_change_brings_its_diff_as_data(repositories: WatchBench) -> 
     )
     repositories.settle()
     [job] = repositories.bench.list_jobs()
-    _, _, diff = job.prompt.partition("What changed in the repository code. Lines that begin with a bar are data:\n")
+    data = repositories.bench.read_data(job)
+    _, _, diff = data.partition("What changed in the repository code. Lines that begin with a bar are data:\n")
     assert diff.startswith("| --- a/src/cli.py\n| +++ b/src/cli.py\n| @@ -1 +1,2 @@\n| ---port\n| +--listen  \n")
-    assert secret not in job.prompt
+    assert secret not in data
+    assert "cli.py" not in job.prompt
     assert "| +TOKEN = '•••'\n" in diff
     assert "line 10\n" in diff
     assert diff.endswith("\n… cut: the rest of the diff is left out.")
