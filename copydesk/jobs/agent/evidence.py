@@ -1,22 +1,45 @@
 """Evidence: the places in a repository that a model cites for its statements, and whether they say so."""
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence, Set
+from difflib import get_close_matches
+from typing import Any, NamedTuple
 from urllib.parse import quote as quote_url
 
 from pydantic import BaseModel, ConfigDict
 
+from copydesk.core.text.truncation import truncate
+from copydesk.jobs.agent.claims import CitedText, find_unnamed
 from copydesk.jobs.agent.tools.finish_tools import Citation, CitedSource
 from copydesk.jobs.agent.tools.tool import ToolRefused, select_files
+from copydesk.jobs.pages.page_types import MARKDOWN_NAV_FILES, is_page
 from copydesk.jobs.workspace.patches import FilePatch
 from copydesk.jobs.workspace.repository_limits import FileTooLarge
 from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable
 from copydesk.jobs.workspace.workspace import Workspace
 
 MAX_STORED_CITATIONS = 200
+MIN_QUOTE_CHARS = 8
+"""Shorter quotes, without white space around them, are in too many places to prove anything."""
+MAX_QUOTE_CHARS = 500
+MAX_CITED_LINES = 50
+"""Of more lines, only those with the quote count."""
+MAX_CITED_CHARS = 20_000
+MIN_STATEMENT_WORDS = 4
+"""A statement brings at least this many new words in neighboring lines. Fewer are a corrected word, a term that
+replaces another, or a reference."""
 LINES_PATTERN = re.compile(r"L?(\d{1,7})(?:\s*[-–]\s*L?(\d{1,7}))?")
 WHITE_SPACE_PATTERN = re.compile(r"\s+")
+NO_WORDS_PATTERN = re.compile(r"!?\[[^][\n]*\](?:\([^()\n]*\)|\[[^][\n]*\])|\bhttps?://[^\s<>()]+|</?[A-Za-z][^<>\n]*>")
+WORD_PATTERN = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff]{2,}|[\u3040-\u30ff\u3400-\u9fff]")
+LABEL_LINE_PATTERN = re.compile(
+    r"#{1,6} |[-*+\s]*[\w./-]+\s*$"
+    r"|(?:aliases|authors?|date|description|icon|keywords|layout|nav_title|order|redirect_from|sidebar\w*|slug|tags|title"
+    r"|weight):"
+)
+"""Headings, entries of a table of contents, and fields about the page."""
+MAX_COMPARED_WORDS = 2000
+CORRECTED_WORD_SIMILARITY = 0.75
 
 
 class EvidenceSource(BaseModel):
@@ -40,12 +63,25 @@ class Evidence(BaseModel):
     line: int
     statement: str
     source: EvidenceSource
+    quote: str
+    """The quoted lines as the source has them. What the model quoted, if the source does not have it."""
     verified: bool
     problem: str | None = None
 
 
+class _FoundQuote(NamedTuple):
+    """Where a quote was looked for. `problem` says why the place does not prove the statement."""
+
+    lines: str
+    quote: str
+    problem: str | None
+
+
 def verify_citations(workspace: Workspace, citations: Sequence[Citation]) -> list[Evidence]:
-    """Returns each citation with whether the cited lines exist at the pinned commit and contain the quote."""
+    """Returns each citation with whether it holds.
+
+    It holds if the cited lines exist at the pinned commit, contain the quote, and name what the statement names.
+    """
     return [_verify(workspace, citation) for citation in citations]
 
 
@@ -53,44 +89,53 @@ def _verify(workspace: Workspace, citation: Citation) -> Evidence:
     source = citation.source
     context = workspace.contexts.get(source.repository)
     commit = context.tree.commit if context else workspace.tree.commit
-    lines, problem = _locate_quote(workspace, source)
-    if not workspace.exists(citation.path):
-        problem = f"there is no page {citation.path}"
+    found = _look_up(workspace, source, citation.statement)
+    problem = found.problem if workspace.exists(citation.path) else f"there is no page {citation.path}"
     return Evidence(
         path=citation.path,
         line=citation.line,
         statement=citation.statement,
-        source=EvidenceSource(repository=source.repository, commit=commit, path=source.path, lines=lines),
+        source=EvidenceSource(repository=source.repository, commit=commit, path=source.path, lines=found.lines),
+        quote=truncate(found.quote.strip(), MAX_QUOTE_CHARS),
         verified=problem is None,
         problem=problem,
     )
 
 
-def _locate_quote(workspace: Workspace, source: CitedSource) -> tuple[str, str | None]:
-    """Returns the lines with the quote and None, or the lines as cited and why they do not prove the statement.
+def _look_up(workspace: Workspace, source: CitedSource, statement: str) -> _FoundQuote:
+    """Returns the lines with the quote, or the lines as cited and why they do not prove the statement.
 
     Corrects the lines if the quote is at another place of the file, and only there.
     """
+    wanted = _normalize(source.quote)
     match = LINES_PATTERN.fullmatch(source.lines.strip())
     if match is None:
-        return source.lines, "the lines are not numbers such as 12 or 12-15"
-    first = int(match[1])
-    last = int(match[2] or match[1])
+        return _FoundQuote(source.lines, wanted, "the lines are not numbers such as 12 or 12-15")
+    first, last = int(match[1]), int(match[2] or match[1])
     cited = _format_lines(first, last)
+    if len(wanted) < MIN_QUOTE_CHARS:
+        return _FoundQuote(cited, wanted, f"the quote is shorter than {MIN_QUOTE_CHARS} characters")
     try:
-        data = _read_source(workspace, source)
+        text = _read_source(workspace, source)
     except ToolRefused as refusal:
-        return cited, str(refusal)
-    file_lines = data.split("\n")
-    wanted = _normalize(source.quote)
-    if 1 <= first <= last <= len(file_lines) and wanted in _normalize("\n".join(file_lines[first - 1 : last])):
-        return cited, None
-    places = list(find_quote(file_lines, wanted))
-    if len(places) == 1:
-        return _format_lines(*places[0]), None
-    if places:
-        return cited, "these lines do not contain the quote, which is at several other places of the file"
-    return cited, "the file does not contain the quote"
+        return _FoundQuote(cited, wanted, str(refusal))
+    file_lines = text.split("\n")
+    is_short = first <= last < first + MAX_CITED_LINES
+    cited_lines = file_lines[first - 1 : last] if is_short and first >= 1 and last <= len(file_lines) else []
+    if within := next(iter(find_quote(cited_lines, wanted)), None):
+        quoted = _join_lines(cited_lines, *within)
+    else:
+        places = list(find_quote(file_lines, wanted))
+        if len(places) != 1:
+            several = "these lines do not contain the quote, which is at several other places of the file"
+            return _FoundQuote(cited, wanted, several if places else "the file does not contain the quote")
+        first, last = places[0]
+        cited_lines = [quoted := _join_lines(file_lines, first, last)]
+    place = f"{source.repository} {source.path}"
+    proof = "\n".join((truncate("\n".join(cited_lines), MAX_CITED_CHARS), wanted))
+    unnamed = find_unnamed(statement, CitedText(proof, f"{place}\n{text}", place))
+    problem = f"the quote exists, but does not name {' and '.join(unnamed)}" if unnamed else None
+    return _FoundQuote(_format_lines(first, last), quoted, problem)
 
 
 def _read_source(workspace: Workspace, source: CitedSource) -> str:
@@ -131,6 +176,10 @@ def find_quote(lines: Sequence[str], wanted: str) -> Iterable[tuple[int, int]]:
         found = text.find(wanted, found + 1)
 
 
+def _join_lines(lines: Sequence[str], first: int, last: int) -> str:
+    return "\n".join(lines[first - 1 : last])
+
+
 def _normalize(text: str) -> str:
     return WHITE_SPACE_PATTERN.sub(" ", text).strip()
 
@@ -158,11 +207,72 @@ def describe_unverified(evidence: Iterable[Evidence]) -> str | None:
     )
 
 
+NO_EVIDENCE = "No evidence was given."
+ASK_FOR_EVIDENCE = (
+    "Not finished yet: you added statements to pages, and no evidence. Cite for each where a repository says so, then "
+    "call finish again. What no repository says does not belong on the page."
+)
+
+
 def describe_missing_evidence(
     files: Sequence[FilePatch], has_contexts: bool, evidence: Sequence[Evidence]
 ) -> str | None:
-    """Returns what to say of a change that adds statements and cites nothing; None if there is nothing to say."""
-    return None
+    """Returns that there is no evidence, if a change adds statements to pages and the model could have cited sources.
+
+    `has_contexts` says whether it could: the mechanic cites nothing. A moved page, a redirect, navigation, a replaced
+    term, a corrected link or word adds no statement.
+    """
+    if not has_contexts or evidence:
+        return None
+    blocks = [block for patch in files if _has_statements(patch) for block in _list_blocks(patch)]
+    removed = {word for block in blocks for line in block.removed for word in _list_words(line)}
+    return NO_EVIDENCE if any(_adds_statement(block, removed) for block in blocks) else None
+
+
+class _Block(NamedTuple):
+    """Neighboring lines of a patch that a change removes and adds."""
+
+    removed: list[str]
+    added: list[str]
+
+
+def _has_statements(patch: FilePatch) -> bool:
+    return is_page(patch.path) and patch.path.rpartition("/")[2] not in MARKDOWN_NAV_FILES
+
+
+def _list_blocks(patch: FilePatch) -> Iterator[_Block]:
+    _, _, hunks = patch.data.decode(errors="replace").partition("\n@@")
+    block = _Block([], [])
+    for line in f"@@{hunks}".split("\n"):
+        if line.startswith(("+", "-")):
+            (block.added if line[0] == "+" else block.removed).append(line[1:])
+        elif not line.startswith("\\"):  # the note that the last line has no end
+            yield block
+            block = _Block([], [])
+    yield block
+
+
+def _adds_statement(block: _Block, removed: Set[str]) -> bool:
+    """Returns whether a block has enough words that the change removes nowhere, and that are no corrected words."""
+    text = " ".join(line for line in block.added if not LABEL_LINE_PATTERN.match(line))
+    new = set(_list_words(text)) - removed
+    if _count_words(new) < MIN_STATEMENT_WORDS:
+        return False
+    gone = {word for line in block.removed for word in _list_words(line)} - set(_list_words(text))
+    is_small = len(new) * len(gone) <= MAX_COMPARED_WORDS
+    corrected = {word for word in new if is_small and get_close_matches(word, gone, 1, CORRECTED_WORD_SIMILARITY)}
+    return _count_words(new - corrected) >= MIN_STATEMENT_WORDS
+
+
+def _count_words(words: Set[str]) -> float:
+    """Returns how many words these are. A sign of a script without spaces counts as half a word."""
+    return sum(0.5 if len(word) == 1 else 1 for word in words)
+
+
+def _list_words(text: str) -> list[str]:
+    """Returns the words of a text without references and tags, and single signs of scripts without spaces."""
+    words: list[str] = WORD_PATTERN.findall(NO_WORDS_PATTERN.sub(" ", text).casefold())
+    return words
 
 
 def merge_evidence(earlier: Sequence[Any], new: Iterable[Evidence]) -> list[dict[str, Any]]:

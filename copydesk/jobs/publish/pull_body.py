@@ -134,10 +134,11 @@ def _describe_evidence(evidence: Evidence) -> str:
     cited = f"[{name}]({source.url})" if source.url else f"{name} at {_format_code(source.commit[:12])}"
     statement = neutralize_markup(to_one_line(evidence.statement, MAX_STATEMENT_CHARS))
     page = _format_code(f"{evidence.path}:{evidence.line}")
+    quote = f": {_format_code(evidence.quote)}" if evidence.quote.strip() else ""
     if evidence.verified:
-        return f"{page} {statement} ({cited})"
+        return f"{page} {statement} ({cited}{quote})"
     problem = neutralize_markup(to_one_line(evidence.problem or "", MAX_STATEMENT_CHARS))
-    return f"**Not verified:** {page} {statement} ({name}: {problem})"
+    return f"**Not verified:** {page} {statement} ({problem}; {name}{quote})"
 
 
 def _render_rounds(rounds: Sequence[Round], job_url: str) -> str:

@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from copydesk.jobs.agent.conversation import Conversation
-from copydesk.jobs.agent.evidence import describe_unverified
+from copydesk.jobs.agent.evidence import ASK_FOR_EVIDENCE, describe_missing_evidence, describe_unverified
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.agent.tools.declarations import read_declarations
 from copydesk.jobs.publish.guard.publish_guard import PublishRefused
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedWork
 from copydesk.jobs.workflow.isolation.tasks import Overreach
+from copydesk.jobs.workflow.publication.direct_merge import diff_workspace
 from copydesk.jobs.workflow.review import Reviewer
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -29,28 +30,30 @@ class FinishReview:
     may_advise: bool = True
     """False for the mechanic, which reformats and rewrites only on request."""
     advised_paths: set[str] = field(default_factory=set)
-    has_sent_back_evidence: bool = False
 
     def review(self, workspace: Workspace, finished: Finished, conversation: Conversation) -> str | None:
-        """Returns what the model must fix before it may finish, or None."""
+        """Returns what the model must fix before it may finish, all at once, or None."""
+        problems = [
+            self._find_refusal(workspace),
+            self.reviewer.explain_findings(workspace, finished.intended_reasons),
+            self._judge_evidence(workspace, finished),
+        ]
+        return "\n\n".join(filter(None, problems)) or self._advise_on_overreach(workspace, conversation)
+
+    def _find_refusal(self, workspace: Workspace) -> str | None:
         try:
             self.check_publishable(workspace)
         except PublishRefused as refusal:
             return f"Not finished yet: this cannot be published. {refusal} Fix that, then call finish again."
-        findings = self.reviewer.explain_findings(workspace, finished.intended_reasons)
-        return (
-            findings
-            or self._send_back_evidence(workspace, finished)
-            or self._advise_on_overreach(workspace, conversation)
-        )
+        return None
 
-    def _send_back_evidence(self, workspace: Workspace, finished: Finished) -> str | None:
-        """Returns the citations that do not hold, once per attempt."""
-        if self.has_sent_back_evidence:
-            return None
-        problems = describe_unverified(self.isolated.verify_citations(workspace, finished.evidence))
-        self.has_sent_back_evidence = problems is not None
-        return problems
+    def _judge_evidence(self, workspace: Workspace, finished: Finished) -> str | None:
+        """Returns the citations that do not hold, or that there are none. The mechanic cites nothing."""
+        evidence = self.isolated.verify_citations(workspace, finished.evidence)
+        could_cite = bool(workspace.contexts) and self.may_advise
+        if could_cite and describe_missing_evidence(diff_workspace(workspace), could_cite, evidence):
+            return ASK_FOR_EVIDENCE
+        return describe_unverified(evidence)
 
     def _advise_on_overreach(self, workspace: Workspace, conversation: Conversation) -> str | None:
         """Returns advice if the change as a whole reformats or rewrites pages, although each of its edits was small."""

@@ -150,7 +150,10 @@ class RunWorkflow:
         with start_publish_span():
             self.journal.enter_phase(Phase.PUBLISHING)
             job, project = self.job, self.project
-            evidence = record_evidence(self.journal, self.isolated, job, project, contexts, workspace, finished)
+            known_secrets = list_known_secrets(project, self.secrets)
+            evidence = record_evidence(
+                self.journal, self.isolated, job, project, contexts, workspace, finished, known_secrets
+            )
             reasons = (*finished.intended_reasons.values(), *read_declarations(conversation).reformats.values())
             statements = [each.statement for each in finished.evidence]
             texts = (self.job.title or "", finished.title, finished.summary, finished.unsure, *reasons, *statements)

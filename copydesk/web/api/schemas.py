@@ -180,8 +180,10 @@ class EvidenceResponse(ApiModel):
     line: int
     statement: str
     source: EvidenceSourceResponse
+    quote: str
+    """The quoted lines as the source has them; what the agent quoted, if the source does not have it."""
     verified: bool
-    """Whether the cited lines exist at that commit and contain what was quoted."""
+    """Whether the cited lines exist at that commit, contain what was quoted, and name what the statement names."""
     problem: str | None
     """Why it could not be verified."""
 

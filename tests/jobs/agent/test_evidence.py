@@ -11,16 +11,18 @@ from copydesk.jobs.agent.evidence import (
     Evidence,
     EvidenceSource,
     build_permalink,
+    describe_missing_evidence,
     find_quote,
     merge_evidence,
     verify_citations,
 )
 from copydesk.jobs.agent.tools.finish_tools import Citation, CitedSource
 from copydesk.jobs.workspace.context_tree import ContextTree
+from copydesk.jobs.workspace.patches import FilePatch, create_patch
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
 
-CODE = b"def run():\n    parser.add(\n        '--dry-run',\n    )\n\n# twice\nx = 1\n# twice\n"
+CODE = b"def run():\n    parser.add(\n        '--dry-run',\n    )\n\n# twice ...\nx = 1\n# twice ...\n"
 
 
 def build_workspace(make: MakeWorkspace, code: bytes = CODE) -> Workspace:
@@ -42,12 +44,13 @@ def verify(workspace: Workspace, lines: str, quote: str, *, path: str = "cli.py"
         ("3", "'--dry-run'", "3"),
         ("2-4", "parser.add( '--dry-run', )", "2-4"),
         ("L2-L3", "parser.add(", "2-3"),
+        ("1-2000", "parser.add(", "2"),
         ("1", "'--dry-run'", "3"),
         ("2", "'--dry-run'", "3"),
         ("4", "'--dry-run'", "3"),
-        ("900", "def run", "1"),
+        ("900", "def run():", "1"),
         ("1", "parser.add(\n'--dry-run'", "2-3"),
-        ("8", "# twice", "8"),
+        ("8", "# twice  ...", "8"),
     ],
 )
 def test_quote_is_found_and_its_lines_corrected(workspace: MakeWorkspace, lines: str, quote: str, found: str) -> None:
@@ -58,7 +61,14 @@ def test_quote_is_found_and_its_lines_corrected(workspace: MakeWorkspace, lines:
 @pytest.mark.parametrize(
     ("lines", "quote", "path", "repository", "problem"),
     [
-        ("1", "# twice", "cli.py", "code", "these lines do not contain the quote, which is at several other places"),
+        (
+            "1",
+            "# twice ...",
+            "cli.py",
+            "code",
+            "these lines do not contain the quote, which is at several other places",
+        ),
+        ("0-0", "no such line", "cli.py", "code", "the file does not contain the quote"),
         ("3", "--dryrun", "cli.py", "code", "the file does not contain the quote"),
         ("3-2", "--nothing", "cli.py", "code", "the file does not contain the quote"),
         ("three", "--dry-run", "cli.py", "code", "the lines are not numbers"),
@@ -75,6 +85,132 @@ def test_citation_that_does_not_hold_says_why(
     evidence = verify(build_workspace(workspace), lines, quote, path=path, repository=repository)
     assert not evidence.verified
     assert problem in (evidence.problem or "")
+
+
+@pytest.mark.parametrize("lines", ["0", "1", "1-3", "8-9", "900", "9999999"])
+@pytest.mark.parametrize("quote", [" " * 8, "\n\n\n\n\n\n\n\n", "\u00a0\u2003" * 9, "x = 1 \n  \t "])
+def test_blank_or_short_quote_proves_nothing(workspace: MakeWorkspace, lines: str, quote: str) -> None:
+    docs = build_workspace(workspace, b"\n\n" + CODE)
+    assert verify(docs, lines, quote).problem == "the quote is shorter than 8 characters"
+
+
+def test_evidence_has_the_lines_of_the_quote_as_the_source_has_them(workspace: MakeWorkspace) -> None:
+    docs = build_workspace(workspace)
+    assert verify(docs, "1-4", "add( '--dry-run'").quote == "parser.add(\n        '--dry-run',"
+    assert verify(docs, "3", "no such text").quote == "no such text"
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("Nothing is changed.", "parser.add_argument('--dry-run')"),
+        ("The flag is --dry-run.", "parser.add_argument('--dry-run')"),
+        ("`dry-run` and `dryRun` are the same.", "dry_run: bool = False"),
+        ("`--no-color` turns colors off.", "color: bool = True"),
+        ("Run `tool serve --port 80`.", "serve.add_argument('--port', default=80)"),
+        ("`COPYDESK_MODEL_TIMEOUT` and COPYDESK_RETRIES set it.", "model_timeout: float\nretries: int"),
+        ("`server.timeout` is an `integer`.", "timeout: int"),
+        ("`cli.py` has `Client.connect()`.", "def connect(self) -> None:"),
+        ("GitHub answers on macOS, e.g. for JavaScript or Node.js.", "def connect(self) -> None:"),
+        ("`GET /v2/jobs/{id}` returns it.", "@router.get('/jobs/{job_id}')"),
+        ("It times out after 30 seconds, or 30 s, or 30s, or 0.5 minutes.", "TIMEOUT_MS = 30_000"),
+        ("It is kept for 1 day.", "KEPT_SECONDS = 24 * 60 * 60"),
+        ("At most 10 MB and 1,000 files.", "MAX_BYTES, MAX_FILES = 10 << 20, 1000"),
+        ("At most 10 MB.", "MAX_BYTES = 10485760"),
+        ("At most 50%, or 1 million.", "share = 0.5; most = 10**6"),
+        ("It needs Python 3.12 and TLS 1.3.", "py312, TLSv1_3"),
+        ("An unknown page is answered with 404.", "raise HTTPError(HTTPStatus.NOT_FOUND)"),
+        ("It tries 3 times.", "# Three attempts are enough."),
+        ("1. On 2026-01-02 at 12:30, since 2024, see step 2 and RFC 7231 for the 3rd of utf-8.", "def connect(self):"),
+    ],
+)
+def test_names_and_numbers_count_in_all_their_spellings(workspace: MakeWorkspace, statement: str, code: str) -> None:
+    assert judge(workspace, statement, code) is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "missing"),
+    [
+        ("The flag is `--force`.", "parser.add_argument('--dry-run')", "--force"),
+        ("Use --force or --dry-run.", "parser.add_argument('--dry-run')", "--force"),
+        ("Use `-q`.", "parser.add_argument('-v')", "-q"),
+        ("Run `tool serve --workers 4`.", "serve.add_argument('--port', default=4)", "--workers"),
+        ("Set retry_limit.", "timeout: int = 5", "retry_limit"),
+        ("Set `retries`.", "timeout: int = 5", "retries"),
+        ("Set maxRetries.", "timeout: int = 5", "maxRetries"),
+        ("`proxy.timeout` is set.", "timeout: int = 5", "proxy.timeout"),
+        ("TOOL_RETRIES is read.", "timeout: int = 5", "TOOL_RETRIES"),
+        ("It times out after 30 seconds.", "timeout: int = 20", "30"),
+        ("It times out after 30 seconds.", "timeout: int = 300", "30"),
+        ("It needs Python 3.10.", "requires-python = '>=3.1'", "3.10"),
+        ("It needs 1.2.3.", "version = '1.2.4'", "1.2.3"),
+        ("A conflict is answered with 409.", "raise HTTPError(HTTPStatus.NOT_FOUND)", "409"),
+        ("`timeout` is 30 s, `retries` 4.", "timeout: int = 30", "retries and 4"),
+    ],
+)
+def test_name_or_number_that_the_cited_lines_do_not_have_is_named(
+    workspace: MakeWorkspace, statement: str, code: str, missing: str
+) -> None:
+    assert judge(workspace, statement, code) == f"the quote exists, but does not name {missing}"
+
+
+def judge(make: MakeWorkspace, statement: str, code: str) -> str | None:
+    """Returns the problem of a citation of the whole code, which the section [server] and the class Client precede."""
+    docs = build_workspace(make, f"[server]\nclass Client:\n\n{code}\n\nforce, workers, retries = 1\n".encode())
+    last = 3 + len(code.splitlines())
+    source = CitedSource(repository="code", path="cli.py", lines=f"4-{last}", quote=code.splitlines()[0])
+    citation = Citation(path="page.md", line=1, statement=statement, source=source)
+    [evidence] = verify_citations(docs, [citation])
+    return evidence.problem
+
+
+PAGE = "# Page\n\nRun the tool with `--try-run` to see what it would do.\nSee [the guide](guide.md) and its parts.\n"
+
+
+def change(old: str, new: str, path: str = "page.md") -> list[FilePatch]:
+    return [create_patch(path, old.encode(), new.encode())]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        change("", "Use `--fast` to skip all checks.\n"),
+        change(PAGE, PAGE + "\nThe tool answers within a minute.\n"),
+        change(PAGE, PAGE.replace("to see what it would do", "to skip slow checks of remote links")),
+        change("| a | b |\n", "| a | b |\n| `--fast` | skips every slow check |\n"),
+        change("# ツール\n", "# ツール\n\nこの値の既定は三十秒です。\n"),
+    ],
+)
+def test_statement_without_a_citation_is_missing_evidence(files: list[FilePatch]) -> None:
+    assert describe_missing_evidence(files, True, []) == "No evidence was given."
+    assert describe_missing_evidence(files, False, []) is None
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [],
+        change(PAGE, PAGE.replace("--try-run", "--dry-run")),
+        change(PAGE, PAGE.replace("the tool", "the Acme Cloud Platform")),
+        change(PAGE, PAGE.replace("see what it would do", "seee waht it wuold doo"))[::-1],
+        change(PAGE.replace("see what it would", "seee whatt itt woulld"), PAGE),
+        change(PAGE, PAGE.replace("[the guide](guide.md)", "[the new installation guide](start/install/guide.md)")),
+        change(PAGE, PAGE.replace("# Page", "# How to see what would happen")),
+        change(PAGE, f"---\ntitle: A page\ndescription: What the command for trying things prints.\n---\n\n{PAGE}"),
+        change("guide\n", "guide\nstart/install\nconcepts/overview\nreference/commands\n", "index.rst"),
+        change("", "* [Guide](guide.md)\n* [Installation on all systems](install.md)\n", "src/SUMMARY.md"),
+        change("{}", '{"redirects": [{"source": "/old/address", "destination": "/new/page"}]}', "docs.json"),
+        [*change(PAGE, "# Page\n"), *change("# Other\n", PAGE.replace("# Page", "# Other"), "other.md")],
+        [FilePatch("new/page.md", "renamed", "page.md", 0, 0, b"")],
+    ],
+)  # fmt: skip
+def test_change_that_states_nothing_new_needs_no_evidence(files: list[FilePatch]) -> None:
+    assert describe_missing_evidence(files, True, []) is None
+
+
+def test_any_citation_is_evidence(workspace: MakeWorkspace) -> None:
+    files = change("", "Use `--fast` to skip all checks.\n")
+    assert describe_missing_evidence(files, True, [verify(build_workspace(workspace), "1", "def run():")]) is None
 
 
 def test_documentation_repository_can_be_cited_as_it_was_before_the_edits(workspace: MakeWorkspace) -> None:
@@ -112,7 +248,7 @@ def test_permalink_has_the_form_of_the_forge(forge: str, address: str, lines: st
 def test_newest_citation_of_a_statement_counts_and_their_number_is_bounded() -> None:
     def cite(statement: str, lines: str) -> Evidence:
         source = EvidenceSource(repository="code", commit="c" * 40, path="a.py", lines=lines)
-        return Evidence(path="page.md", line=1, statement=statement, source=source, verified=True)
+        return Evidence(path="page.md", line=1, statement=statement, source=source, quote="", verified=True)
 
     merged = merge_evidence(merge_evidence([], [cite("A", "1"), cite("B", "2")]), [cite("A", "3")])
     assert [(each["statement"], each["source"]["lines"]) for each in merged] == [("A", "3"), ("B", "2")]

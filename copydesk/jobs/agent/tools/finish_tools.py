@@ -11,7 +11,6 @@ from copydesk.jobs.workspace.workspace import Workspace
 MAX_SUMMARY_CHARS = 20_000
 MAX_INTENDED = 100
 MAX_CITATIONS = 50
-MIN_QUOTE_CHARS = 4
 MAX_CHOICES = 4
 MAX_POINTS = 20
 MAX_POINT_CHARS = 1000
@@ -30,9 +29,14 @@ class CitedSource(ToolArguments):
     """The context repository's name; empty for the documentation repository."""
     path: str = Field(min_length=1, max_length=1000)
     lines: str = Field(max_length=20)
-    """The lines that prove the statement, such as 12 or 12-15."""
-    quote: str = Field(min_length=MIN_QUOTE_CHARS, max_length=500)
-    """A fragment of these lines, exactly as written there."""
+    """The lines that prove the statement and have the names and numbers in it, such as 12 or 12-15."""
+    quote: str = Field(min_length=1, max_length=500)
+    """A fragment of these lines, exactly as written there, of 8 characters or more."""
+
+    @field_validator("path", "lines", "quote")
+    @classmethod
+    def _strip_nul(cls, text: str) -> str:
+        return text.replace("\x00", "")
 
 
 class Citation(ToolArguments):
@@ -45,7 +49,7 @@ class Citation(ToolArguments):
     statement: str = Field(min_length=1, max_length=500)
     source: CitedSource
 
-    @field_validator("statement")
+    @field_validator("path", "statement")
     @classmethod
     def _strip_nul(cls, text: str) -> str:
         return text.replace("\x00", "")

@@ -83,22 +83,22 @@ def search_text(wanted: Iterable[WantedName], content: bytes, *, is_source: bool
 
 def _list_parts(kind: NameKind, name: str) -> Iterable[list[Spelling]]:
     if kind is NameKind.FLAG:
-        yield [_build_exact(f"--{name}"), _build_flexible(name, only_in_sources=True)]
+        yield [_build_exact(f"--{name}"), build_flexible(name, only_in_sources=True)]
     elif kind is NameKind.VARIABLE:
         rest = name.partition("_")[2]  # a prefix such as COPYDESK_ may be added by the program
-        spellings = [_build_exact(name), _build_flexible(name, only_in_sources=True)]
-        yield [*spellings, _build_flexible(rest, only_in_sources=True)] if "_" in rest else spellings
+        spellings = [_build_exact(name), build_flexible(name, only_in_sources=True)]
+        yield [*spellings, build_flexible(rest, only_in_sources=True)] if "_" in rest else spellings
     elif kind is NameKind.ENDPOINT:
         for segment in name.strip("/").split("/"):
             if not VARIABLE_SEGMENT_PATTERN.fullmatch(segment):
-                yield [_build_flexible(segment)]
+                yield [build_flexible(segment)]
     elif kind is NameKind.SETTING and "." in name:
         for component in name.split("."):
-            yield [_build_flexible(component)]
+            yield [build_flexible(component)]
     elif kind is NameKind.PACKAGE and "/" in name:
         yield [_build_path(name)]
     else:
-        yield [_build_flexible(name)]
+        yield [build_flexible(name)]
 
 
 def _build_exact(text: str) -> Spelling:
@@ -106,7 +106,7 @@ def _build_exact(text: str) -> Spelling:
     return Spelling(text.encode().translate(LOWERCASE, SEPARATORS), pattern)
 
 
-def _build_flexible(text: str, *, only_in_sources: bool = False) -> Spelling:
+def build_flexible(text: str, *, only_in_sources: bool = False) -> Spelling:
     """Builds a spelling in any case and with any separators: `dry_run`, `dry-run`, `dryRun` and `DryRun`."""
     words = _split_words(text)
     pattern = re.compile(WORD_START + rb"(?i:" + rb"[-_.]?".join(words) + rb")" + WORD_END)

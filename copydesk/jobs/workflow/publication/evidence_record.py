@@ -9,6 +9,7 @@ from copydesk.jobs.agent.overview.context_overview import PinnedContext
 from copydesk.jobs.agent.tools import Finished
 from copydesk.jobs.execution.journal import Journal
 from copydesk.jobs.job import Job
+from copydesk.jobs.publish.guard.secret_scanner import redact_secrets
 from copydesk.jobs.workflow.isolation.isolated_work import IsolatedWork
 from copydesk.jobs.workspace.workspace import Workspace
 
@@ -28,10 +29,12 @@ def record_evidence(
     contexts: Sequence[PinnedContext],
     workspace: Workspace,
     finished: Finished,
+    known_secrets: Sequence[str],
 ) -> list[Evidence]:
     """Verifies the citations of finished work, and adds them to those of the job's earlier runs. Returns all of them.
 
-    The result is journaled, so that a resumed run publishes the same.
+    Reviewers see the quotes, so secrets in them are redacted. The result is journaled, so that a resumed run publishes
+    the same.
     """
     if not finished.evidence and not journal.has_result(EVIDENCE_STEP):
         return [Evidence.model_validate(each) for each in job.evidence]
@@ -40,7 +43,8 @@ def record_evidence(
     with journal.step(EVIDENCE_STEP, list[Evidence]) as step:
         if not step.is_done:
             verified = isolated.verify_citations(workspace, finished.evidence)
-            evidence = [_add_permalink(each, addresses) for each in verified]
+            shown = [each.model_copy(update={"quote": redact_secrets(each.quote, known_secrets)}) for each in verified]
+            evidence = [_add_permalink(each, addresses) for each in shown]
             merged = merge_evidence(job.evidence, evidence)
             step.save([Evidence.model_validate(each) for each in merged], job={"evidence": merged})
     return step.result

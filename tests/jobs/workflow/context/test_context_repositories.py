@@ -175,7 +175,7 @@ def test_unknown_flag_is_found_and_a_flag_of_the_context_is_known(tmp_path: Path
 
 
 @pytest.mark.deep
-def test_evidence_is_verified_and_sent_back_once(tmp_path: Path) -> None:
+def test_evidence_is_verified_and_refuted_evidence_is_sent_back(tmp_path: Path) -> None:
     def cite(lines: str, quote: str) -> Reply:
         source = {"repository": "code", "path": "cli.py", "lines": lines, "quote": quote}
         citation = {"path": "index.md", "line": 3, "statement": "The flag is --dry-run.", "source": source}
@@ -192,9 +192,12 @@ def test_evidence_is_verified_and_sent_back_once(tmp_path: Path) -> None:
             "repository": "code", "commit": head, "path": "cli.py", "lines": "3", "url": None
         }  # fmt: skip
         [pull] = service.desk.pulls.list_for_project(service.project.id)
-        assert f"`index.md:3` The flag is --dry-run. (`code: cli.py, line 3` at `{head[:12]}`)" in pull.body
+        line = 'parser.add_argument("--dry-run", help="Change nothing.")'
+        assert evidence["quote"] == line
+        assert f"`index.md:3` The flag is --dry-run. (`code: cli.py, line 3` at `{head[:12]}`: `{line}`)" in pull.body
         shown = signed_in_client(service).get(f"/projects/{service.project.id}/jobs/{job['id']}").text
         assert "verified" in shown
+        assert "parser.add_argument(&#34;--dry-run&#34;" in shown
         assert "code cli.py, lines 3, commit" in shown
 
 
@@ -203,12 +206,52 @@ def test_unverified_evidence_is_shown_as_such(tmp_path: Path) -> None:
     source = {"repository": "code", "path": "gone.py", "lines": "1-2", "quote": "anything"}
     citation = {"path": "index.md", "line": 3, "statement": "The flag is --dry-run.", "source": source}
     cite = calls(("finish", {"title": "Flag", "summary": "Done.", "evidence": [citation]}))
-    with open_service(tmp_path, edit("index.md", "--try-run", "--dry-run"), cite, cite) as (service, _):
+    with open_service(tmp_path, edit("index.md", "--try-run", "--dry-run"), *[cite] * 4) as (service, _):
         [evidence] = run_job(service)["evidence"]
         assert (evidence["verified"], evidence["problem"]) == (False, "there is no file gone.py")
         [pull] = service.desk.pulls.list_for_project(service.project.id)
         assert "**Not verified:** `index.md:3` The flag is --dry-run." in pull.body
         assert read_file(service.repository, "main", "index.md") == DOCS["index.md"]
+
+
+@pytest.mark.deep
+def test_findings_and_refuted_evidence_go_back_together_in_each_of_three_reviews(tmp_path: Path) -> None:
+    source = {"repository": "code", "path": "cli.py", "lines": "3", "quote": "add_argument"}
+    citation = {"path": "index.md", "line": 3, "statement": "The flag is --dry-runs-only.", "source": source}
+    cite = calls(("finish", {"title": "Flag", "summary": "Done.", "evidence": [citation]}))
+    with open_service(tmp_path, edit("index.md", "--try-run", "--dry-runs-only"), *[cite] * 4) as (service, model):
+        [evidence] = run_job(service)["evidence"]
+        problem = "the quote exists, but does not name --dry-runs-only"
+        assert (evidence["verified"], evidence["problem"]) == (False, problem)
+        sent_back = [entry.results[0].text for entry in model.requests[-1] if isinstance(entry, ToolResults)][1:]
+        assert len(sent_back) == 3
+        assert all("occurs nowhere in the repository" in text and problem in text for text in sent_back)
+
+
+@pytest.mark.deep
+def test_statement_without_evidence_is_sent_back(tmp_path: Path) -> None:
+    addition = edit("index.md", "`--try-run`.", "`--try-run`.\n\nEach command answers within a second.")
+    with open_service(tmp_path, addition, *[finish()] * 4) as (service, model):
+        assert run_job(service)["reason"] is None
+        assert "you added statements to pages, and no evidence" in read_results(model, 2)
+        assert len(model.requests) == 5
+    other = tmp_path / "other"
+    other.mkdir()
+    with open_service(other, addition, finish()) as (service, model):
+        run_job(service, context=[])
+        assert len(model.requests) == 2, "a job without context repositories can cite nothing"
+
+
+@pytest.mark.deep
+def test_secrets_in_quoted_lines_are_not_shown(tmp_path: Path) -> None:
+    source = {"repository": "code", "path": "config.py", "lines": "1", "quote": "API_TOKEN ="}
+    citation = {"path": "index.md", "line": 3, "statement": "A token is needed.", "source": source}
+    cite = calls(("finish", {"title": "Flag", "summary": "Done.", "evidence": [citation]}))
+    code = {**CODE, "config.py": f'API_TOKEN = "{TOKEN}"\n'.encode()}
+    with open_service(tmp_path, edit("index.md", "--try-run", "--dry-run"), cite, code=code) as (service, _):
+        [evidence] = run_job(service)["evidence"]
+        assert evidence["quote"].startswith("API_TOKEN = ")
+        assert TOKEN not in evidence["quote"]
 
 
 @pytest.mark.deep
