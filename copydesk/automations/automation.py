@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from copydesk.automations.definition import AutomationDefinition
 from copydesk.jobs.job import ACTIVE, Job, Reason
+from copydesk.jobs.storage.message_origins import OriginCommit
 
 
 class NoticeCode(StrEnum):
@@ -65,6 +66,8 @@ class TriggerEvent(NamedTuple):
     """Data for the agent that Copydesk computed, such as the commits since the last run."""
     commits: Mapping[str, Sequence[str]] = MappingProxyType({})
     """The newest commits of the change by the name of their repository, which is empty for the project's own."""
+    newest_commits: Sequence[OriginCommit] = ()
+    """The first of these commits, for people."""
     awaits_comparison: bool = False
     """Whether the worker that begins the run adds the stale pages, since comparing them waits for git."""
 

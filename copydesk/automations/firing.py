@@ -360,11 +360,13 @@ def build_data(event: TriggerEvent) -> str:
 
 def build_origin(definition: AutomationDefinition, event: TriggerEvent) -> MessageOrigin:
     """Describes what started a run, for the texts of its pull request."""
-    ranges = ", ".join(_list_ranges(event))
+    commit_count = sum(map(len, event.commits.values()))
+    ranges = ", ".join(_list_ranges(event)) if commit_count > len(event.newest_commits) else ""
     return MessageOrigin(
         automation=definition.name,
         text=f"{event.text.removesuffix('.')} ({ranges})." if ranges else event.text,
         commits={name: list(commits) for name, commits in event.commits.items() if commits},
+        newest_commits=list(event.newest_commits),
         asks_authors=AUTHORS in definition.reviewers,
         awaits_comparison=event.awaits_comparison,
     )

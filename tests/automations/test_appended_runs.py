@@ -14,6 +14,8 @@ from sqlalchemy import select, update
 from copydesk.automations.automation import TriggerEvent
 from copydesk.automations.firing import Fired
 from copydesk.core.text.reader_data import quote_reader_data
+from copydesk.jobs.publish.pull_body import RunOrigin, render_origins
+from copydesk.jobs.storage.message_origins import OriginCommit
 from copydesk.jobs.storage.tables import runs, steps
 from tests.jobs.publish.forges.stage import FILES, create_project, fake_forge
 from tests.support.drills import mark_drills
@@ -85,6 +87,30 @@ def open_automated(folder: Path, kind: str = "", script: tuple[Turn, ...] = SCRI
 def automated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Automated]:
     with open_automated(tmp_path, request.param) as automated:
         yield automated
+
+
+@pytest.mark.deep
+def test_pull_request_and_comment_link_to_the_commits_that_started_the_run(automated: Automated) -> None:
+    commit = OriginCommit(id="34e83d4" + "0" * 33, title="Fix #7 for @ada", url="https://forge.example/commit/34e83d4")
+    event = {"commits": {"code": [commit.id]}, "newest_commits": [commit]}
+    automated.run("1", "1 new commit in code.", "What changed since the last run.", **event)
+    start = "1 new commit in code: [34e83d4](https://forge.example/commit/34e83d4) Fix "
+    assert f"Started by the automation “Nightly”. {start}" in automated.pull.body
+    automated.run("2", "1 new commit in code.", "What changed since the last run.", **event)
+    [comment] = automated.comments
+    assert f"What started it: {start}" in comment
+    for text in (automated.pull.body, comment):
+        assert "What changed since" not in text
+        assert "Go." not in text
+        assert "@ada" not in text
+        assert "#7" not in text
+
+
+def test_many_commits_are_counted_and_a_few_are_named() -> None:
+    commits = [OriginCommit(id=str(number) * 40, title=f"Change {number}") for number in range(1, 4)]
+    origin = RunOrigin(automation="Nightly", text="60 new commits in code.", commits=commits, has_more_commits=True)
+    named = "1111111 Change 1; 2222222 Change 2; 3333333 Change 3; …"
+    assert render_origins([origin]) == f"60 new commits in code: {named}"
 
 
 @pytest.mark.deep

@@ -87,6 +87,13 @@ def test_renamed_flag_leads_to_an_edit_with_verified_evidence(tmp_path: Path) ->
         assert job["createdBy"] == {"kind": "automation", "name": "Update from code", "id": pair.automation.id}
         assert job["automation"] == pair.automation.id
         assert "Rename --try-run to --dry-run" in pair.service.desk.jobs.read_data(job["id"])
+        [pull] = pair.service.desk.pulls.list_for_project(pair.service.project.id)
+        start = (
+            f"Started by the automation “Update from code”. 1 new commit in code: {head[:7]} Rename --try-run to --dry-"
+        )
+        assert start in pull.body
+        assert "What changed since the last run" not in pull.body
+        assert "**Request**" not in pull.body
         [evidence] = job["evidence"]
         assert (evidence["verified"], evidence["source"]["commit"]) == (True, head)
         assert pair.outcomes() == [Outcome.REVIEW_NEEDED]

@@ -42,7 +42,9 @@ from copydesk.core.errors import ProjectNotFound, StoreUnavailable, UserFacingEr
 from copydesk.core.projects.projects import Project
 from copydesk.core.text.path_patterns import matches_any
 from copydesk.core.text.plurals import pluralize
+from copydesk.jobs.projects.page_history import build_commit_link
 from copydesk.jobs.publish.forges.markers import parse_pull_number
+from copydesk.jobs.storage.message_origins import OriginCommit
 from copydesk.jobs.storage.tables import jobs
 
 log = logging.getLogger(__name__)
@@ -51,6 +53,8 @@ WATCHING_TYPES = ("code_change", "content_update", "release")
 LONGEST_WAIT_FACTOR = 6
 """A repository that is never quiet starts a run after this many quiet periods."""
 MAX_RUNS_SEARCHED = 50
+MAX_COMMITS_NAMED = 3
+"""How many commits of a repository the pull request names."""
 SELECT_WATCHING = select(automations).where(automations.c.enabled, automations.c.trigger_type.in_(WATCHING_TYPES))
 
 
@@ -236,7 +240,7 @@ class RepositoryWatch:
             nothing = None if event.data["tags"] else "No new tag matches."
         else:
             changes = [self._find_changes(automation, repositories[row.name], row, bases[row.name]) for row in pending]
-            event = _describe_event(automation, pending, changes)
+            event = _describe_event(automation, pending, changes, repositories)
             nothing = _find_nothing_to_do(automation, changes)
             if not any(each.commits for each in changes):  # only commits of its own jobs
                 self._mark_fired_without_run(automation, pending)
@@ -325,7 +329,10 @@ def _build_key(pending: Sequence[Row[Any]]) -> str:
 
 
 def _describe_event(
-    automation: Automation, pending: Sequence[Row[Any]], all_changes: Sequence[RepositoryChanges]
+    automation: Automation,
+    pending: Sequence[Row[Any]],
+    all_changes: Sequence[RepositoryChanges],
+    repositories: Mapping[str, WatchedRepository],
 ) -> TriggerEvent:
     count = sum(len(changes.commits) for changes in all_changes)
     places = [changes.name or "this repository" for changes in all_changes if changes.commits]
@@ -338,7 +345,13 @@ def _describe_event(
         "authors": sorted({author for changes in all_changes for author in changes.authors})[:20],
     }  # fmt: skip
     commits = {changes.name: changes.list_newest_ids() for changes in all_changes}
-    return TriggerEvent(_build_key(pending), text, data, describe_changes(all_changes), commits)
+    newest = [
+        OriginCommit(id=commit.id, title=commit.title, url=build_commit_link(source.forge, source.address, commit.id))
+        for changes in all_changes
+        for source in [repositories[changes.name]]
+        for commit in changes.commits[:MAX_COMMITS_NAMED]
+    ]
+    return TriggerEvent(_build_key(pending), text, data, describe_changes(all_changes), commits, newest)
 
 
 def _describe_release(pending: Sequence[Row[Any]], bases: Mapping[str, Refs]) -> TriggerEvent:

@@ -44,6 +44,9 @@ class Policy(ProjectOptions):
     """End commit messages with the author's Signed-off-by line."""
     co_authors: CommaSeparated = ()
     """Additional authors of the commits, each as `Name <address>`."""
+    credit_requesters: bool = True
+    """Name the signed-in people who asked for a change as co-authors of its commit, with their email addresses. Whoever
+    can read the repository then sees these."""
     mention: Annotated[str, Field(min_length=2, max_length=60, pattern=r"^@[\w-]+$")] = "@copydesk"
     """The name with which a comment on a pull request addresses the agent."""
     api_url: Annotated[str, Field(max_length=300)] | None = None

@@ -49,8 +49,20 @@ OPERATOR_PATTERN = re.compile(r"\s*(\*\*|\*|<<)\s*")
 MAX_DIGITS = 30
 MAX_EXPONENT = 64
 NUMBER_WORDS = {
-    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
-    "eleven": 11, "twelve": 12, "once": 1, "twice": 2,
+    "one": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+    "once": 1,
+    "twice": 2,
 }
 NUMBER_WORD_PATTERN = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(NUMBER_WORDS)})(?![A-Za-z])", re.I)
 SECOND = 10**9

@@ -1,6 +1,7 @@
 """Plain subjects and bodies for commits, from a model's text, which may follow a template for pull requests."""
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 TEMPLATE_HEADINGS = frozenset(
@@ -17,7 +18,17 @@ BOLD_LINE_PATTERN = re.compile(r"^ {0,3}(?:\*\*|__)(?P<text>[^*_]+)(?:\*\*|__):?
 UNDERLINE_PATTERN = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
 FENCE_LINE_PATTERN = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 OPEN_BOX_PATTERN = re.compile(r"^\s*[-*+] \[ \]")
+TEMPLATE_MARK_PATTERN = re.compile(r"^(?:#{1,6}|[-*+]|\d+[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
 TICKED_BOX_PATTERN = re.compile(r"^(\s*[-*+]) \[[xX]\](?= )")
+RULE_PATTERN = re.compile(r"^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
+CODE_SPAN_PATTERN = re.compile(r"(`+)[^`\n](?:.*?[^`\n])?\1(?!`)")
+TAG_PATTERN = re.compile(
+    r"</?(?:a|b|br|center|details|div|em|h[1-6]|hr|i|img|kbd|p|picture|source|span|strong|sub|summary|sup)\b[^<>\n]*>",
+    re.I,
+)
+IMAGE_PATTERN = re.compile(r"!\[([^][\n]*)\]\([^()\n]*\)")
+LINK_PATTERN = re.compile(r"\[([^][\n]*)\]\(<?([^()\s<>]*)>?(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?\)")
+BOLD_PATTERN = re.compile(r"\*\*(?=\S)([^*\n]+)(?<=\S)\*\*")
 SENTENCE_END_PATTERN = re.compile(r"(?<=[.!?])\s")
 
 
@@ -39,22 +50,72 @@ def choose_title(title: str, summary: str) -> str:
     return SENTENCE_END_PATTERN.split(first_line, maxsplit=1)[0].removesuffix(".") or plain_title or title
 
 
-def to_plain_body(text: str, title: str = "") -> str:
-    """Returns the text as the body of a commit message.
+def to_plain_body(text: str, title: str = "", template: str = "") -> str:
+    """Returns the text as the body of a commit message, without the structure of Markdown.
 
-    Git drops lines that begin with `#` when a commit is amended, so headings become plain lines. Leaves out a leading
-    heading that is a template's or repeats the title, sections without text, comments, and boxes that are not ticked.
+    Git drops lines that begin with `#` when a commit is amended, so headings become plain lines. Leaves out headings
+    and other lines of a template for pull requests, a leading heading that repeats the title, sections without text,
+    comments, and boxes that are not ticked.
     """
+    lines = _strip_comments(template).splitlines()
+    template_lines = {_normalize_line(line) for line in lines if not FENCE_LINE_PATTERN.match(line)} - {""}
     parts: list[str] = []
     for section in _split_sections(_strip_comments(text)):
-        if section.is_empty:
+        lines = [line for line in section.lines if _normalize_line(line) not in template_lines]
+        if not any(line.strip() for line in lines):
             continue
-        is_first = not parts
-        repeats_title = section.heading.casefold() == _strip_marks(title).casefold()
-        if section.heading and not (is_first and (_is_template_heading(section.heading) or repeats_title)):
-            parts.append(section.heading)
-        parts.append("\n".join(section.lines).strip("\n").rstrip())
-    return "\n\n".join(parts)
+        repeats_title = not parts and section.heading.casefold() == _strip_marks(title).casefold()
+        is_template = _normalize_line(section.heading) in template_lines or _is_template_heading(section.heading)
+        if section.heading and not is_template and not repeats_title:
+            parts.append(_strip_inline_marks(section.heading))
+        parts.append("\n".join(_strip_line_marks(lines)).strip("\n").rstrip())
+    return "\n\n".join(part for part in parts if part)
+
+
+def _normalize_line(line: str) -> str:
+    """Returns the words of a line of a template, in lower case and without the marks of a heading, list or box."""
+    bare = TEMPLATE_MARK_PATTERN.sub("", line.strip())
+    words = "".join(char for char in bare.casefold() if char.isalnum() or char.isspace())
+    return " ".join(words.split())
+
+
+def _strip_line_marks(lines: Iterable[str]) -> Iterator[str]:
+    """Yields lines of a section as plain text. Fenced code is indented instead, and rules are left out."""
+    fence = ""
+    for line in lines:
+        mark = FENCE_LINE_PATTERN.match(line)
+        if fence:
+            if line.strip() == fence:
+                fence = ""
+            else:
+                yield f"    {line}".rstrip()
+        elif mark:
+            fence = mark[1]
+        elif not RULE_PATTERN.match(line):
+            yield _strip_inline_marks(line)
+
+
+def _strip_inline_marks(line: str) -> str:
+    parts = []
+    end = 0
+    for span in CODE_SPAN_PATTERN.finditer(line):
+        parts += [_strip_prose_marks(line[end : span.start()]), span[0]]
+        end = span.end()
+    return "".join(parts) + _strip_prose_marks(line[end:])
+
+
+def _strip_prose_marks(text: str) -> str:
+    text = IMAGE_PATTERN.sub(r"\1", TAG_PATTERN.sub("", text))
+    return BOLD_PATTERN.sub(r"\1", LINK_PATTERN.sub(_describe_link, text))
+
+
+def _describe_link(link: re.Match[str]) -> str:
+    text, target = link[1], link[2]
+    return (
+        f"{text} ({target})"
+        if target.startswith(("https://", "http://")) and text not in (target, "")
+        else text or target
+    )
 
 
 def _split_sections(text: str) -> list[_Section]:
@@ -103,5 +164,4 @@ def _strip_marks(title: str) -> str:
 
 
 def _is_template_heading(text: str) -> bool:
-    words = "".join(char for char in text.casefold() if char.isalnum() or char.isspace())
-    return " ".join(words.split()) in TEMPLATE_HEADINGS
+    return _normalize_line(text) in TEMPLATE_HEADINGS

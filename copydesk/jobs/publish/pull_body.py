@@ -1,7 +1,7 @@
 """The description of a pull request: what a reviewer should know of the change, and how it came about."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel
@@ -14,6 +14,7 @@ from copydesk.jobs.job import Job, JobSecondLook, Usage
 from copydesk.jobs.pages.redirects import AddressChange
 from copydesk.jobs.publish.messages import neutralize_markup, to_one_line
 from copydesk.jobs.risk import Risk
+from copydesk.jobs.storage.message_origins import OriginCommit
 from copydesk.jobs.workspace.patches import FilePatch
 
 MAX_FILES_LISTED = 30
@@ -28,8 +29,19 @@ MAX_STATEMENT_CHARS = 500
 MAX_ROUND_CHARS = 700
 MAX_ORIGINS_LISTED = 3
 MAX_ORIGIN_CHARS = 300
+MAX_COMMIT_TITLE_CHARS = 100
 MAX_ROUND_QUOTE_CHARS = 300
 MAX_NEWEST_ROUND_CHARS = 6000
+
+
+class RunOrigin(BaseModel):
+    """What started a run of an automation."""
+
+    automation: str
+    text: str
+    """A sentence, such as "1 new commit in code."."""
+    commits: list[OriginCommit] = []
+    has_more_commits: bool = False
 
 
 class Round(BaseModel):
@@ -41,8 +53,10 @@ class Round(BaseModel):
     """How the change was applied when the base branch moved during the run; None when it did not move."""
     requested_at: int
     """When the run was requested, in milliseconds."""
-    origins: list[str] = []
-    """Sentences that say what started the run, if an automation did: one for each trigger."""
+    closed_issues: list[str] = []
+    """The issues that people want to close with the job's prompts."""
+    origins: list[RunOrigin] = []
+    """What started the run, if an automation did: one for each trigger."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +96,7 @@ def render_pull_body(job: Job, report: PullRequestReport, job_url: str) -> str:
     parts = [
         _render_risks(report.risks),
         _render_summary(report.rounds[0]) if len(report.rounds) == 1 else _render_rounds(report.rounds, job_url),
+        _render_start(report.rounds[0].origins) if len(report.rounds) == 1 else "",
         _render_list("**Files**", [_describe_file(patch) for patch in report.files], MAX_FILES_LISTED),
         _render_evidence(report.evidence),
         _render_list("**Fixed** (problems that existed before this change):", report.fixed),
@@ -164,15 +179,35 @@ def format_day(at: int) -> str:
     return format_iso(at)[:10]
 
 
-def render_origins(origins: Sequence[str]) -> str:
-    """Returns the sentences about what started a run in one line. Names of tags and repositories may be markup."""
-    lines = [neutralize_markup(to_one_line(origin, MAX_ORIGIN_CHARS)) for origin in origins[:MAX_ORIGINS_LISTED]]
+def render_origins(origins: Sequence[RunOrigin]) -> str:
+    """Returns what started a run in one line. Names of tags and titles of commits may be markup; the links are ours."""
+    lines = [_describe_run_origin(origin) for origin in origins[:MAX_ORIGINS_LISTED]]
     return " ".join([*lines, "…"] if len(origins) > MAX_ORIGINS_LISTED else lines)
+
+
+def _describe_run_origin(origin: RunOrigin) -> str:
+    text = neutralize_markup(to_one_line(origin.text, MAX_ORIGIN_CHARS))
+    commits = [
+        f"{f'[{commit.id[:7]}]({commit.url})' if commit.url else commit.id[:7]} "
+        + neutralize_markup(to_one_line(commit.title, MAX_COMMIT_TITLE_CHARS))
+        for commit in origin.commits
+    ]
+    listed = "; ".join([*commits, "…"] if origin.has_more_commits else commits)
+    return f"{text.removesuffix('.')}: {listed}" if commits else text
+
+
+def _render_start(origins: Sequence[RunOrigin]) -> str:
+    """Returns which automation started a run, and why; empty for a run that a person requested."""
+    if not origins:
+        return ""
+    name = neutralize_markup(to_one_line(origins[-1].automation, MAX_COMMIT_TITLE_CHARS))
+    return f"Started by the automation “{name}”. {render_origins(origins)}"
 
 
 def _render_summary(each: Round) -> str:
     note = f"**Note:** {each.base_note}" if each.base_note else ""
-    return "\n\n".join(part for part in (neutralize_markup(each.summary.strip()), note) if part)
+    summary = neutralize_markup(each.summary.strip(), each.closed_issues)
+    return "\n\n".join(part for part in (summary, note) if part)
 
 
 def _render_requests(rounds: Sequence[Round]) -> list[str]:
@@ -188,7 +223,7 @@ def _render_requests(rounds: Sequence[Round]) -> list[str]:
 
 
 def _render_request(title: str, each: Round, max_chars: int) -> str:
-    quotes = [_quote_prompt(prompt, max_chars) for prompt in each.prompts]
+    quotes = [_quote_prompt(prompt, max_chars, each.closed_issues) for prompt in each.prompts]
     return "\n\n".join([f"**{title}**", *quotes]) if quotes else ""
 
 
@@ -266,6 +301,6 @@ def _format_usage(usage: Usage) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _quote_prompt(text: str, max_chars: int) -> str:
+def _quote_prompt(text: str, max_chars: int, closed_issues: Collection[str]) -> str:
     shortened = text[:max_chars] + (" …" if len(text) > max_chars else "")
-    return "\n".join(f"> {line}" for line in neutralize_markup(shortened).splitlines())
+    return "\n".join(f"> {line}" for line in neutralize_markup(shortened, closed_issues).splitlines())

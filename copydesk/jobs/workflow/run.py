@@ -16,6 +16,7 @@ from copydesk.jobs.agent.loop import OPENING_STEP, AgentLoop
 from copydesk.jobs.agent.mechanic import NOT_UNDERSTOOD_TITLE, Mechanic
 from copydesk.jobs.agent.overview.context_overview import PinnedContext, render_context_overview
 from copydesk.jobs.agent.overview.instruction_files import find_instruction_files
+from copydesk.jobs.agent.overview.repository_overview import read_pull_template
 from copydesk.jobs.agent.starting_point import Opening, StartingPoint, render_opening
 from copydesk.jobs.agent.tools import CheckTools, Finished, Question
 from copydesk.jobs.agent.tools.declarations import read_declarations
@@ -65,7 +66,7 @@ from copydesk.jobs.workflow.publication.open_pull_request import (
 )
 from copydesk.jobs.workflow.publication.publish_span import start_publish_span
 from copydesk.jobs.workflow.publication.risk_summary import JudgedChange, merge_unsure_points, record_risks
-from copydesk.jobs.workflow.publication.rounds import build_round
+from copydesk.jobs.workflow.publication.rounds import build_round, read_closed_issues, read_requesters
 from copydesk.jobs.workflow.publication.work_description import describe_published_work, has_unproposed_work
 from copydesk.jobs.workflow.questions import ask_question
 from copydesk.jobs.workflow.repository_retries import RepositoryRetries
@@ -356,7 +357,15 @@ class RunWorkflow:
             start_commit=pinned.start,
             on_own_branch=pinned.head is not None,
             changes=workspace.changes(),
-            message=build_commit_message(self.job, self.project.policy, title, finished.summary),
+            message=build_commit_message(
+                self.job,
+                self.project.policy,
+                title,
+                finished.summary,
+                template=read_pull_template(self.mirror.tree(pinned.base)),
+                closed_issues=read_closed_issues(self.journal),
+                requesters=read_requesters(self.journal),
+            ),
             authored_at=self.attempt.claim.created_at,
             notes=pinned.notes,
         )

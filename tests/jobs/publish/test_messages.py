@@ -1,5 +1,7 @@
 """Commit messages and pull request texts, for any input of a model or a person."""
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,13 +9,17 @@ from hypothesis import strategies as st
 from copydesk.core.projects.policy import Policy
 from copydesk.jobs.job import Usage
 from copydesk.jobs.pages.redirects import AddressChange
+from copydesk.jobs.publish.closing_keywords import find_closed_issues
 from copydesk.jobs.publish.forges.markers import MAX_FORGE_BODY_CHARS, wrap_in_markers
 from copydesk.jobs.publish.guard.external_resources import ExternalResource, format_resources
 from copydesk.jobs.publish.guard.hidden_characters import strip_hidden_characters
 from copydesk.jobs.publish.messages import (
+    ACTIVE_MARKUP_PATTERN,
+    CLOSING_KEYWORD_PATTERN,
     ZERO_WIDTH_SPACE,
     build_commit_message,
     neutralize_markup,
+    neutralize_plainly,
     to_one_line,
 )
 from copydesk.jobs.publish.plain_text import choose_title, to_plain_body
@@ -219,16 +225,137 @@ Renames the page, because it moved.
             "Description",
             TEMPLATE,
             "Renames the page, because it moved",
-            "Renames the page, because it moved.\n\nDetails\n\n- Links\n\n```bash\n# a comment\n```",
+            "Renames the page, because it moved.\n\nDetails\n\n- Links\n\n    # a comment",
         ),
     ],
 )
 def test_commit_message_has_a_plain_subject_and_body(title: str, summary: str, subject: str, body: str) -> None:
     message = build_commit_message(make_job(id="job_1"), Policy(), title, summary)
-    assert (
-        message.replace(ZERO_WIDTH_SPACE, "")
-        == "\n\n".join(filter(None, [subject, body, "Copydesk-Job: job_1"])) + "\n"
+    assert message == "\n\n".join(filter(None, [subject, body, "Copydesk-Job: job_1"])) + "\n"
+
+
+PROJECT_TEMPLATE = """<!-- Thanks! -->
+## What does this change do?
+
+## How was it tested?
+
+### Checklist
+- [ ] I have read the contributing guide
+- [ ] The documentation builds
+
+**Reviewers**
+"""
+
+
+def test_lines_of_the_repositorys_own_template_stay_out_of_commits() -> None:
+    summary = """## What does this change do?
+Corrects the **default** in [the guide](https://docs.example/guide).
+
+---
+
+## How was it tested?
+With `mkdocs build`.
+
+## Known limits
+See [the list](limits.md).
+
+### Checklist
+- [x] I have read the contributing guide
+- [x] The documentation builds
+- [x] The links work
+
+**Reviewers**
+"""
+    message = build_commit_message(make_job(id="job_1"), Policy(), "Correct it", summary, template=PROJECT_TEMPLATE)
+    assert message == (
+        "Correct it\n\nCorrects the default in the guide (https://docs.example/guide).\n\nWith `mkdocs build`.\n\n"
+        "Known limits\n\nSee the list.\n\n- The links work\n\nCopydesk-Job: job_1\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("Thanks @ada and @acme/docs", "Thanks ada and acme/docs"),
+        ("Fixes #12, closes acme/docs#3", "Fixes issue 12, closes acme/docs issue 3"),
+        ("See issue #12, PR #3, GH-4 and !7", "See issue 12, PR 3, issue 4 and merge request 7"),
+        ("Fixes https://github.com/a/b/issues/1", "Fixes, see https://github.com/a/b/issues/1"),
+        ("Resolves: ABC-12 of ABC-12", "Resolves: ABC\N{NON-BREAKING HYPHEN}12 of ABC-12"),
+        ("See ![pixel](https://tracker.example/p.gif)", "See [pixel](https://tracker.example/p.gif)"),
+        (
+            'A <img src="https://tracker.example/p.gif"> and <Note>',
+            'A ‹img src="https://tracker.example/p.gif"› and ‹Note›',
+        ),
+        ("A <!-- hidden", "A ‹!-- hidden"),
+        ("&#64;ada &amp; a & b", "& issue 64;ada & amp; a & b"),
+        ("/approve\nthen /merge", "“/approve”\nthen /merge"),
+        ("rand@0.8.5, C# and a@b.example, 5!", "rand@0.8.5, C# and a@b.example, 5!"),
+        ("zero\u200bwidth\u2060 and \u202eturned", "zerowidth and turned"),
+    ],
+)
+def test_commits_say_in_words_what_would_act_on_a_forge(text: str, plain: str) -> None:
+    assert neutralize_plainly(text) == plain
+    message = build_commit_message(make_job(id="job_1"), Policy(), "A title", f"Why.\n\n{text}")
+    assert not [char for char in message if unicodedata.category(char) == "Cf"]
+
+
+@given(st.text(st.sampled_from("@#!<>&`~/[]:;-\n a1Gghfix12GH-ABfixeshttps:issue"), max_size=60))
+def test_no_active_markup_is_left_in_a_commit(text: str) -> None:
+    plain = neutralize_plainly(text)
+    assert not ACTIVE_MARKUP_PATTERN.search(plain)
+    assert not CLOSING_KEYWORD_PATTERN.search(plain)
+    assert neutralize_plainly(plain) == plain
+
+
+CLOSINGS = [
+    "Fixes #3279",
+    "closes: #3279",
+    "Resolves GH-12",
+    "fixed acme/docs#12",
+    "Closes https://github.com/acme/docs/issues/12",
+    "Fixes #1, #2 and acme/docs#3",
+    "Resolves ABC-12",
+]
+
+
+@pytest.mark.parametrize("phrase", CLOSINGS)
+def test_closing_keyword_stays_whole_when_a_person_wrote_it(phrase: str) -> None:
+    closed_issues = find_closed_issues([f"Correct the default. {phrase}.", "And another thing."])
+    summary = f"Corrects the default.\n\n{phrase}. Thanks @ada, fixes #99."
+    message = build_commit_message(make_job(), Policy(), f"Default ({phrase})", summary, closed_issues=closed_issues)
+    assert message.count(phrase) == 2
+    assert "#99" not in message
+    latest = Round(summary=summary, prompts=[f"Do it. {phrase}"], requested_at=0, closed_issues=sorted(closed_issues))
+    body = render_pull_body(make_job(), PullRequestReport([latest]), "https://desk.example/j")
+    assert body.count(phrase) == 2
+    assert "#99" not in body
+    assert "@ada" not in body
+
+
+@pytest.mark.parametrize("phrase", CLOSINGS)
+@pytest.mark.parametrize("prompts", [["Correct it."], ["See #3279, GH-12."], ["> {}"], ["| {}"], ["Fixes #4"]])
+def test_closing_keyword_of_a_model_or_page_does_not_act(phrase: str, prompts: list[str]) -> None:
+    closed_issues = find_closed_issues(prompt.format(phrase) for prompt in prompts)
+    message = build_commit_message(make_job(), Policy(), f"It {phrase}", phrase, closed_issues=closed_issues)
+    assert phrase not in message
+    assert not CLOSING_KEYWORD_PATTERN.search(message)
+    assert phrase not in neutralize_markup(phrase, closed_issues)
+
+
+def test_people_who_asked_are_co_authors_once_unless_the_project_does_not_want_that() -> None:
+    ada, ben = "Ada <ada@example.org>", "Ben <ben@example.org>"
+    policy = Policy(co_authors=(ada,))
+    message = build_commit_message(make_job(id="job_1"), policy, "Title", "Why.", requesters=[ada, ben])
+    assert message.endswith(f"\n\nCopydesk-Job: job_1\nCo-authored-by: {ada}\nCo-authored-by: {ben}\n")
+    policy = Policy(credit_requesters=False)
+    assert "Ben" not in build_commit_message(make_job(), policy, "Title", "Why.", requesters=[ben])
+
+
+def test_fenced_code_in_a_list_stays_code() -> None:
+    text = "- Run:\n  ```bash\n  pip install @acme/x # <Note>\n\n  ```\n- Then go on."
+    assert neutralize_markup(text) == text
+    outside = "- Run:\n  ```bash\n@ada\n  ```\n"
+    assert "@ada" not in neutralize_markup(outside)
 
 
 @given(st.text(alphabet="# \n=-`*_[]x<!>aS", max_size=300))

@@ -7,6 +7,9 @@ from pathlib import Path
 import pygit2
 import pytest
 
+from copydesk.jobs.job import Creator, CreatorKind
+from copydesk.jobs.service import NewJob
+from tests.support.people import get_or_add_person
 from tests.support.repositories import make_repository
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 from tests.support.service import Service, serve
@@ -136,3 +139,19 @@ def test_words_in_a_file_name_are_no_task_for_a_person(tmp_path: Path) -> None:
         assert job["status"] == "completed", job["message"]
         assert [file["path"] for file in job["filesChanged"]] == ["docs/about.md"]
         assert not [line for line in (job["summary"] or "").splitlines() if line.startswith("A person")]
+
+
+@pytest.mark.deep
+def test_commit_names_the_signed_in_person_who_asked_and_closes_the_issue_that_they_named(tmp_path: Path) -> None:
+    with open_service(tmp_path, FIX, finish("Fix a link", "It was broken.\n\nFixes #3279, and #12.")) as service:
+        person = get_or_add_person(service, "editor", "ada@example.org")
+        creator = Creator(kind=CreatorKind.PERSON, name=person.name, id=person.id)
+        job = service.desk.jobs.create(service.project, NewJob("Fix the link. Fixes #3279."), created_by=creator).job
+        service.client.wait(job.id)
+        commit = pygit2.Repository(service.repository).branches[job.branch].peel(pygit2.Commit)
+        trailers = f"Copydesk-Job: {job.id}\nCo-authored-by: Editor <ada@example.org>\n"
+        assert commit.message == f"Fix a link\n\nIt was broken.\n\nFixes #3279, and issue 12.\n\n{trailers}"
+        body = read_body(service)
+        assert body.count("Fixes #3279") == 2, "once in the summary, once in the request"
+        assert "#12" not in body
+        assert body.count("It was broken.") == 1

@@ -224,6 +224,13 @@ def _find_template(files: dict[str, TreeEntry]) -> str | None:
     return next((paths_by_lowercase[name] for name in TEMPLATE_PATHS if name in paths_by_lowercase), None)
 
 
+def read_pull_template(origin: Tree) -> str:
+    """Returns the text of the repository's template for pull requests; empty if there is none."""
+    files = dict(origin.files())
+    path = _find_template(files)
+    return _read_text(origin, files[path]) if path else ""
+
+
 def _read_text(origin: Tree, entry: TreeEntry) -> str:
     """Returns the text of a file; empty when it is not text or is larger than MAX_FILE_BYTES."""
     if origin.size(entry) > MAX_FILE_BYTES:

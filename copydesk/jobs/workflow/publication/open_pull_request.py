@@ -54,7 +54,7 @@ class PullRequestOpener:
 
     def open_locally(self, journal: Journal, base_url: str) -> OpenedPullRequest:
         """Opens or updates a local pull request, in the transaction that stores the step."""
-        title = format_pull_title(self.title)
+        title = format_pull_title(self.title, self.round.closed_issues)
         with journal.step("open", OpenedPullRequest) as step:
             if not step.is_done:
                 with step.transaction() as tx:
@@ -80,7 +80,7 @@ class PullRequestOpener:
                 proposal = Proposal(
                     branch=self.job.branch,
                     base=self.job.ref,
-                    title=format_pull_title(self.title),
+                    title=format_pull_title(self.title, self.round.closed_issues),
                     body=self.text,
                     draft=self.draft,
                     head=self.head,

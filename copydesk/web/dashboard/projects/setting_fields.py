@@ -41,6 +41,7 @@ FIELD_LABELS = {
     "privacy": "How long a visitor is recognized",
     "draft": "Open as drafts",
     "sign_off": "Sign off commits",
+    "credit_requesters": "Credit people who ask",
     "automation_files": "Read automations from files",
 }
 REQUIRED_FIELDS = ("name", "ref", "branch_prefix", "author_name", "author_email", "mention", "check_minutes")
@@ -84,7 +85,7 @@ SETTING_GROUPS = (
         ),
     ),
     SettingGroup("automations", "Automations", ("automation_files",)),
-    SettingGroup("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors")),
+    SettingGroup("commits", "Commits", ("author_name", "author_email", "sign_off", "co_authors", "credit_requesters")),
     SettingGroup(
         "checks", "Checks", ("required_fields", "ignored_checks", "check_command", "check_minutes", "review_model")
     ),
