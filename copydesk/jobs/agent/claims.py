@@ -191,7 +191,7 @@ def _find_absent_numbers(statement: str, lines: str) -> Iterator[str]:
         values = _list_values(lines) if values is None else values
         number = Fraction(plain)
         is_version = "." in plain and plain.endswith("0") and number.denominator > 1 and not factors  # 3.10 is not 3.1
-        is_known = not is_version and any(number * factor in values for factor in (1, *factors))
+        is_known = not is_version and any(number * factor in values for factor in (Fraction(1), *factors))
         if not is_known and not _is_spelled_out(plain, lines):
             yield digits
 
