@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 
+from copydesk.core.text.quoted_text import remove_quotes_and_code
+
 KEYWORD = r"(?:clos|fix|resolv|implement|reopen)(?:es|ed|ing|e|s|d)?"
 REFERENCE = (
     r"(?:https?://[^\s<>()]+/\d+|(?:[\w.-]+/)*[\w.-]*(?<![/.])[#!]\d+|GH-\d+|(?-i:[A-Z][A-Z0-9_]+-\d+))"
@@ -14,12 +16,11 @@ CLOSING_PATTERN = re.compile(
     rf"\b{KEYWORD}\b[ \t]*:?[ \t]+(?:issues?[ \t]+)?{REFERENCE}(?:{CONJUNCTION}{REFERENCE})*", re.I
 )
 REFERENCE_PATTERN = re.compile(REFERENCE, re.I)
-QUOTED_LINE_PATTERN = re.compile(r"^[ \t]*[>|].*$", re.M)
 
 
 def find_closed_issues(prompts: Iterable[str]) -> set[str]:
     """Returns the issues that people want to close with these prompts. What they quote is not theirs."""
-    texts = (QUOTED_LINE_PATTERN.sub("", prompt) for prompt in prompts)
+    texts = map(remove_quotes_and_code, prompts)
     return {issue for text in texts for phrase in CLOSING_PATTERN.findall(text) for issue in _list_issues(phrase)}
 
 
