@@ -33,7 +33,7 @@ class ReviewWithNames(ReviewResult):
 def judge_everything() -> JudgedChange:
     entry = {"name": "unknown-name", "status": "not_judged", "introduced": 0, "old": 0, "findings": []}
     source = EvidenceSource(repository="api", commit="0" * 40, path="cli.py", lines="12")
-    cited = Evidence(path="docs/a.md", line=4, statement="It waits.", source=source, verified=True)
+    cited = Evidence(path="docs/a.md", line=4, statement="It waits.", source=source, quote="wait()", verified=True)
     refuted = cited.model_copy(update={"statement": "It runs.", "verified": False, "problem": "it does not say so"})
     excused = IntendedFinding(id="00000000", path="docs/a.md", line=2, message="Broken.", reason="It is meant.")
     return JudgedChange(
