@@ -113,6 +113,7 @@ def test_trace_spans_from_the_request_to_the_pull_request(stage: TracedStage, co
         "acts": "edit",
         "check": "attempt",
         "publish": "attempt",
+        "risk": "publish",
         "commit": "publish",
         "push": "publish",
         "open": "publish",
