@@ -1,4 +1,4 @@
-"""The durable steps of a run, in order: pin ▶ turns ▶ check ▶ risk ▶ commit ▶ push ▶ open. Each step may be repeated."""
+"""The durable steps of a run, in order: pin ▶ turns ▶ check ▶ risk ▶ commit ▶ push ▶ open. Each may be repeated."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
