@@ -30,7 +30,7 @@ def describe_event(event: Event) -> str:
         case "checked" if data["passed"] and data.get("notJudged"):
             return f"✓ no problems found; not judged: {', '.join(data['notJudged'])}"
         case "checked" if data["passed"]:
-            return "✓ checks passed"
+            return "✓ no problems found"
         case "checked":
             return "\n".join([f"✗ {len(data['findings'])} not fixed:", *data["findings"]])
         case "waiting":

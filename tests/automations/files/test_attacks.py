@@ -165,7 +165,9 @@ def test_job_that_writes_an_automation_file_is_refused_or_a_draft_and_never_merg
         desk.projects.change(project.id, {"unprotected_paths": ".copydesk/*"}, actor="test")
         project = desk.projects.get(project.id)
         proposed = run()
-        assert str(proposed["message"]).startswith("Not merged without a review. It changes files that")
+        assert str(proposed["message"]).startswith(
+            "Not merged without a review. It has risks. Review first: executed file"
+        )
         assert read_file(repository, "main", LINKS) is None
         assert read_file(repository, str(proposed["branch"]), LINKS) == EVIL
         desk.create_repository_watch().look()

@@ -143,7 +143,7 @@ def _describe_event(kind: str, data: dict[str, Any]) -> TimelineStep:
                 f"No problems found; not judged: {', '.join(map(name_rule, data['notJudged']))}", "good"
             )
         case "checked" if data["passed"]:
-            return TimelineStep("All checks passed", "good")
+            return TimelineStep("No problems found", "good")
         case "checked":
             count = len(data["findings"])
             return TimelineStep(f"Checks found {pluralize(count, 'problem')}", "bad", list(data["findings"]))
