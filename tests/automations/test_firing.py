@@ -18,6 +18,7 @@ from copydesk.automations.tables import automation_runs, automations
 from copydesk.core import clock
 from copydesk.core.settings import Settings
 from copydesk.desk import open_desk_lazily
+from copydesk.jobs.execution.journal import SELECT_ALL_PROMPTS
 from copydesk.jobs.job import Usage
 from copydesk.jobs.service import NewJob
 from copydesk.jobs.storage.tables import jobs, messages
@@ -113,10 +114,12 @@ def test_what_started_a_run_is_data_in_new_and_appended_jobs(bench: Bench) -> No
         fired = bench.desk.automations.firing.fire(bench.project, automation.id, event._replace(key=key))
         assert isinstance(fired, Fired)
         bench.finish(fired.job_id, "open")
+    [job] = bench.list_jobs()
     with bench.desk.database.read() as tx:
         rows = tx.execute(select(messages.c.prompt, messages.c.data)).all()
+        words = tx.execute(SELECT_ALL_PROMPTS, {"job": job.id}).scalars().all()
+    assert words == [PROMPT, PROMPT], "what may allow something has no data"
     assert [tuple(row) for row in rows] == [(PROMPT, f"{event.text}\n\n{event.details}")] * 2
-    [job] = bench.list_jobs()
     assert job.prompt == PROMPT
 
 
