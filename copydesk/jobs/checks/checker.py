@@ -4,17 +4,21 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
+from typing import TypeVar
 
 import pygit2
 
 from copydesk.jobs.checks.comparison import compare_snapshots, list_all_unjudged
 from copydesk.jobs.checks.findings import CheckReport, Finding, Unjudged, is_ignored, sort_findings
-from copydesk.jobs.checks.names.unknown_names import UNKNOWN_NAME_RULE, find_unknown_names
+from copydesk.jobs.checks.judged_items import count_judged
+from copydesk.jobs.checks.names.unknown_names import UNKNOWN_NAME_RULE, NameReport, find_unknown_names
 from copydesk.jobs.checks.snapshot import CheckScope, Snapshot
 from copydesk.jobs.pages.site.content_cache import clear as clear_content_cache
 from copydesk.jobs.pages.site.repository_index import RepositoryIndex, apply_changes
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Workspace
+
+T = TypeVar("T", Finding, Unjudged)
 
 
 def check(
@@ -37,20 +41,26 @@ def check(
     report = compare_snapshots(before, after)
     is_unchanged = before.index.files == after.index.files
     not_judged = list_all_unjudged(after) if is_unchanged else report.not_judged
-    names: list[Finding | Unjudged] = []
+    names = NameReport()
     if UNKNOWN_NAME_RULE not in ignored:
         contexts = list(workspace.contexts.values())
-        names = list(
-            find_unknown_names(before.name_search, before.index, after.index, workspace.read, request, contexts)
-        )
-    introduced = sort_findings([*report.introduced, *(each for each in names if isinstance(each, Finding))])
-    not_judged = (*not_judged, *(each for each in names if isinstance(each, Unjudged)))
-    return CheckReport(
-        tuple(each for each in introduced if not is_ignored(each, ignored)),
-        tuple(each for each in report.old if not is_ignored(each, ignored)),
-        tuple(each for each in not_judged if not is_ignored(each, ignored)),
-        tuple(each for each in report.fixed if not is_ignored(each, ignored)),
+        names = find_unknown_names(before.name_search, before.index, after.index, workspace.read, request, contexts)
+    judged = count_judged(before, after, report, ignored)
+    judged[UNKNOWN_NAME_RULE] = sum(
+        not is_ignored(Finding(UNKNOWN_NAME_RULE, name.path, name.line, ""), ignored) for name in names.judged
     )
+    return CheckReport(
+        _without_ignored(sort_findings([*report.introduced, *names.findings]), ignored),
+        _without_ignored(report.old, ignored),
+        _without_ignored((*not_judged, *names.unjudged), ignored),
+        _without_ignored(report.fixed, ignored),
+        _without_ignored(sort_findings(names.please_check), ignored),
+        judged,
+    )
+
+
+def _without_ignored(found: Sequence[T], ignored: Sequence[str]) -> tuple[T, ...]:
+    return tuple(each for each in found if not is_ignored(each, ignored))
 
 
 def build_edited_snapshot(before: Snapshot, workspace: Workspace) -> Snapshot:

@@ -1,7 +1,7 @@
 """Findings of the checks: a message with its place, and whether a change introduced it."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -99,6 +99,10 @@ class CheckReport:
     """Parts of the change that a rule cannot judge."""
     fixed: tuple[Finding, ...] = ()
     """Problems that existed before the change and that it fixed. Problems of deleted pages are left out."""
+    please_check: tuple[Finding, ...] = ()
+    """Names that exist nowhere but may be right, so that a person decides."""
+    judged: Mapping[str, int] = field(default_factory=dict)
+    """How many references, fields, pages or names of the change each rule judged."""
 
 
 def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -37,6 +37,12 @@ def format_for_model(report: CheckReport) -> str:
             for each in report.not_judged[:MAX_UNJUDGED_FOR_MODEL]
         )
         lines.append(f"Not judged, so make sure yourself: {examples}")
+    if report.please_check:
+        examples = "; ".join(
+            f"{each.path}:{each.line} {_truncate(each.message)}"
+            for each in report.please_check[:MAX_UNJUDGED_FOR_MODEL]
+        )
+        lines.append(f"Make sure that these exist, or are names that a reader chooses: {examples}")
     if report.old:
         subject = pluralize(len(report.old), "problem")
         lines.append(
@@ -46,18 +52,21 @@ def format_for_model(report: CheckReport) -> str:
 
 
 def format_for_api(report: CheckReport, ignored: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Returns one entry per rule, in a fixed order, for the `checks` of a job."""
+    """Returns an entry for each rule that had something to judge, in a fixed order, for the `checks` of a job."""
     old = Counter(each.rule for each in report.old)
-    ignored_rules = set(ignored)
-    return [_format_rule(rule, report, old[rule]) for rule in RULES if rule not in ignored_rules]
+    found = {each.rule for each in (*report.introduced, *report.not_judged, *report.please_check)}
+    concerned = {*found, *(rule for rule, judged in report.judged.items() if judged)} - set(ignored)
+    return [_format_rule(rule, report, old[rule]) for rule in RULES if rule in concerned]
 
 
 def _format_rule(rule: str, report: CheckReport, old: int) -> dict[str, Any]:
     introduced = [each for each in report.introduced if each.rule == rule]
     not_judged = [each for each in report.not_judged if each.rule == rule]
+    please_check = [each for each in report.please_check if each.rule == rule]
     entry = {
         "name": rule,
-        "status": "failed" if introduced else "not_judged" if not_judged else "passed",
+        "status": "failed" if introduced else "not_judged" if not_judged or please_check else "passed",
+        "judged": report.judged.get(rule, 0),
         "introduced": len(introduced),
         "old": old,
         "findings": [_format_finding(each) for each in introduced[:MAX_FINDINGS_PER_RULE]],
@@ -65,6 +74,8 @@ def _format_rule(rule: str, report: CheckReport, old: int) -> dict[str, Any]:
     if not_judged:
         entry["reason"] = _join_reasons(not_judged)
         entry["notJudged"] = [_format_finding(each) for each in not_judged[:MAX_FINDINGS_PER_RULE]]
+    if please_check:
+        entry["pleaseCheck"] = [_format_finding(each) for each in please_check[:MAX_FINDINGS_PER_RULE]]
     return entry
 
 

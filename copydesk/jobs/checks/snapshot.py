@@ -109,8 +109,10 @@ class Snapshot:
             or previous.resolver.stub_folders != self.resolver.stub_folders
         ):
             self.rechecked_pages: Set[str] = pages.keys()
+            self.affected_keys: Set[str] | None = None
+            """The dependency keys of the references that were judged again; None if all were."""
             return {page: self._check_page(page, facts) for page, facts in pages.items()}
-        affected_keys = _find_affected_keys(previous.index, self.index)
+        affected_keys = self.affected_keys = _find_affected_keys(previous.index, self.index)
         self.rechecked_pages = {page for page in self.index.changed if page in pages}
         if affected_keys:
             self.rechecked_pages |= {

@@ -14,6 +14,7 @@ from copydesk.core.text.plurals import pluralize
 from copydesk.core.text.truncation import truncate
 from copydesk.jobs.agent.tools import Check
 from copydesk.jobs.agent.tools.tool import ToolRefused
+from copydesk.jobs.check_summary import COMMAND_CHECK, describe_passed
 from copydesk.jobs.checks import CheckReport, format_for_api, format_for_model
 from copydesk.jobs.checks.check_command import CommandResult, run_command
 from copydesk.jobs.checks.finding_queries import (
@@ -28,7 +29,6 @@ from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workspace.git_tree import Tree
 from copydesk.jobs.workspace.workspace import Changes, Workspace
 
-COMMAND_CHECK = "command"
 MAX_OUTPUT_CHARS = 4000
 COMMAND_BUDGET_RUNS = 3
 """The tool run_checks may take this many times the minutes of the check command in one attempt."""
@@ -91,15 +91,25 @@ class ReviewResult(BaseModel):
         return next((str(each["findings"][0]["message"]) for each in failed), "")
 
     @property
+    def please_check(self) -> list[str]:
+        """Returns a line for each name that exists nowhere but may be right, so that a person decides."""
+        return [
+            f"{each['path']}:{each['line']} {each['message']}"
+            for entry in self.checks
+            for each in entry.get("pleaseCheck", ())
+        ]
+
+    @property
     def summary_lines(self) -> list[str]:
         """Returns the lines about checks in the pull request."""
         command_failed_before = any(entry["name"] == COMMAND_CHECK and entry["old"] for entry in self.checks)
-        passed = [entry["name"] for entry in self.checks if entry["status"] == "passed"]
-        passed = [name for name in passed if not (command_failed_before and name == COMMAND_CHECK)]
+        passed = describe_passed(self.checks)
         old_count = sum(entry["old"] for entry in self.checks if entry["name"] != COMMAND_CHECK)
         lines = [f"passed: {', '.join(passed)}"] if passed else []
+        lines += ["nothing in this change to judge"] if not self.checks else []
         lines += [f"**failed: {entry['name']}**" for entry in self.checks if entry["status"] == "failed"]
         lines += [f"not judged: {entry['name']} ({entry['reason']})" for entry in self.checks if entry.get("reason")]
+        lines += [f"please check: {line}" for line in self.please_check]
         lines += ["the check command fails, as it did before the change"] if command_failed_before else []
         if note_count := sum(len(entry.get("notes", ())) for entry in self.checks):
             lines.append("1 note, which needs no change" if note_count == 1 else f"{note_count} notes")
@@ -110,7 +120,7 @@ class ReviewResult(BaseModel):
     @property
     def unjudged_rules(self) -> list[str]:
         """Returns the rules that could not judge a part of the change."""
-        return [entry["name"] for entry in self.checks if entry.get("reason")]
+        return [entry["name"] for entry in self.checks if entry.get("reason") or entry.get("pleaseCheck")]
 
 
 CheckWorkspace = Callable[[Workspace, Tree, Sequence[str], Sequence[str]], CheckReport]
@@ -315,4 +325,11 @@ def _describe_notes(report: CheckReport) -> list[str]:
 def _command_entry(
     status: str, *, introduced: int = 0, old: int = 0, findings: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    return {"name": COMMAND_CHECK, "status": status, "introduced": introduced, "old": old, "findings": list(findings)}
+    return {
+        "name": COMMAND_CHECK,
+        "status": status,
+        "judged": 1,
+        "introduced": introduced,
+        "old": old,
+        "findings": list(findings),
+    }

@@ -193,6 +193,8 @@ class CheckResponse(ApiModel):
     """The name of the rule, or `command` for the project's check command."""
     status: Literal["passed", "failed", "not_judged", "skipped"]
     """`not_judged` means that the rule found no problem but could not judge a part of the change."""
+    judged: int
+    """How many references, fields, pages or names of the change the rule judged."""
     introduced: int
     """The number of problems that the change introduces. Only these make a check fail."""
     old: int
@@ -203,6 +205,8 @@ class CheckResponse(ApiModel):
     """Why the rule could not judge a part of the change; null if it judged all of it."""
     not_judged: list[RemarkResponse] = []
     """The first parts of the change that the rule could not judge."""
+    please_check: list[RemarkResponse] = []
+    """The first names that exist nowhere but may be right, such as a setting that an example chooses."""
     notes: list[RemarkResponse] = []
     """Remarks that need no change, such as a page outside the navigation where the generator allows that."""
 

@@ -15,6 +15,7 @@ from copydesk.core.clock import format_iso
 from copydesk.core.errors import RequestError
 from copydesk.core.projects.privacy_choices import PRIVACY_CHOICES
 from copydesk.core.text.plurals import pluralize
+from copydesk.jobs.check_summary import describe_passed
 from copydesk.jobs.checks.findings import name_rule
 from copydesk.web.responses.help_links import find_help_url
 
@@ -62,6 +63,7 @@ _templates.filters["actor"] = format_actor
 _templates.filters["name_rule"] = name_rule
 _templates.globals["asset"] = asset_url
 _templates.globals["pluralize"] = pluralize
+_templates.globals["describe_passed"] = describe_passed
 _templates.globals["privacy_choices"] = PRIVACY_CHOICES
 
 

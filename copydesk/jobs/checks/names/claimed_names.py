@@ -119,11 +119,11 @@ def find_names(kind: NameKind, text: str) -> Iterator[str]:
     """Yields the names of one kind in a text, without placeholders and file names."""
     if kind is NameKind.PACKAGE:
         lines = text.split("\n")
-        yield from (name for line in lines for name in find_packages(line) if _is_name(kind, name))
+        yield from (name for line in lines for name in find_packages(line) if is_name(kind, name))
         return
     for match in PATTERNS[kind].finditer(text):
         name = match["name"]
-        if not _is_name(kind, name):
+        if not is_name(kind, name):
             continue
         if kind is not NameKind.FLAG or not _belongs_to_other_program(text, match.start()):
             yield name
@@ -137,7 +137,7 @@ def _belongs_to_other_program(text: str, position: int) -> bool:
     return OTHER_PROGRAM_PATTERN.fullmatch(program.rpartition("/")[2]) is not None
 
 
-def _is_name(kind: NameKind, name: str) -> bool:
+def is_name(kind: NameKind, name: str) -> bool:
     if len(name) > MAX_NAME_CHARS or PLACEHOLDER_PATTERN.search(name.lower() if kind is not NameKind.SETTING else name):
         return False
     return kind is not NameKind.SETTING or FILE_NAME_PATTERN.search(name) is None

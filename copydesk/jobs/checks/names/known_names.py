@@ -40,6 +40,7 @@ class WantedName:
     def __init__(self, kind: NameKind, name: str) -> None:
         self.kind, self.name = kind, name
         self._missing_parts = list(_list_parts(kind, name))
+        self._part_count = len(self._missing_parts)
 
     def search(self, content: bytes, squeezed: bytes, is_source: bool) -> None:
         self._missing_parts = [
@@ -51,6 +52,10 @@ class WantedName:
     @property
     def is_known(self) -> bool:
         return not self._missing_parts
+
+    @property
+    def is_partly_known(self) -> bool:
+        return len(self._missing_parts) < self._part_count
 
 
 def find_unknown(wanted: Iterable[WantedName], files: Iterable[tuple[str, bytes]]) -> list[WantedName]:

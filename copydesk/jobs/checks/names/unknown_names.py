@@ -1,4 +1,4 @@
-"""Finds names in added lines that occur nowhere in the repository as it was, nor in the request.
+"""Finds names in added lines that occur nowhere: in the repository as it was, other changed files, or the request.
 
 Models invent flags, settings and endpoints. A repository with source code knows what exists; one with documentation
 alone does not, so there an unknown name is listed as not judged.
@@ -8,11 +8,13 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
+from typing import NamedTuple
 
 import pygit2
 
 from copydesk.core.runtime.bounded_cache import BoundedCache
 from copydesk.jobs.checks.findings import Finding, Unjudged
+from copydesk.jobs.checks.names.block_settings import collect_block_settings
 from copydesk.jobs.checks.names.claimed_names import ClaimedName, NameKind, collect_names, display_name, find_names
 from copydesk.jobs.checks.names.known_names import SearchTooLong, WantedName, find_unknown, search_text
 from copydesk.jobs.checks.renames import find_renames
@@ -21,6 +23,7 @@ from copydesk.jobs.pages.site.paths import is_within
 from copydesk.jobs.pages.site.repository_index import RepositoryIndex
 from copydesk.jobs.workspace.context_tree import ContextTree
 from copydesk.jobs.workspace.git_tree import Tree
+from copydesk.jobs.workspace.repository_limits import FileTooLarge
 
 UNKNOWN_NAME_RULE = "unknown-name"
 MAX_NAMES = 100
@@ -44,6 +47,21 @@ SOURCE_EXTENSION_PATTERN = re.compile(
 NO_SOURCES_REASON = "there is no source code in the repository that could confirm it"
 TOO_LARGE_REASON = "the repository is too large to search for so many names"
 TOO_MANY_REASON = f"the change has more than {MAX_NAMES} names"
+TOO_MANY_SETTINGS_REASON = f"the change has more than {MAX_NAMES} settings in code blocks"
+
+
+class NameReport(NamedTuple):
+    findings: tuple[Finding, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
+    please_check: tuple[Finding, ...] = ()
+    """Settings in code blocks that occur nowhere. Some are names that an example chooses, so that a person decides."""
+    judged: tuple[ClaimedName, ...] = ()
+    """The different names that were judged."""
+
+
+class _AddedNames(NamedTuple):
+    names: list[ClaimedName]
+    block_settings: list[ClaimedName]
 
 
 class NameSearch:
@@ -57,11 +75,12 @@ class NameSearch:
 
     def find_unknown(self, wanted: list[WantedName]) -> list[WantedName]:
         """Returns the names that occur in no file. Raises SearchTooLong if that would read too much."""
-        new = [each for each in wanted if (each.kind, each.name) not in self._known]
-        if new:
-            find_unknown(new, self._list_contents())
+        partly_known = [each for each in wanted if each.is_partly_known]  # by what was searched before
+        new = [each for each in wanted if not each.is_partly_known and (each.kind, each.name) not in self._known]
+        if new or partly_known:
+            find_unknown([*partly_known, *new], self._list_contents())
             self._known.update({(each.kind, each.name): each.is_known for each in new})
-        return [each for each in wanted if not self._known[each.kind, each.name]]
+        return [each for each in wanted if not (each.is_known or self._known.get((each.kind, each.name)))]
 
     def suggest(self, name: ClaimedName) -> str | None:
         """Returns the most similar name of the same kind that occurs in the repository.
@@ -113,33 +132,65 @@ def find_unknown_names(
     read: Callable[[str], bytes],
     request: str,
     contexts: Sequence[ContextTree] = (),
-) -> Iterator[Finding | Unjudged]:
-    """Yields the unknown names in the lines that the change adds to pages, each once.
+) -> NameReport:
+    """Searches for the names in the lines that the change adds to pages, each once.
 
     `read` reads a file after the change. `request` is what the job was asked to do: a name in it is known. So is one
-    that occurs in a context repository.
+    that occurs in a context repository, or in another file that the change adds or edits.
     """
-    names = list(_collect_added_names(before, after, read))
-    names, rest = names[:MAX_NAMES], names[MAX_NAMES:]
-    for name in rest[:1]:
-        yield Unjudged(UNKNOWN_NAME_RULE, name.path, name.line, "", TOO_MANY_REASON)
-    wanted = [WantedName(name.kind, name.name) for name in names]
+    added = _collect_added_names(before, after, read)
+    names, settings = added.names[:MAX_NAMES], added.block_settings[:MAX_NAMES]
+    unjudged = [
+        Unjudged(UNKNOWN_NAME_RULE, first.path, first.line, "", reason)
+        for first, reason in (
+            *((name, TOO_MANY_REASON) for name in added.names[MAX_NAMES : MAX_NAMES + 1]),
+            *((name, TOO_MANY_SETTINGS_REASON) for name in added.block_settings[MAX_NAMES : MAX_NAMES + 1]),
+        )
+    ]
+    claimed = {(name.kind, name.name): name for name in (*settings, *names)}
+    wanted = [WantedName(kind, name) for kind, name in claimed]
     wanted = search_text(wanted, request.encode(errors="replace"), is_source=False)
-    if not wanted:
-        return
-    can_confirm = has_sources(before) or any(map(_has_source_file, contexts))
-    by_key = {(name.kind, name.name): name for name in names}
+    for content in _list_changed_contents(after, read) if wanted else ():
+        wanted = search_text(wanted, content, is_source=True)
     try:
-        search = _get_context_search(before.tree, contexts) if contexts else search
-        for each in search.find_unknown(wanted):
-            name = by_key[each.kind, each.name]
-            if can_confirm:
-                yield Finding(UNKNOWN_NAME_RULE, name.path, name.line, _describe(name, search.suggest(name)))
-            else:
-                yield Unjudged(UNKNOWN_NAME_RULE, name.path, name.line, name.display_name, NO_SOURCES_REASON)
+        search = _get_context_search(before.tree, contexts) if contexts and wanted else search
+        unknown = {(each.kind, each.name) for each in search.find_unknown(wanted)} if wanted else set()
     except SearchTooLong:
-        first = by_key[wanted[0].kind, wanted[0].name]
-        yield Unjudged(UNKNOWN_NAME_RULE, first.path, first.line, "", TOO_LARGE_REASON)
+        first = claimed[wanted[0].kind, wanted[0].name]
+        unjudged.append(Unjudged(UNKNOWN_NAME_RULE, first.path, first.line, "", TOO_LARGE_REASON))
+        left = {(each.kind, each.name) for each in wanted}
+        return NameReport((), tuple(unjudged), (), tuple(name for key, name in claimed.items() if key not in left))
+    unknown_names = [name for name in names if (name.kind, name.name) in unknown]
+    unknown_settings = [name for name in settings if (name.kind, name.name) in unknown]
+    findings: list[Finding] = []
+    if unknown_names and not (has_sources(before) or any(map(_has_source_file, contexts))):
+        unjudged += (
+            Unjudged(UNKNOWN_NAME_RULE, name.path, name.line, name.display_name, NO_SOURCES_REASON)
+            for name in unknown_names
+        )
+    else:
+        findings += (_build_finding(name, search) for name in unknown_names)
+    please_check = tuple(_build_finding(name, search) for name in unknown_settings)
+    not_judged = {*unknown_settings, *(() if findings else unknown_names)}
+    judged = tuple(name for name in claimed.values() if name not in not_judged)
+    return NameReport(tuple(findings), tuple(unjudged), please_check, judged)
+
+
+def _list_changed_contents(after: RepositoryIndex, read: Callable[[str], bytes]) -> Iterator[bytes]:
+    """Yields the files that the change adds or edits, without pages and menus: those prove no name of the product."""
+    read_bytes = 0
+    for path in sorted(after.changed - after.nav_files.keys() - after.sites.keys()):
+        if path not in after.files or is_page(path):
+            continue
+        try:
+            content = read(path)
+        except FileTooLarge:
+            continue
+        read_bytes += len(content)
+        if read_bytes > MAX_SEARCHED_BYTES:
+            return
+        if len(content) <= MAX_FILE_BYTES and b"\0" not in content[:BINARY_PROBE_BYTES]:
+            yield content
 
 
 def _has_source_file(context: ContextTree) -> bool:
@@ -153,28 +204,31 @@ def _get_context_search(tree: Tree, contexts: Sequence[ContextTree]) -> NameSear
     return _context_searches.get(key) or _context_searches.store(key, NameSearch(*trees))
 
 
-def _describe(name: ClaimedName, similar: str | None) -> str:
+def _build_finding(name: ClaimedName, search: NameSearch) -> Finding:
+    similar = search.suggest(name)
     hint = f" Did you mean `{display_name(name.kind, similar)}`?" if similar else ""
-    return f"The {name.kind} `{name.display_name}` occurs nowhere in the repository or the request.{hint}"
+    message = f"The {name.kind} `{name.display_name}` occurs nowhere in the repository or the request.{hint}"
+    return Finding(UNKNOWN_NAME_RULE, name.path, name.line, message)
 
 
-def _collect_added_names(
-    before: RepositoryIndex, after: RepositoryIndex, read: Callable[[str], bytes]
-) -> Iterator[ClaimedName]:
-    """Yields each name in an added line once, at its first place. A page that only moved adds no line."""
-    seen: set[tuple[NameKind, str]] = set()
+def _collect_added_names(before: RepositoryIndex, after: RepositoryIndex, read: Callable[[str], bytes]) -> _AddedNames:
+    """Returns each name in an added line once, at its first place. A page that only moved adds no line."""
+    names: dict[tuple[NameKind, str], ClaimedName] = {}
+    settings: dict[tuple[NameKind, str], ClaimedName] = {}
     old_paths = {new: old for old, new in find_renames(before, after).items()}
     for path in sorted(after.pages):
         if before.files.get(path) == after.files[path]:
             continue
-        body = read(path)
+        data = read(path)
         old_path = old_paths.get(path, path)
         entry = before.tree.find_entry(old_path) if old_path in before.files else None
-        added = _list_added_lines(before.tree.read(entry, old_path) if entry else None, body)
-        for name in collect_names(path, body.decode(errors="replace"), added):
-            if (name.kind, name.name) not in seen:
-                seen.add((name.kind, name.name))
-                yield name
+        added = _list_added_lines(before.tree.read(entry, old_path) if entry else None, data)
+        body = data.decode(errors="replace")
+        for name in collect_names(path, body, added):
+            names.setdefault((name.kind, name.name), name)
+        for name in collect_block_settings(path, body, added):
+            settings.setdefault((name.kind, name.name), name)
+    return _AddedNames(list(names.values()), [name for key, name in settings.items() if key not in names])
 
 
 def _list_added_lines(old: bytes | None, new: bytes) -> Set[int]:

@@ -37,6 +37,13 @@ OPTIONAL_NAVIGATION_KINDS = ("mintlify", "mkdocs", "docusaurus")
 SUMMARY_FILES = ("SUMMARY.md", "summary.md")
 
 
+class CompleteMenu(NamedTuple):
+    """A menu that names every page of a folder, so that a missing page is a finding."""
+
+    site: DocsSite
+    root: str
+
+
 class NavigationReport(NamedTuple):
     findings: tuple[Finding, ...]
     unjudged: tuple[Unjudged, ...]
@@ -44,11 +51,15 @@ class NavigationReport(NamedTuple):
     """Links of headers, footers and menus that did not resolve, with the paths of their files."""
     sites: Mapping[str, DocsSite]
     """The sites by the paths of their navigation files."""
+    complete_menus: tuple[CompleteMenu, ...]
+
+
+MenuResult = Finding | Unjudged | CompleteMenu
 
 
 def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -> NavigationReport:
     sites: dict[str, DocsSite] = {}
-    results: list[Finding | Unjudged] = []
+    results: list[MenuResult] = []
     broken: list[tuple[str, BrokenReference]] = []
     menus: dict[tuple[DocsSite, str], dict[str, NavFile]] = {}
     for path, nav_file in nav_files.items():
@@ -73,6 +84,7 @@ def check_navigation(resolver: LinkResolver, nav_files: Mapping[str, NavFile]) -
         tuple(each for each in results if isinstance(each, Unjudged)),
         tuple(broken),
         sites,
+        tuple(each for each in results if isinstance(each, CompleteMenu)),
     )
 
 
@@ -99,7 +111,7 @@ def find_broken_links(resolver: LinkResolver, site: DocsSite, nav_file: NavFile)
 
 def _check_menu(
     resolver: LinkResolver, site: DocsSite, root: str, files: Mapping[str, NavFile]
-) -> Iterator[Finding | Unjudged]:
+) -> Iterator[MenuResult]:
     """Checks the navigation files that make up one menu."""
     open_reason = "" if site.kind == "sphinx" else site.open_reason
     named_files: set[str] = set()
@@ -142,7 +154,7 @@ def _may_exist(resolver: LinkResolver, site: DocsSite, entry: str) -> bool:
     )
 
 
-def _check_summary(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding]:
+def _check_summary(resolver: LinkResolver, site: DocsSite) -> Iterator[MenuResult]:
     """Reports the pages that a summary leaves out. The links in the summary are checked as links.
 
     A page that another one includes is a part of that page."""
@@ -162,7 +174,7 @@ def _check_summary(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding]:
             yield from _find_orphans(resolver, site, root, named_files, name)
 
 
-def _check_toctrees(resolver: LinkResolver, site: DocsSite) -> Iterator[Finding | Unjudged]:
+def _check_toctrees(resolver: LinkResolver, site: DocsSite) -> Iterator[MenuResult]:
     """Reports pages that are missing from all Sphinx tables of contents. A `_toc.yml` replaces these tables."""
     if posixpath.basename(site.config_path) == "_toc.yml":
         return
@@ -193,19 +205,20 @@ def _find_orphans(
     named_files: set[str],
     nav_name: str,
     is_optional: bool = False,
-) -> Iterator[Finding]:
+) -> Iterator[MenuResult]:
     """Reports unlisted pages. A navigation that leaves out more pages than it lists is not meant to be complete.
 
     `is_optional` says that the generator also shows the pages that the navigation does not list."""
     unnamed = [page for page in resolver.pages if page not in named_files and resolver.site_by_page[page] is site]
-    missing = [page for page in unnamed if _should_be_listed(resolver, site, root, page)]
+    missing = [page for page in unnamed if should_be_listed(resolver, site, root, page)]
     if len(missing) > len(named_files):
         return
+    yield CompleteMenu(site, root)
     for page in missing:
         yield Finding("orphan", page, 1, f"This page is not listed in {nav_name}.", is_note=is_optional)
 
 
-def _should_be_listed(resolver: LinkResolver, site: DocsSite, root: str, page: str) -> bool:
+def should_be_listed(resolver: LinkResolver, site: DocsSite, root: str, page: str) -> bool:
     """Returns whether a site should list this page: not its home page, a partial, or a page that opts out."""
     if not is_within(page, root):
         return False

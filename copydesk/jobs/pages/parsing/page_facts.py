@@ -51,6 +51,7 @@ class PageFacts:
     """Folders, relative to the page, in which autosummary creates pages."""
     has_shortcodes: bool = False
     """True if comments such as `<!-- md:option x -->` may be replaced by a hook."""
+    has_fences: bool = False
     has_toctree_glob: bool = False
     """True if the page's table of contents includes pages by pattern."""
     dependency_keys: tuple[str, ...] = ()

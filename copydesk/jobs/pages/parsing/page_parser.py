@@ -112,6 +112,7 @@ def _parse_markdown(ext: str, body: str) -> PageFacts:
         text_includes=_list_text_includes(references, scan.fenced_lines),
         stub_folders=tuple(STUB_FOLDER_PATTERN.findall(body)) if "{autosummary}" in body else (),
         has_shortcodes="<!--" in body and SHORTCODE_PATTERN.search(body) is not None,
+        has_fences=bool(scan.fenced_lines),
         has_toctree_glob="{" in body and "{toctree}" in body and ":glob:" in body,
         dependency_keys=collect_dependency_keys(references),
     )
