@@ -31,5 +31,5 @@ def describe_passed(checks: Iterable[Mapping[str, Any]]) -> list[str]:
 def _describe(entry: Mapping[str, Any]) -> str:
     if entry["name"] == COMMAND_CHECK:
         return "" if entry["old"] else "the check command"
-    noun, plural = ITEM_NOUNS[entry["name"]]
+    noun, plural = ITEM_NOUNS.get(entry["name"], (entry["name"], ""))
     return pluralize(entry["judged"], noun, plural)

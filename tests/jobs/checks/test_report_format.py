@@ -2,7 +2,8 @@
 
 import json
 
-from copydesk.jobs.checks import RULES, CheckReport, Finding, format_for_api, format_for_model
+from copydesk.jobs.checks import CheckReport, Finding, format_for_api, format_for_model
+from copydesk.jobs.workflow.review import ReviewResult
 
 
 def _make_findings(count: int, rule: str = "link") -> tuple[Finding, ...]:
@@ -29,21 +30,36 @@ def test_model_report_is_truncated() -> None:
     assert len(format_for_model(CheckReport((Finding("link", "a.md", 1, "x" * 100_000),)))) < 1000
 
 
-def test_api_report_has_one_entry_per_rule() -> None:
-    data = format_for_api(CheckReport(_make_findings(25), _make_findings(2, "anchor")))
-    assert [entry["name"] for entry in data] == list(RULES)
-    by_name = {entry["name"]: entry for entry in data}
-    assert by_name["link"]["status"] == "failed"
-    assert by_name["link"]["introduced"] == 25
-    assert len(by_name["link"]["findings"]) == 20
-    assert by_name["link"]["findings"][0] == {
-        "path": "docs/a.md",
-        "line": 1,
-        "message": "The link to `1.md` is broken.",
-    }
-    assert by_name["anchor"] == {"name": "anchor", "status": "passed", "introduced": 0, "old": 2, "findings": []}
+def test_api_report_has_an_entry_for_each_rule_that_judged_something() -> None:
+    judged = {"link": 30, "image": 2, "mdx": 0}
+    data = format_for_api(CheckReport(_make_findings(25), _make_findings(2, "image"), judged=judged))
+    assert [entry["name"] for entry in data] == ["link", "image"]
+    link, image = data
+    assert (link["status"], link["introduced"], link["judged"]) == ("failed", 25, 30)
+    assert len(link["findings"]) == 20
+    assert link["findings"][0] == {"path": "docs/a.md", "line": 1, "message": "The link to `1.md` is broken."}
+    assert image == {"name": "image", "status": "passed", "judged": 2, "introduced": 0, "old": 2, "findings": []}
     assert json.loads(json.dumps(data)) == data
 
 
+def test_name_to_check_is_neither_passed_nor_a_finding() -> None:
+    name = Finding("unknown-name", "docs/a.md", 3, "The setting `retry_backoff` occurs nowhere.")
+    report = CheckReport(please_check=(name,), judged={"unknown-name": 4})
+    [entry] = format_for_api(report)
+    assert (entry["status"], entry["judged"], entry["introduced"], entry["findings"]) == ("not_judged", 4, 0, [])
+    assert entry["pleaseCheck"] == [{"path": "docs/a.md", "line": 3, "message": name.message}]
+    result = ReviewResult(checks=[entry])
+    assert result.please_check == ["docs/a.md:3 The setting `retry_backoff` occurs nowhere."]
+    assert result.summary_lines == ["please check: docs/a.md:3 The setting `retry_backoff` occurs nowhere."]
+    assert "docs/a.md:3 The setting `retry_backoff` occurs nowhere." in format_for_model(report)
+
+
+def test_summary_names_what_the_rules_judged() -> None:
+    judged = {"link": 3, "anchor": 1, "unknown-name": 2, "fence": 1, "orphan": 0}
+    result = ReviewResult(checks=format_for_api(CheckReport(judged=judged)))
+    assert result.summary_lines == ["passed: 3 links, 1 anchor, 1 page with code fences, 2 names"]
+    assert ReviewResult(checks=[]).summary_lines == ["nothing in this change to judge"]
+
+
 def test_disabled_rule_is_not_listed_as_passed() -> None:
-    assert "orphan" not in {entry["name"] for entry in format_for_api(CheckReport(), ignored=["orphan"])}
+    assert "orphan" not in {entry["name"] for entry in format_for_api(CheckReport(judged={"orphan": 1}), ignored=["orphan"])}

@@ -466,8 +466,9 @@ def test_text_of_a_job_is_escaped_everywhere(quiet: Service) -> None:
         ("finished", {"status": "failed", "message": EVIL}),
     ]
     finding = {"path": EVIL, "line": 1, "message": EVIL}
-    check = {"name": EVIL, "status": "failed", "introduced": 1, "old": 0, "findings": [finding]}
+    check = {"name": EVIL, "status": "failed", "judged": 1, "introduced": 1, "old": 0, "findings": [finding]}
     unjudged = {**check, "status": "not_judged", "findings": [], "reason": EVIL, "notJudged": [finding]}
+    unjudged["pleaseCheck"] = [finding]
     with database.write() as tx:
         update_job(database, tx, job.id, [NewEvent(EventKind(kind), data) for kind, data in notes])
         last_event = insert(events).values(job_id=job.id, seq=len(notes) + 2, at=0, kind=EVIL[:40], data={})
@@ -492,7 +493,7 @@ def test_text_of_a_job_is_escaped_everywhere(quiet: Service) -> None:
 def test_job_page_says_which_check_could_not_judge_and_why(quiet: Service) -> None:
     job = create_job(quiet)
     part = {"path": "docs/a.md", "line": 3, "message": "`/app` was not judged: a build may create it."}
-    check = {"name": "link", "status": "not_judged", "introduced": 0, "old": 0, "findings": []}
+    check = {"name": "link", "status": "not_judged", "judged": 0, "introduced": 0, "old": 0, "findings": []}
     set_job_columns(quiet, job, checks=[{**check, "reason": "a build may create it", "notJudged": [part]}])
     with quiet.desk.database.write() as tx:
         event = NewEvent(EventKind("checked"), {"passed": True, "findings": [], "notJudged": ["link"]})
@@ -536,12 +537,32 @@ def test_every_risk_is_shown_unfolded_at_the_top_of_the_job_and_of_its_review_pa
 def test_intended_finding_is_among_those_of_a_failed_check(quiet: Service) -> None:
     job = create_job(quiet)
     found = {"path": "docs/a.md", "line": 3, "message": "Broken.", "id": "00000000", "intended": "It is meant."}
-    check = {"name": "unknown-name", "status": "failed", "introduced": 1, "old": 0, "findings": [found]}
+    check = {"name": "unknown-name", "status": "failed", "judged": 1, "introduced": 1, "old": 0, "findings": [found]}
     set_job_columns(quiet, job, checks=[check])
     shown = viewer_client(quiet).get(project_path(quiet, f"/jobs/{job.id}")).text
     assert "failed</span> names that exist nowhere" in shown
     assert "Intended: It is meant." in shown
     assert "passed</span>" not in shown
+
+
+def test_job_page_and_api_say_what_the_checks_judged_and_what_to_check(quiet: Service) -> None:
+    job = create_job(quiet)
+    names = [{"path": "docs/a.md", "line": 3, "message": "The setting `retry_backoff` occurs nowhere."}]
+    check = {"status": "passed", "introduced": 0, "old": 0, "findings": []}
+    checks = [
+        {**check, "name": "link", "judged": 3},
+        {**check, "name": "navigation", "judged": 1},
+        {**check, "name": "unknown-name", "judged": 2, "status": "not_judged", "pleaseCheck": names},
+        {**check, "name": "command", "judged": 1},
+    ]
+    set_job_columns(quiet, job, checks=checks)
+    shown = viewer_client(quiet).get(project_path(quiet, f"/jobs/{job.id}")).text
+    assert "passed</span> 3 links, 1 navigation entry, the check command" in shown
+    assert "please check</span> names that exist nowhere" in shown
+    assert "docs/a.md:3" in shown
+    answered = quiet.http.get(f"/v2/agent/{quiet.project.id}/job/{job.id}").json()["checks"]
+    assert [each["judged"] for each in answered] == [3, 1, 2, 1]
+    assert [each["pleaseCheck"] for each in answered] == [[], [], names, []]
 
 
 @pytest.mark.parametrize("link", ["javascript:alert(1)", "data:text/html,x", " https://example.org/", "//example.org/"])
