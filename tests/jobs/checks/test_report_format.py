@@ -62,4 +62,6 @@ def test_summary_names_what_the_rules_judged() -> None:
 
 
 def test_disabled_rule_is_not_listed_as_passed() -> None:
-    assert "orphan" not in {entry["name"] for entry in format_for_api(CheckReport(judged={"orphan": 1}), ignored=["orphan"])}
+    assert "orphan" not in {
+        entry["name"] for entry in format_for_api(CheckReport(judged={"orphan": 1}), ignored=["orphan"])
+    }
