@@ -40,14 +40,18 @@ def main() -> None:
 
 def _print_history(repository: Path, root: str, count: int) -> None:
     """Prints every finding, so that a person can read it, and how often each reason for not judging occurred."""
-    findings = 0
+    findings = names_to_check = 0
     reasons: Counter[str] = Counter()
     for commit in check_history(repository, root, count):
         reasons.update({each.reason for each in commit.report.not_judged})
         for each in commit.report.introduced:
             findings += 1
             print(f"{commit.commit[:9]} {commit.message[:50]} | {each.rule} {each.path}:{each.line} {each.message}")
-    print(f"{findings} findings in {count} commits. Commits with a reason for not judging:")
+        for each in commit.report.please_check:
+            names_to_check += 1
+            print(f"{commit.commit[:9]} {commit.message[:50]} | please check {each.path}:{each.line} {each.message}")
+    print(f"{findings} findings and {names_to_check} names to check in {count} commits.")
+    print("Commits with a reason for not judging:")
     for reason, commits in reasons.most_common():
         print(f"  {commits} {reason}")
 

@@ -169,7 +169,8 @@ def _is_empty(value: str) -> bool:
 
 def _find_next_indent(lines: Lines, index: int) -> int:
     """Returns the indent of the next line with a key; that of a list's entry is none, since a list has no keys."""
-    for _, text in lines[index + 1 :]:
+    for following in range(index + 1, len(lines)):
+        text = lines[following][1]
         if text.strip() and not text.lstrip().startswith("#"):
             return -1 if text.lstrip().startswith("-") else len(text) - len(text.lstrip())
     return -1

@@ -169,8 +169,8 @@ def find_unknown_names(
             for name in unknown_names
         )
     else:
-        findings += (_build_finding(name, search) for name in unknown_names)
-    please_check = tuple(_build_finding(name, search) for name in unknown_settings)
+        findings += (_build_finding(name, search.suggest(name)) for name in unknown_names)
+    please_check = tuple(_build_finding(name) for name in unknown_settings)
     not_judged = {*unknown_settings, *(() if findings else unknown_names)}
     judged = tuple(name for name in claimed.values() if name not in not_judged)
     return NameReport(tuple(findings), tuple(unjudged), please_check, judged)
@@ -204,8 +204,7 @@ def _get_context_search(tree: Tree, contexts: Sequence[ContextTree]) -> NameSear
     return _context_searches.get(key) or _context_searches.store(key, NameSearch(*trees))
 
 
-def _build_finding(name: ClaimedName, search: NameSearch) -> Finding:
-    similar = search.suggest(name)
+def _build_finding(name: ClaimedName, similar: str | None = None) -> Finding:
     hint = f" Did you mean `{display_name(name.kind, similar)}`?" if similar else ""
     message = f"The {name.kind} `{name.display_name}` occurs nowhere in the repository or the request.{hint}"
     return Finding(UNKNOWN_NAME_RULE, name.path, name.line, message)

@@ -182,3 +182,42 @@ def test_page_that_moves_claims_no_names(workspace: MakeWorkspace) -> None:
     names = [finding.message for finding in check(moved).introduced if finding.rule == RULE]
     assert [name for name in names if "--invented-flag" not in name] == []
     assert len(names) == 1
+
+
+def test_name_that_the_change_adds_to_other_files_is_known(workspace: MakeWorkspace) -> None:
+    edited = workspace({**SOURCES, **DOCS})
+    edited.write("src/new.py", b'parser.add_argument("--fast-mode")\nretry_limit = 1\n')
+    edited.write("docs/new.md", b"# New\n\n`--fast-mode`, `retry_limit`, `slow_mode`\n\n```yaml\nretryLimit: 1\n```\n")
+    report = check(edited)
+    assert [each.message.split("`")[1] for each in report.introduced] == ["slow_mode"]
+    assert report.please_check == ()
+
+
+def test_name_that_the_change_adds_to_pages_and_menus_alone_is_unknown(workspace: MakeWorkspace) -> None:
+    edited = workspace({**SOURCES, **DOCS})
+    edited.write("docs/retry_limit.md", b"# Retry\n\n`retry_limit`\n")
+    edited.write("docs/more.md", b"# More\n\nretry_limit\n")
+    edited.write("docs/notes.txt", b"retry_limit\n")
+    edited.write("mkdocs.yml", b"site_name: x\nnav: [index.md, more.md, retry_limit.md]\n")
+    names = [finding for finding in check(edited).introduced if finding.rule == RULE]
+    assert [(each.path, each.line) for each in names] == [("docs/retry_limit.md", 3)]
+
+
+def test_name_in_code_that_people_committed_to_the_branch_is_known(workspace: MakeWorkspace) -> None:
+    """The agent may not edit code, and a follow-up is judged against the base of its job."""
+    base = workspace({**SOURCES, **DOCS})
+    branch = workspace({**SOURCES, **DOCS, "src/new.py": b"fast_mode = True\n"})
+    branch.write("docs/new.md", b"# New\n\n`fast_mode`, `slow_mode`\n")
+    names = [finding.message.split("`")[1] for finding in check(branch, origin=base.tree).introduced]
+    assert names == ["slow_mode"]
+
+
+def test_name_of_one_change_is_not_remembered_for_the_next_one(workspace: MakeWorkspace) -> None:
+    page = b"# New\n\n`POST /v2/projects/{id}/purge`\n"
+    first = workspace({**SOURCES, **DOCS})
+    first.write("docs/new.md", page)
+    first.write("src/new.py", b'app.post("/purge")\n')
+    assert check(first).introduced == ()
+    second = workspace({**SOURCES, **DOCS})
+    second.write("docs/new.md", page)
+    assert len(check(second).introduced) == 1
