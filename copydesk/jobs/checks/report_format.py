@@ -54,9 +54,10 @@ def format_for_model(report: CheckReport) -> str:
 def format_for_api(report: CheckReport, ignored: Iterable[str] = ()) -> list[dict[str, Any]]:
     """Returns an entry for each rule that had something to judge, in a fixed order, for the `checks` of a job."""
     old = Counter(each.rule for each in report.old)
-    found = {each.rule for each in (*report.introduced, *report.not_judged, *report.please_check)}
-    concerned = {*found, *(rule for rule, judged in report.judged.items() if judged)} - set(ignored)
-    return [_format_rule(rule, report, old[rule]) for rule in RULES if rule in concerned]
+    listed = {rule for rule, judged in report.judged.items() if judged}
+    listed |= {each.rule for each in (*report.introduced, *report.please_check)}
+    listed |= {each.rule for each in report.not_judged}
+    return [_format_rule(rule, report, old[rule]) for rule in RULES if rule in listed.difference(ignored)]
 
 
 def _format_rule(rule: str, report: CheckReport, old: int) -> dict[str, Any]:

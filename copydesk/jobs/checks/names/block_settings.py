@@ -5,7 +5,6 @@ Names that a reader chooses and keys of other programs' files are left out as fa
 
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
-from itertools import takewhile
 from typing import NamedTuple
 
 from copydesk.jobs.checks.names.claimed_names import MAX_LINE_CHARS, ClaimedName, NameKind, is_name
@@ -151,7 +150,8 @@ def _read_yaml(lines: Lines) -> Iterator[BlockKey]:
         if match is None:
             continue
         column = len(match["lead"])
-        parents = list(takewhile(lambda parent, column=column: parent[0] < column, parents))
+        while parents and parents[-1][0] >= column:
+            parents.pop()
         names = tuple(name for _, name in parents)
         value = (match["value"] or "").strip()
         if YAML_SCALAR_PATTERN.fullmatch(value):
