@@ -1,7 +1,7 @@
 """Counts what the rules judge of a change: the references, fields, pages and entries that it adds or affects."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from copydesk.jobs.checks.findings import CheckReport, Finding, Unjudged, is_ignored
 from copydesk.jobs.checks.renames import find_renames
@@ -9,7 +9,7 @@ from copydesk.jobs.checks.rules.includes import REFERENCE_CHECKS
 from copydesk.jobs.checks.rules.navigation import should_be_listed
 from copydesk.jobs.checks.snapshot import Snapshot
 from copydesk.jobs.pages.page_types import IMAGE_EXTENSIONS, MARKDOWN_NAV_FILES, extension, is_site_page
-from copydesk.jobs.pages.parsing.page_facts import PageFacts, collect_dependency_keys
+from copydesk.jobs.pages.parsing.page_facts import collect_dependency_keys
 from copydesk.jobs.pages.parsing.references import NumberedReference
 from copydesk.jobs.pages.site.link_rewriter import find_referenced_file
 from copydesk.jobs.pages.site.paths import split_target
@@ -53,51 +53,61 @@ def _is_counted(unjudged: Unjudged) -> bool:
 def _list_references(before: Snapshot, after: Snapshot, old_paths: Mapping[str, str]) -> Iterator[Item]:
     """Yields the rule for each reference that is new on its page, or whose target the change affects."""
     for page in after.rechecked_pages:
-        facts = after.index.pages[page]
-        missing = {
-            (each.line, each.target) for each in after.findings_by_page[page].broken if each.problem.rule != "anchor"
-        }
-        is_changed = page in after.index.changed
-        known = _count_known(before.index.pages.get(page)) if not is_changed or page not in old_paths else Counter()
-        for reference in facts.references:
-            line, kind, target = reference
-            is_new = known[kind, target] <= 0
-            known[kind, target] -= 1
-            rules = list(_list_rules(page, kind, target))
-            if (line, target) in missing:
-                rules = [rule for rule in rules if rule != "anchor"]
-            if not is_new:
-                rules = _select_affected(before, after, page, reference, rules)
-            yield from ((rule, page) for rule in rules)
+        broken = after.findings_by_page[page].broken
+        missing = {(each.line, each.target) for each in broken if each.problem.rule != "anchor"}
+        references = after.index.pages[page].references
+        added: list[NumberedReference] = []
+        if page in after.index.changed:
+            old = before.index.pages.get(page) if page not in old_paths else None
+            added = _list_added(references, old.references if old else ())
+            references = tuple(set(references).difference(added))
+        for reference in added:
+            yield from ((rule, page) for rule in _list_rules(page, reference, missing))
+        for reference in _select_affected(after, references):
+            rules = _list_rules(page, reference, missing)
+            yield from ((rule, page) for rule in _select_rules(before, after, page, reference, rules))
 
 
-def _count_known(facts: PageFacts | None) -> Counter[tuple[str, str]]:
-    return Counter((kind, target) for _, kind, target in facts.references) if facts else Counter()
+def _list_added(references: Iterable[NumberedReference], old: Iterable[NumberedReference]) -> list[NumberedReference]:
+    """Returns the references that the page did not have, on any line."""
+    known = Counter((kind, target) for _, kind, target in old)
+    added = []
+    for reference in references:
+        known[reference[1:]] -= 1
+        if known[reference[1:]] < 0:
+            added.append(reference)
+    return added
 
 
-def _list_rules(page: str, kind: str, target: str) -> Iterator[str]:
-    """Yields the rules that judge a reference: a link with an anchor is a link and an anchor."""
+def _select_affected(after: Snapshot, references: Iterable[NumberedReference]) -> Iterator[NumberedReference]:
+    """Yields the references that the change may lead elsewhere, or whose anchors may have changed."""
+    keys = after.affected_keys
+    for reference in references:
+        if keys is None or not keys.isdisjoint(collect_dependency_keys([reference])):
+            yield reference
+
+
+def _list_rules(page: str, reference: NumberedReference, missing: Set[tuple[int, str]]) -> list[str]:
+    """Returns the rules that judge a reference: a link with an anchor is a link and an anchor, unless it is missing."""
+    line, kind, target = reference
     if kind in REFERENCE_CHECKS:
-        yield RULES_BY_KIND.get(kind, "include")
-        return
+        return [RULES_BY_KIND.get(kind, "include")]
     path, suffix = split_target(target)
+    rules = []
     if path:
         is_menu = page.rpartition("/")[2] in MARKDOWN_NAV_FILES
-        yield "image" if extension(path) in IMAGE_EXTENSIONS else "navigation" if is_menu else "link"
-    if suffix.partition("#")[2]:
-        yield "anchor"
+        rules.append("image" if extension(path) in IMAGE_EXTENSIONS else "navigation" if is_menu else "link")
+    if suffix.partition("#")[2] and (line, target) not in missing:
+        rules.append("anchor")
+    return rules
 
 
-def _select_affected(
+def _select_rules(
     before: Snapshot, after: Snapshot, page: str, reference: NumberedReference, rules: list[str]
 ) -> list[str]:
     """Returns the rules whose judgment of an earlier reference may differ now."""
-    if after.affected_keys is None:
-        return rules
-    if after.affected_keys.isdisjoint(collect_dependency_keys([reference])):
-        return []
     _, kind, target = reference
-    file = find_referenced_file(after.resolver, page, kind, target)
+    file = find_referenced_file(after.resolver, page, kind, target) if after.affected_keys is not None else None
     if file is None or file not in before.index.files:
         return rules
     return [rule for rule in rules if rule == "anchor"] if file in after.index.changed else []
@@ -133,7 +143,8 @@ def _list_menu_items(before: Snapshot, after: Snapshot) -> Iterator[Item]:
             if known[entry.full_value] < 0 and entry.is_listed:
                 yield "navigation", path
             elif known[entry.full_value] < 0 and entry.is_link:
-                yield from ((rule, path) for rule in _list_rules(path, "link", entry.value))
+                rules = _list_rules(path, (entry.line, "link", entry.value), set())
+                yield from ((rule, path) for rule in rules)
     for page in after.index.pages.keys() - before.index.pages.keys():
         site = after.resolver.site_by_page[page]
         if any(
