@@ -24,12 +24,11 @@ ITEM_NOUNS: Mapping[str, tuple[str, str]] = {
 
 def describe_passed(checks: Iterable[Mapping[str, Any]]) -> list[str]:
     """Returns what the checks that passed have judged, such as "3 links", from the entries of the API."""
-    passed = (entry for entry in checks if entry["status"] == "passed")
-    return [text for entry in passed if (text := _describe(entry))]
+    return [_describe(entry) for entry in checks if entry["status"] == "passed"]
 
 
 def _describe(entry: Mapping[str, Any]) -> str:
     if entry["name"] == COMMAND_CHECK:
-        return "" if entry["old"] else "the check command"
+        return "the check command"
     noun, plural = ITEM_NOUNS.get(entry["name"], (entry["name"], ""))
     return pluralize(entry["judged"], noun, plural)

@@ -23,7 +23,7 @@ from copydesk.jobs.checks.finding_queries import (
     format_findings,
     mark_intended,
 )
-from copydesk.jobs.checks.findings import Finding
+from copydesk.jobs.checks.findings import Finding, name_rule
 from copydesk.jobs.execution.stoppable import Stoppable
 from copydesk.jobs.sandbox.sandbox import Sandbox, SandboxUnavailable
 from copydesk.jobs.workspace.git_tree import Tree
@@ -102,15 +102,15 @@ class ReviewResult(BaseModel):
     @property
     def summary_lines(self) -> list[str]:
         """Returns the lines about checks in the pull request."""
-        command_failed_before = any(entry["name"] == COMMAND_CHECK and entry["old"] for entry in self.checks)
         passed = describe_passed(self.checks)
         old_count = sum(entry["old"] for entry in self.checks if entry["name"] != COMMAND_CHECK)
         lines = [f"passed: {', '.join(passed)}"] if passed else []
         lines += ["nothing in this change to judge"] if not self.checks else []
-        lines += [f"**failed: {entry['name']}**" for entry in self.checks if entry["status"] == "failed"]
-        lines += [f"not judged: {entry['name']} ({entry['reason']})" for entry in self.checks if entry.get("reason")]
+        failed = (name_rule(entry["name"]) for entry in self.checks if entry["status"] == "failed")
+        lines += [f"**failed: {rule}**" for rule in failed]
+        unjudged = (entry for entry in self.checks if entry.get("reason"))
+        lines += [f"not judged: {name_rule(entry['name'])} ({entry['reason']})" for entry in unjudged]
         lines += [f"please check: {line}" for line in self.please_check]
-        lines += ["the check command fails, as it did before the change"] if command_failed_before else []
         if note_count := sum(len(entry.get("notes", ())) for entry in self.checks):
             lines.append("1 note, which needs no change" if note_count == 1 else f"{note_count} notes")
         if old_count:

@@ -114,10 +114,41 @@ def test_what_was_not_judged_is_in_the_job_the_events_and_the_pull_request(tmp_p
         check = next(check for check in job.checks if check["name"] == "link")
         assert (job.message, check["status"], check["reason"]) == (None, "not_judged", reason)
         assert check["notJudged"][0]["path"] == "a.md"
-        assert f"not judged: link ({reason})" in stage.pull_text
+        assert f"not judged: links ({reason})" in stage.pull_text
         assert "passed:" not in stage.pull_text
         _, events = stage.desk.jobs.list_events(stage.project.id, job.id)
         assert next(event.data for event in events if event.kind == "checked")["notJudged"] == ["link"]
+
+
+@pytest.mark.deep
+def test_setting_that_exists_nowhere_is_named_for_the_reviewer_of_a_ready_pull_request(tmp_path: Path) -> None:
+    block = edit("a.md", "Hello one", "Hello\n\n```yaml\nretry_backoff: 2\n```")
+    with open_stage(tmp_path, block, finish()) as stage:
+        job = stage.job()
+        message = "a.md:6 The setting `retry_backoff` occurs nowhere in the repository or the request."
+        assert [(risk.kind, risk.text) for risk in job.risk] == [("please_check", message)]
+        assert not stage.desk.pulls.list_for_project(stage.project.id)[0].draft
+        assert f"- **please check:** {message}" in stage.pull_text
+        assert "passed: 1 page with code fences" in stage.pull_text
+        assert "names" not in stage.pull_text.partition("passed: ")[2].partition("\n")[0]
+
+
+@pytest.mark.deep
+def test_open_component_beside_an_object_makes_a_draft(tmp_path: Path) -> None:
+    page = b'# A\n\n<div style={{color: "red"}}>x</div>\n\nHello one\n'
+    files = {"docs.json": b'{"navigation": {"pages": ["a"]}}', "a.mdx": page}
+    with open_stage(tmp_path, edit("a.mdx", "Hello one", "<Note>\nHello"), *[finish()] * 4, files=files) as stage:
+        assert [risk.kind for risk in stage.job().risk] == ["failed_check"]
+        assert stage.desk.pulls.list_for_project(stage.project.id)[0].draft
+
+
+@pytest.mark.deep
+def test_redirect_within_the_site_makes_no_draft(tmp_path: Path) -> None:
+    files = {"docs.json": b'{"navigation": {"pages": ["a"]}}', "a.mdx": PAGE}
+    redirects = '"redirects": [{"source": "/old", "destination": "/a"}], "navigation"'
+    with open_stage(tmp_path, edit("docs.json", '"navigation"', redirects), finish(), files=files) as stage:
+        assert stage.job().risk == []
+        assert not stage.desk.pulls.list_for_project(stage.project.id)[0].draft
 
 
 def test_unfixed_finding_fails_the_job_if_the_project_says_so(tmp_path: Path) -> None:
@@ -160,9 +191,8 @@ def test_model_is_told_why_its_change_cannot_be_published(tmp_path: Path) -> Non
 def test_check_command_that_failed_before_the_change_is_not_a_finding(tmp_path: Path) -> None:
     with open_stage(tmp_path, GOOD, finish(), policy=Policy(check_command="false")) as stage:
         stage.job()
-        assert "the check command fails, as it did before the change" in stage.pull_text
-        assert "passed: " in stage.pull_text
-        assert "command" not in stage.pull_text.partition("passed: ")[2].partition("\n")[0]
+        assert "- not judged: check command (it fails without the change, too)" in stage.pull_text
+        assert "passed: " not in stage.pull_text
         assert "- **not judged:** check command: it fails without the change, too" in stage.pull_text
 
 

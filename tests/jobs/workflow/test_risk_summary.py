@@ -24,22 +24,17 @@ EMPTY = JudgedChange([FILE], ReviewResult(checks=[]), ChangeNotes([], [], [], []
 READY = {RiskKind.PLEASE_CHECK, RiskKind.UNSURE, RiskKind.NOT_JUDGED}
 
 
-class ReviewWithNames(ReviewResult):
-    @property
-    def please_check(self) -> list[str]:
-        return ["docs/a.md:9 `max_size` occurs nowhere else."]
-
-
 def judge_everything() -> JudgedChange:
-    entry = {"name": "unknown-name", "status": "not_judged", "introduced": 0, "old": 0, "findings": []}
+    entry = {"name": "unknown-name", "status": "not_judged", "judged": 0, "introduced": 0, "old": 0, "findings": []}
+    name = {"path": "docs/a.md", "line": 9, "message": "`max_size` occurs nowhere else."}
     source = EvidenceSource(repository="api", commit="0" * 40, path="cli.py", lines="12")
     cited = Evidence(path="docs/a.md", line=4, statement="It waits.", source=source, quote="wait()", verified=True)
     refuted = cited.model_copy(update={"statement": "It runs.", "verified": False, "problem": "it does not say so"})
     excused = IntendedFinding(id="00000000", path="docs/a.md", line=2, message="Broken.", reason="It is meant.")
     return JudgedChange(
         files=[FILE],
-        review=ReviewWithNames(
-            checks=[{**entry, "reason": "the page is too large"}],
+        review=ReviewResult(
+            checks=[{**entry, "reason": "the page is too large", "pleaseCheck": [name]}],
             findings=["docs/a.md:3 The link is broken.", "The check command failed with status 1.\nLong output"],
             intended=[excused],
         ),

@@ -75,7 +75,7 @@ def _find_risks(judged: JudgedChange) -> Iterator[tuple[RiskKind, str]]:
     for address in judged.notes.vanished_addresses:
         yield RiskKind.VANISHED_ADDRESS, f"`{address}` no longer exists, and nothing redirects from it."
     yield from ((RiskKind.EXECUTED_FILE, f"`{file.path}`: {file.reason}") for file in judged.notes.executed_files)
-    yield from ((RiskKind.PLEASE_CHECK, text) for text in getattr(review, "please_check", ()))
+    yield from ((RiskKind.PLEASE_CHECK, text) for text in review.please_check)
     yield from ((RiskKind.UNSURE, point) for point in judged.unsure)
     for entry in review.checks:
         if entry.get("reason"):
