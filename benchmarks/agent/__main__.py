@@ -1,4 +1,4 @@
-"""python -m benchmarks.agent run | mine | report"""
+"""python -m benchmarks.agent run | review | mine | report"""
 
 import argparse
 import logging
@@ -11,6 +11,7 @@ from benchmarks.agent.case_miner import MiningOptions, mine_cases
 from benchmarks.agent.cases import BUILT_IN_CASES, InvalidCase, load_cases
 from benchmarks.agent.report import compare_runs, render_run
 from benchmarks.agent.results import Result, Run, read_run, save_run
+from benchmarks.agent.review_cases import load_review_cases
 from benchmarks.agent.runner import ModelChoice, run_cases
 from benchmarks.agent.sources import CaseSources
 from copydesk import __version__
@@ -24,6 +25,7 @@ EXAMPLES = """\
 examples:
   python -m benchmarks.agent run                                  the built-in cases, with the mechanic
   python -m benchmarks.agent run --model openai:… --json a.json   the same with a language model
+  python -m benchmarks.agent review                               what a reviewer is told of faulty and good changes
   python -m benchmarks.agent mine ../handbook --limit 30 > cases.toml
   python -m benchmarks.agent run cases.toml --model anthropic:… --json b.json --jobs 4
   python -m benchmarks.agent report a.json b.json"""
@@ -63,6 +65,18 @@ def _run(options: argparse.Namespace) -> None:
     print(render_run(run), end="")
 
 
+def _review(options: argparse.Namespace) -> None:
+    from benchmarks.agent.review_runner import render_reviews, run_review_cases
+
+    results = []
+    for result in run_review_cases(load_review_cases(only=options.only)):
+        results.append(result)
+        print(f"… {result.case.name}: {'; '.join(result.faults) or 'as expected'}", file=sys.stderr, flush=True)
+    print(render_reviews(results), end="")
+    if any(result.faults for result in results):
+        sys.exit(1)
+
+
 def _mine(options: argparse.Namespace) -> None:
     mining_options = MiningOptions(options.since, options.limit, options.most_files, options.most_lines)
     repository_name = options.repository
@@ -86,7 +100,7 @@ def _print_report(options: argparse.Namespace) -> None:
 def _build_parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("python -m benchmarks.agent", None, DESCRIPTION, EXAMPLES, formatter_class=plain)
-    commands = parser.add_subparsers(required=True, metavar="run|mine|report")
+    commands = parser.add_subparsers(required=True, metavar="run|review|mine|report")
 
     run = commands.add_parser("run", help="run cases and print what came of them", description=_run_help)
     run.add_argument("cases", nargs="?", type=Path, default=BUILT_IN_CASES, metavar="CASES.toml",
@@ -99,6 +113,11 @@ def _build_parser() -> argparse.ArgumentParser:
         "--jobs", type=_parse_positive_number, default=1, metavar="N", help="cases that run at once (default 1)"
     )
     run.set_defaults(act=_run)
+
+    review = commands.add_parser("review", help="play changes with known faults, and good ones; compare what the "
+                                 "reviewer is told", description=_review_help)  # fmt: skip
+    review.add_argument("--only", action="append", default=[], metavar="NAME", help="a case, `faults` or `good`")
+    review.set_defaults(act=_review)
 
     find = commands.add_parser("mine", help="propose cases from a repository's own history", description=_mine_help)
     find.add_argument("repository", metavar="REPOSITORY", help="a path, or an address that git can clone")
@@ -125,6 +144,8 @@ def _build_parser() -> argparse.ArgumentParser:
 
 _run_help = """Runs each case in a service of its own, in a temporary folder; the repositories that cases name are only
 read. Keys, addresses and bounds of a job come from the environment, as for copydesk serve."""
+_review_help = """Plays each case of reviews/ with a script in place of the model. Fails unless the pull request of each
+faulty change says what is wrong with it, is a draft where it must be, and no good change is a draft."""
 _mine_help = """Prints cases as TOML: commits of the main line that changed pages and navigation alone. The prompt is
 drafted from the commit's message; edit it until it asks for the change without giving it away."""
 

@@ -121,7 +121,7 @@ def run_job(case: EvaluationCase, prepared: PreparedCase, model: ModelChoice, da
         project = desk.projects.create(
             case.name, repository=str(prepared.path), ref=BRANCH, root=prepared.root, actor="benchmark"
         )
-        return _wait_for_end(desk, desk.jobs.create(project, NewJob(case.prompt)).job, stop)
+        return wait_for_end(desk, desk.jobs.create(project, NewJob(case.prompt)).job, stop)
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def _serve_case(case: EvaluationCase, model: ModelChoice, data: Path) -> Iterato
         desk.close()
 
 
-def _wait_for_end(desk: Desk, job: Job, stop: threading.Event) -> Job:
+def wait_for_end(desk: Desk, job: Job, stop: threading.Event) -> Job:
     """Waits for the job to end. Every job ends, because its time, requests, tokens and cost are limited."""
     signals, topic = desk.database.notifications, job_topic(job.id)
     while True:
