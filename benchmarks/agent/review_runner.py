@@ -154,16 +154,26 @@ def _compare_risks(case: ReviewCase, risk: dict[str, list[str]]) -> Iterator[str
 
 def _find_hidden_risks(browser: httpx.Client, project: Project, job: Job, pull: LocalPull) -> Iterator[str]:
     """Yields the places that do not show a risk without a click."""
+    job_page = browser.get(f"/projects/{project.id}/jobs/{job.id}").text
+    review_page = browser.get(f"/projects/{project.id}/pulls/{pull.number}").text
     places = {
-        "the pull request's text": pull.body,
-        "the job's page": browser.get(f"/projects/{project.id}/jobs/{job.id}").text,
-        "the review page": browser.get(f"/projects/{project.id}/pulls/{pull.number}").text,
+        "the pull request's text": FOLDED_PATTERN.sub("", pull.body),
+        "the job's page": _read_page(job_page),
+        "the review page": _read_page(review_page),
     }
     for place, text in places.items():
-        shown = _to_words(unescape(TAG_PATTERN.sub("", FOLDED_PATTERN.sub("", text))))
         for each in job.risk:
-            if _to_words(each.text) not in shown:
+            if _to_words(each.text) not in _to_words(text):
                 yield f"{place} does not show: {each.text}"
+    queue = _to_words(_read_page(browser.get("/queue", params={"project": project.id}).text))
+    for each in job.risk:
+        if _to_words(each.kind.label.casefold()) not in queue.casefold():
+            yield f"the review queue does not say: {each.kind.label}"
+
+
+def _read_page(html: str) -> str:
+    """Returns the text of a page without what is folded."""
+    return unescape(TAG_PATTERN.sub("", FOLDED_PATTERN.sub("", html)))
 
 
 def _to_words(text: str) -> str:
