@@ -202,7 +202,9 @@ def test_rounds_have_the_day_of_their_request_and_what_started_them(tmp_path: Pa
     with open_automated(tmp_path) as automated:
         automated.run("1", "Scheduled for 2026-11-17 00:00 UTC (0 0 * * *, UTC).")
         [pull] = automated.service.desk.pulls.list_for_project(automated.service.project.id)
-        assert "\n\nScheduled for 2026-11-17 00:00 UTC (0 0 * * *, UTC).\n\n**Request**\n\n> Go.\n" in pull.body
+        start = "Started by the automation “Nightly”. Scheduled for 2026-11-17 00:00 UTC (0 0 * * *, UTC)."
+        assert f"\n\n{start}\n\n" in pull.body
+        assert "> Go." not in pull.body, "the prompt is on the job's page"
         automated.date_stored_round(1, FIRST_DAY)
         automated.run("2", "Released: product v2 <img src=x>.")
         [pull] = automated.service.desk.pulls.list_for_project(automated.service.project.id)

@@ -213,7 +213,7 @@ def _render_summary(each: Round) -> str:
 def _render_requests(rounds: Sequence[Round]) -> list[str]:
     """Returns what was asked for in each round. Shortens those of several rounds; leaves out those in the middle."""
     if len(rounds) == 1:
-        return [render_origins(rounds[0].origins), _render_request("Request", rounds[0], MAX_QUOTE_CHARS)]
+        return [_render_request("Request", rounds[0], MAX_QUOTE_CHARS)]
     first = max(1, len(rounds) - MAX_ROUNDS_LISTED + 1)
     numbered = list(enumerate(rounds, 1))
     return [
