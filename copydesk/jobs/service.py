@@ -152,6 +152,7 @@ class Jobs:
         headers = consume(self.database, tx, self.limit, job.project_id)
         store_job(self.database, tx, job, data)
         message_id = self._insert_message(tx, job.id, job.prompt, job.created_by, data)
+        enqueue_run(self.database, tx, job.id, job.project_id, number=1)
         return AddedMessage(message_id, headers)
 
     def get(self, project_id: str, job_id: str) -> Job:

@@ -260,13 +260,13 @@ def test_run_that_fails_after_a_later_one_began_leaves_its_changes_to_the_next(r
     bench.finish(second.id, "open")
     repositories.push({"src/cli.py": b"3\n"}, "Third")
     repositories.settle()
-    assert all(title in bench.list_jobs()[0].prompt for title in ("First", "Second", "Third"))
+    assert all(title in bench.read_data(bench.list_jobs()[0]) for title in ("First", "Second", "Third"))
     bench.finish(bench.list_jobs()[0].id, "open")
     repositories.push({"src/cli.py": b"4\n"}, "Fourth")
     repositories.settle()
-    prompt = bench.list_jobs()[0].prompt
-    assert "Fourth" in prompt
-    assert not any(title in prompt for title in ("First", "Second", "Third")), "a run covers them now"
+    data = bench.read_data(bench.list_jobs()[0])
+    assert "Fourth" in data
+    assert not any(title in data for title in ("First", "Second", "Third")), "a run covers them now"
     assert len(repositories.outcomes(automation)) == 4
 
 

@@ -113,14 +113,13 @@ def job_from_row(row: Row[Any]) -> Job:
 
 
 def store_job(database: Database, tx: Connection, job: Job, data: str) -> None:
-    """Stores a new job with its first run. The caller stores its first message, which has this data."""
+    """Stores a new job. The caller stores its first message, which has this data, and then its first run."""
     models = {"usage": job.usage, "created_by": job.created_by, "merge_limits": job.merge_limits}
     creator = job.created_by
     row = {**vars(job), **{name: value and value.model_dump() for name, value in models.items()}}
     row |= {"creator_kind": creator and creator.kind, "creator_id": creator and creator.id}
     new_events = [NewEvent(EventKind.QUEUED, {"prompt": job.prompt}), *describe_data(data)]
     tx.execute(INSERT_JOB, {**row, "last_event": len(new_events)})
-    enqueue_run(database, tx, job.id, job.project_id, number=1)
     append_events(database, tx, job.id, 1, job.created_at, new_events)
 
 

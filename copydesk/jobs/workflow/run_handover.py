@@ -31,7 +31,7 @@ from copydesk.jobs.publish.forge_retry import Pause, retry_while_unavailable
 from copydesk.jobs.publish.forges.forge import Forge
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.forges.unique_comments import add_comment_once
-from copydesk.jobs.storage.records import store_job
+from copydesk.jobs.storage.records import enqueue_run, store_job
 from copydesk.jobs.storage.tables import messages, pulls
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,7 @@ class RunHandover:
                     new_job = self._build_job(waiting[0].prompt)
                     store_job(self.journal.database, tx, new_job, waiting[0].data or "")
                     self._move_messages(tx, [row.id for row in waiting], new_job.id)
+                    enqueue_run(self.journal.database, tx, new_job.id, new_job.project_id, number=1)
                     if self.forge is None:
                         self._tell_local_pull(tx, self._render_notice(new_job.id))
                     step.save(new_job.id)
