@@ -133,9 +133,12 @@ def test_objection_that_remains_is_shown_with_its_answer(tmp_path: Path) -> None
 BROKEN = PAGE.replace(b"The colour", b"```\n\nThe colour")
 
 
-def declare_fence_intended(reason: str = "It is shown as typed.", **more: Any) -> Answer:
-    identifier = finding_id("fence", "docs/index.md", FENCE_MESSAGE)
-    return finish(intended=[{"id": identifier, "reason": reason}], **more)
+def fence_id() -> str:
+    return finding_id("fence", "docs/index.md", FENCE_MESSAGE)
+
+
+def declare_fence_intended() -> Answer:
+    return finish(intended=[{"id": fence_id(), "reason": "It is shown as typed."}])
 
 
 FENCE_MESSAGE = "The code fence opened with ``` is never closed."
@@ -165,6 +168,15 @@ def test_second_look_sees_the_reason_of_an_intended_finding_and_its_objection_st
         assert "Intended: It is shown as typed." in text
         kinds = [risk["kind"] for risk in job["risk"]]
         assert ("objection" in kinds) is remains
+
+
+@pytest.mark.deep
+def test_objection_that_names_an_intended_finding_stays_although_its_own_line_changes(tmp_path: Path) -> None:
+    broken = edit(PAGE, "The colour", "```\n\nThe colour")
+    agent = (broken, declare_fence_intended(), edit(BROKEN, "Another line.", "A line."), declare_fence_intended())
+    named = {**objection(7, "Nothing asks for an open fence."), "finding": fence_id()}
+    with open_service(tmp_path, agent, report(named)) as (service, _):
+        assert [risk["kind"] for risk in run_job(service)["risk"]] == ["intended", "objection"]
 
 
 @pytest.mark.deep
