@@ -12,7 +12,7 @@ from copydesk.jobs.checks.rules.links import judge_reference
 from copydesk.jobs.pages.lines import apply_edits
 from copydesk.jobs.pages.page_types import IMAGE_EXTENSIONS, extension, is_page
 from copydesk.jobs.pages.parsing.page_parser import find_references
-from copydesk.jobs.pages.parsing.references import Reference, names_file_or_anchor, remove_overlaps
+from copydesk.jobs.pages.parsing.references import LINK_KINDS, Reference, names_file_or_anchor, remove_overlaps
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
 from copydesk.jobs.pages.site.link_rewriter import find_referenced_file
 from copydesk.jobs.pages.site.paths import split_target
@@ -81,7 +81,7 @@ def _find_kind(reference: Reference) -> str:
         return "image"
     if reference.kind == "ref" or "#" in suffix:
         return "anchor"
-    return "page" if reference.kind in ("link", "doc", "toctree") else "include"
+    return "page" if reference.kind in (*LINK_KINDS, "doc", "toctree") else "include"
 
 
 def _break_reference(tree: Tree, root: str, path: str, reference: Reference, recall: KindRecall) -> None:

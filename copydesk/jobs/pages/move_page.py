@@ -8,7 +8,7 @@ from copydesk.jobs.pages.lines import apply_edits
 from copydesk.jobs.pages.page_types import INDEX_NAMES, PAGE_EXTENSIONS, extension, is_page, stem
 from copydesk.jobs.pages.parsing.page_parser import find_references
 from copydesk.jobs.pages.parsing.references import Reference, remove_overlaps
-from copydesk.jobs.pages.site.link_resolver import NUMBER_PREFIX_PATTERN, LinkResolver
+from copydesk.jobs.pages.site.link_resolver import LinkResolver
 from copydesk.jobs.pages.site.link_rewriter import (
     find_referenced_file,
     percent_encode,
@@ -17,6 +17,7 @@ from copydesk.jobs.pages.site.link_rewriter import (
 )
 from copydesk.jobs.pages.site.nav_entries import find_entry_file, rename_entry, rename_link
 from copydesk.jobs.pages.site.nav_files import NavFile, is_nav_file, parse_nav_file
+from copydesk.jobs.pages.site.page_addresses import NUMBER_PREFIX_PATTERN
 from copydesk.jobs.pages.site.paths import PathChange, is_within, join_path, strip_folder
 from copydesk.jobs.pages.site.repository_index import index_workspace
 from copydesk.jobs.workspace.path_rules import PathRefused

@@ -13,7 +13,7 @@ from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_pa
 from copydesk.jobs.pages.parsing.headings import find_headings
 from copydesk.jobs.pages.parsing.page_parser import find_references
 from copydesk.jobs.pages.parsing.prose import mask_non_prose, mask_rst_code
-from copydesk.jobs.pages.parsing.references import remove_overlaps
+from copydesk.jobs.pages.parsing.references import LINK_KINDS, remove_overlaps
 from copydesk.jobs.pages.parsing.rst_references import find_rst_titles, normalize_name
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
 from copydesk.jobs.pages.site.link_rewriter import find_referenced_file
@@ -109,7 +109,7 @@ def _find_anchor_edits(
     path: str, body: str, resolver: LinkResolver, renamed_anchors: dict[str, dict[str, str]]
 ) -> Edits:
     edits: Edits = []
-    for link in remove_overlaps(each for each in find_references(path, body) if each.kind == "link"):
+    for link in remove_overlaps(each for each in find_references(path, body) if each.kind in LINK_KINDS):
         link_path, suffix = split_target(link.target)
         file: str | None = path
         if link_path or not suffix.startswith("#"):

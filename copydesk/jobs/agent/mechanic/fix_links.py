@@ -23,7 +23,7 @@ from copydesk.jobs.pages.page_types import (
     strip_extension,
 )
 from copydesk.jobs.pages.parsing.page_parser import find_references
-from copydesk.jobs.pages.parsing.references import NumberedReference, remove_overlaps
+from copydesk.jobs.pages.parsing.references import LINK_KINDS, NumberedReference, remove_overlaps
 from copydesk.jobs.pages.site.anchors import FRAME_ANCHOR_PATTERN
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
 from copydesk.jobs.pages.site.link_rewriter import (
@@ -41,7 +41,7 @@ MIN_SIMILARITY, MIN_NAME_CHARS = 0.86, 4
 MIN_SWAPPED_CHARS, MAX_NAME_CHARS = 3, 100
 MAX_COMPARISONS, MAX_STEPS_PER_NAME = 5000, 10_000
 """Limits the comparisons of names with nearly the same letters: their number in one job, and the steps of each."""
-LINK_KINDS = ("link", "doc", "ref", "toctree", "image", "figure", "download")
+FIXED_KINDS = (*LINK_KINDS, "doc", "ref", "toctree", "image", "figure", "download")
 # Folders of a language or a version, and those above them.
 EDITION_FOLDER_PATTERN = re.compile(
     r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?|v?\d+(?:\.[\dx]+)*|version-.+|versioned_docs|i18n|translations|locales?|current|latest"
@@ -111,13 +111,13 @@ class LinkFixer:
         """Returns the correct target of a broken link; None when it cannot be determined."""
         if kind == "ref":
             return self._fix_label(page, target)
-        if kind != "link":
+        if kind not in LINK_KINDS:
             return self._fix_directive(page, kind, target)
         path = split_target(target)[0]
-        file = self.resolver.resolve(page, path) if path else page
+        file = self.resolver.resolve(page, path, is_html=kind == "html") if path else page
         if file is None:
             file = self.guess_target(page, target)
-            new_target = None if file is None else self._rewrite_target(page, target, file)
+            new_target = None if file is None else self._rewrite_target(page, kind, target, file)
             if file is None or new_target is None:
                 return None
             target = new_target
@@ -147,12 +147,13 @@ class LinkFixer:
         )
         return new_target if find_referenced_file(self.resolver, page, kind, new_target) == file else None
 
-    def _rewrite_target(self, page: str, target: str, file: str) -> str | None:
+    def _rewrite_target(self, page: str, kind: str, target: str, file: str) -> str | None:
         """Returns the link to another file in the style of the old one, or by its path; None if neither resolves."""
         path, query_and_anchor = split_target(target)
         by_path = encode_like(relative_path(file, posixpath.dirname(page), path), path) + query_and_anchor
-        for candidate in (_rewrite_in_style(page, target, file), by_path):
-            if self.resolver.resolve(page, split_target(candidate)[0]) == file:
+        starts_as_folder = self.resolver.starts_as_folder(page, path, is_html=kind == "html")
+        for candidate in (_rewrite_in_style(page, target, file, starts_as_folder), by_path):
+            if self.resolver.resolve(page, split_target(candidate)[0], is_html=kind == "html") == file:
                 return candidate
         return None
 
@@ -238,7 +239,7 @@ def _locate_links(path: str, body: str) -> dict[NumberedReference, list[Span]]:
     """Returns where each link that can be fixed is written: its line, its kind and its target."""
     lines = split_lines(body)
     spans: dict[NumberedReference, list[Span]] = {}
-    for link in remove_overlaps(each for each in find_references(path, body) if each.kind in LINK_KINDS):
+    for link in remove_overlaps(each for each in find_references(path, body) if each.kind in FIXED_KINDS):
         if link.is_sure:
             reference = (line_at(lines, link.start).number, link.kind, link.target)
             spans.setdefault(reference, []).append((link.start, link.end))
@@ -311,7 +312,7 @@ def _may_be_similar(name: str, other: str) -> bool:
     )
 
 
-def _rewrite_in_style(page: str, target: str, file: str) -> str:
+def _rewrite_in_style(page: str, target: str, file: str, starts_as_folder: bool) -> str:
     path = split_target(target)[0]
     extensionless = (
         extension(path) not in PAGE_EXTENSIONS and extension(path) != ".html" and extension(file) in PAGE_EXTENSIONS
@@ -325,7 +326,7 @@ def _rewrite_in_style(page: str, target: str, file: str) -> str:
     )
     named_root = path.strip("/").split("/")[0] == file.split("/")[0]
     base = roots[0] if roots and not named_root else "" if path.startswith("/") else posixpath.dirname(page)
-    return rewrite_target(target, page, LinkStyle(base, removed_extension, suffix), file)
+    return rewrite_target(target, page, LinkStyle(base, removed_extension, suffix, starts_as_folder), file)
 
 
 def _without_page_extension(path: str) -> str:

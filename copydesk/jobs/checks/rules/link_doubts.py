@@ -22,10 +22,11 @@ MDBOOK_GENERATED_NAMES = ("print.html", "index.html", "404.html", "toc.html")
 OTHER_APPLICATION = "the address may belong to another application on the same host"
 OUTSIDE_SITE = "the address is outside this site"
 IN_SNIPPET = "links of a snippet start from the pages that include it"
+RAW_HTML = "raw HTML starts from the address of its page, which depends on the host"
 UNKNOWN_BUILD = "a build may create the file"
 
 
-def find_link_doubt(resolver: LinkResolver, page: str, path: str) -> str:
+def find_link_doubt(resolver: LinkResolver, page: str, path: str, is_html: bool = False) -> str:
     """Returns why a link from this page may be valid although nothing was found at its path; "" if it is broken."""
     site = resolver.site_by_page.get(page)
     ext = extension(path)
@@ -37,13 +38,15 @@ def find_link_doubt(resolver: LinkResolver, page: str, path: str) -> str:
         return _doubt_without_site(resolver, path, ext)
     if site.kind in ("hugo", "mixed"):
         return site.open_reason
+    if is_html and site.kind in ("sphinx", "docusaurus") and _is_found_otherwise(resolver, page, path):
+        return RAW_HTML
     if site.kind in ADDRESS_BASED_GENERATORS:
-        return _doubt_address(resolver, site, path, ext)
+        return _doubt_address(resolver, site, page, path, is_html)
     if path.startswith("/"):
         return OTHER_APPLICATION
     if site.kind == "jekyll":
         return "" if ext in MARKDOWN_EXTENSIONS else site.open_reason
-    if site.kind == "mkdocs" and ext not in MARKDOWN_EXTENSIONS and _leaves_site(site, page, path):
+    if site.kind == "mkdocs" and is_html and _leaves_site(site, page, path):
         return OUTSIDE_SITE
     if ext in LINKED_FILE_EXTENSIONS:
         return site.open_reason if site.kind == "mkdocs" else ""
@@ -77,14 +80,32 @@ def _doubt_html(site: DocsSite, page: str, path: str) -> str:
     return ""
 
 
-def _doubt_address(resolver: LinkResolver, site: DocsSite, path: str, ext: str) -> str:
+def _is_found_otherwise(resolver: LinkResolver, page: str, path: str) -> bool:
+    """Returns whether a path leads to a file from the page's folder, or from the page as if it were a folder."""
+    site = resolver.site_by_page.get(page)
+    if site is not None and site.kind == "docusaurus" and extension(path) not in LINKED_FILE_EXTENSIONS:
+        return False  # the setting for slashes decides it
+    places = (join_path(base, unquote(path)) for base in (posixpath.dirname(page), strip_extension(page)))
+    return any(resolver.find_at(place) is not None for place in places)
+
+
+def _doubt_address(resolver: LinkResolver, site: DocsSite, page: str, path: str, is_html: bool) -> str:
+    ext = extension(path)
     is_absolute = path.startswith("/")
+    if (
+        is_absolute
+        and ext in IMAGE_EXTENSIONS
+        and (site.kind == "vitepress" or (site.kind == "docusaurus" and not is_html))
+    ):
+        return ""  # the build fails without the file
     if is_absolute and ext in LINKED_FILE_EXTENSIONS and ext not in MARKDOWN_EXTENSIONS:
         first_name = path.split("/")[1]
         has_folder = any(f"{asset}/{first_name}".strip("/") in resolver.folders for asset in site.asset_folders)
         return "" if has_folder else OTHER_APPLICATION
     if ext in LINKED_FILE_EXTENSIONS:
         return OTHER_APPLICATION if is_absolute and site.kind == "docusaurus" else ""
+    if site.kind == "docusaurus" and not is_absolute and resolver.leaves_pages(page, path):
+        return OUTSIDE_SITE
     if site.open_reason:
         return site.open_reason
     if ext and not ext[1:].isdigit() and ext != ".html":
@@ -97,6 +118,8 @@ def _doubt_own_address(resolver: LinkResolver, site: DocsSite, path: str) -> str
     names = [name for name in unquote(path).strip("/").split("/") if name]
     if any("/".join(names).startswith(prefix) for prefix in site.generated_prefixes):
         return "a build creates pages below this address"
+    if site.kind == "mintlify" and names and names[0] == posixpath.basename(site.folder):
+        return OTHER_APPLICATION  # the host may serve the site below the name of its folder
     if site.kind == "vitepress" or (site.kind == "mintlify" and names):
         return ""
     while names and names[0] in site.address_prefixes:

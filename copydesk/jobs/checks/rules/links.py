@@ -51,9 +51,9 @@ def _judge_link(resolver: LinkResolver, page: str, kind: str, target: str) -> Re
         anchor = suffix.partition("#")[2]
     else:
         path, _, anchor = target.partition("#")
-    file = resolver.resolve(page, path) if path else page
+    file = resolver.resolve(page, path, is_html=kind == "html") if path else page
     if file is None:
-        return _describe_broken_link(resolver, page, path, target)
+        return _describe_broken_link(resolver, page, kind, path, target)
     site = resolver.site_by_page.get(page)
     if site is not None and site.is_unbuilt(file) and not site.is_unbuilt(page):
         message = f"The link to `{target}` is broken: its version is not built."
@@ -65,8 +65,8 @@ def _judge_link(resolver: LinkResolver, page: str, kind: str, target: str) -> Re
     return ReferenceProblem("anchor", message, f"{file}#{anchor}", find_anchor_doubt(resolver, page, file))
 
 
-def _describe_broken_link(resolver: LinkResolver, page: str, path: str, target: str) -> ReferenceProblem:
-    doubt = find_link_doubt(resolver, page, path)
+def _describe_broken_link(resolver: LinkResolver, page: str, kind: str, path: str, target: str) -> ReferenceProblem:
+    doubt = find_link_doubt(resolver, page, path, is_html=kind == "html")
     full_path = path if path.startswith("/") else join_path(posixpath.dirname(page), unquote(path)) or path
     identity = full_path + target[len(path) :]
     if extension(path) in IMAGE_EXTENSIONS:

@@ -70,7 +70,7 @@ def find_markdown_references(ext: str, body: str, scan: MarkdownScan) -> Iterato
             yield _build_reference("link", match, is_sure=DEFINITION_END_PATTERN.match(prose, match.end()) is not None)
     if "<" in prose and "=" in prose:
         for match in LINK_ATTRIBUTE_PATTERN.finditer(prose):
-            yield _build_reference("link", match, is_sure=_is_link_attribute(prose, match))
+            yield _build_reference("html", match, is_sure=_is_link_attribute(prose, match))
     if "<" in body:
         yield from _find_angle_includes(body, scan)
     if "{" in body:

@@ -28,8 +28,9 @@ class Reference(NamedTuple):
     start: int
     end: int
     kind: str
-    """The syntax of the reference, which decides where the target is searched for: link, import, doc, ref, toctree, a
-    kind of include, or name for a title or target of the same reStructuredText page."""
+    """The syntax of the reference, which decides where the target is searched for: link, html for an attribute of raw
+    HTML or of a component, import, doc, ref, toctree, a kind of include, or name for a title or target of the same
+    reStructuredText page."""
     target: str
     is_sure: bool = True
     """False if this may be no reference at all."""
@@ -40,6 +41,8 @@ class Reference(NamedTuple):
         return self.kind != "name" and names_file_or_anchor(self.target) and not self.target.startswith("#")
 
 
+LINK_KINDS = ("link", "html")
+"""Kinds of references that lead to a page, a file or a folder by its path or its address."""
 NumberedReference = tuple[int, str, str]
 """Line, kind and target. A bare tuple, because there are hundreds of thousands and the garbage collector skips tuples
 of plain values."""

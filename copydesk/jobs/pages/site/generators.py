@@ -5,7 +5,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from copydesk.jobs.pages.site.paths import is_within
 
@@ -55,6 +55,9 @@ class DocsSite:
     """The versions that Docusaurus builds, each as its folder of pages; None for other generators."""
     last_version: str = ""
     """The version that Docusaurus serves without its name in the address; empty if it is the current one."""
+    slashes: Literal["always", "index", "never", "unknown"] = "index"
+    """Which addresses end with a slash, so that relative links start from the page as from a folder: those of all
+    pages, of index pages, or of none."""
 
     def __hash__(self) -> int:
         """Hashes only the kind and the path. A site may have very many redirects, and is looked up for each link."""
@@ -124,6 +127,8 @@ SPHINX_PAGE_EXTENSION_PATTERN = re.compile(
 )
 SPHINX_LABEL_EXTENSION_PATTERN = re.compile(r"intersphinx|autosectionlabel")
 PYTHON_COMMENT_PATTERN = re.compile(r"^[ \t]*#.*$", re.M)
+DOCUSAURUS_ASSETS_PATTERN = re.compile(r"\bstaticDirectories\s*:\s*\[([^\]]*)\]")
+TRAILING_SLASH_PATTERN = re.compile(r"\btrailingSlash\s*:\s*([\w$.]+)")
 DOCUSAURUS_PAGE_PLUGIN_PATTERN = re.compile(r"typedoc|openapi-docs|remote-content|docgen|redocusaurus|graphql-markdown")
 
 
@@ -171,7 +176,7 @@ def _parse_docusaurus(path: str, text: str) -> DocsSite:
         folder,
         tuple(roots),
         address_prefixes=frozenset(["docs", "blog", "next", *routes, *base_names, *locales]),
-        asset_folders=(_join(folder, "static"),),
+        asset_folders=_list_static_folders(folder, text),
         generated_prefixes=(
             "category",
             "tags",
@@ -183,7 +188,22 @@ def _parse_docusaurus(path: str, text: str) -> DocsSite:
             "assets",
         ),
         open_reason=_explain_plugin(path, DOCUSAURUS_PAGE_PLUGIN_PATTERN.search(text)),
+        slashes=_find_slashes(text),
     )
+
+
+def _list_static_folders(folder: str, text: str) -> tuple[str, ...]:
+    declared = DOCUSAURUS_ASSETS_PATTERN.search(text)
+    names = re.findall(r"[\"'`]([^\"'`]+)[\"'`]", declared[1]) if declared else []
+    return tuple(_join(folder, name) for name in names[:MAX_ROOTS] or ["static"])
+
+
+def _find_slashes(text: str) -> Literal["always", "index", "never", "unknown"]:
+    """Returns the setting of a Docusaurus site; `unknown` if it is computed or set in several places."""
+    values = set(TRAILING_SLASH_PATTERN.findall(text))
+    if "trailingSlash" not in text or values == {"undefined"}:
+        return "index"
+    return "always" if values == {"true"} else "never" if values == {"false"} else "unknown"
 
 
 def _parse_mkdocs(path: str, text: str) -> DocsSite:
@@ -205,6 +225,7 @@ def _parse_mkdocs(path: str, text: str) -> DocsSite:
         has_custom_anchors="slugify" in text,
         open_reason=_explain_plugin(path, MKDOCS_PAGE_PLUGIN_PATTERN.search(text)),
         hooks=f"hooks in {posixpath.basename(path)}" if re.search(r"^hooks:", text, re.M) else "",
+        slashes="index" if re.search(r"^use_directory_urls:[ \t]*(?:false|no|off)\b", text, re.M | re.I) else "always",
         snippet_folders=(folder, root, "", *(_join(folder, name) for name in snippets)),
     )
 

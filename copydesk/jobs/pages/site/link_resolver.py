@@ -1,4 +1,4 @@
-"""Resolves references in every way that a generator might, because only certain problems are reported."""
+"""Resolves references as the generator of their page does, and in every possible way where that is not known."""
 
 import posixpath
 import re
@@ -7,11 +7,19 @@ from copy import copy
 from functools import cached_property
 from urllib.parse import unquote
 
-from copydesk.jobs.pages.page_types import INDEX_NAMES, PAGE_EXTENSIONS, extension, strip_extension
+from copydesk.jobs.pages.page_types import (
+    INDEX_NAMES,
+    MARKDOWN_EXTENSIONS,
+    PAGE_EXTENSIONS,
+    extension,
+    strip_extension,
+)
 from copydesk.jobs.pages.parsing.headings import SLUGIFIERS, Slugify, slugify_github
 from copydesk.jobs.pages.parsing.page_facts import PageFacts
 from copydesk.jobs.pages.site.anchors import PageAnchors
 from copydesk.jobs.pages.site.generators import SHARED_SNIPPET_FOLDERS, DocsSite, resolve_overlaps
+from copydesk.jobs.pages.site.link_bases import LinkBases, find_link_bases, is_file_of_site, list_address_bases
+from copydesk.jobs.pages.site.page_addresses import NUMBER_PREFIX_PATTERN, list_addresses
 from copydesk.jobs.pages.site.paths import collect_folders, join_path, list_parent_folders, strip_folder
 
 ASSET_FOLDERS = ("public", "static")
@@ -23,8 +31,6 @@ IMPLIED_ENDINGS = (
 )
 IMPLIED_ENDINGS_WITHOUT_SITE = (".adoc", ".txt", *(f"/{name}.adoc" for name in INDEX_NAMES))
 """Endings that a link may also leave out where no site is known. The known generators have no such pages."""
-NUMBER_PREFIX_PATTERN = re.compile(r"(^|/)\d+[ \t]*[-_.]+[ \t]*(?=[^-_.\s\d/])")
-DATE_PREFIX_PATTERN = re.compile(r"(^|/)(\d{4})[-/](\d\d)[-/](\d\d)[-/](?=[^/]+$)")
 # Files of site generators that are not supported, and of programs that may build a site.
 OTHER_BUILD_PATTERN = re.compile(
     r"package\.json|[\w.-]+\.config\.[cm]?[jt]s|antora\.ya?ml|_quarto\.ya?ml|myst\.ya?ml|docfx\.json|zensical\.toml"
@@ -117,31 +123,123 @@ class LinkResolver:
                 for index in indexes:
                     index[address] = min(path, index.get(address, path))
 
-    def resolve(self, page: str, target: str) -> str | None:
-        """Returns the file or folder that a link on this page leads to, or None if there is neither."""
+    def resolve(self, page: str, target: str, is_html: bool = False) -> str | None:
+        """Returns the file or folder that a link on this page leads to, or None if there is neither.
+
+        `is_html` is whether the link is an attribute of raw HTML or of a component."""
         path = unquote(target) if "%" in target else target
         page = self.including_pages.get(page, page)
         folder = page[: page.rfind("/")] if "/" in page else ""
-        key = (folder, path)
-        file = self._resolved.get(key)
-        if file is None and key not in self._resolved:
-            site = self.site_by_page.get(page)
-            file = self._find_absolute(site, page, path) if path[:1] == "/" else self.find_at(join_path(folder, path))
-            self._resolved[key] = file
-        return file or (self._find_otherwise(page, path) if path[:1] != "/" else None)
-
-    def _find_otherwise(self, page: str, path: str) -> str | None:
-        """Resolves a relative path in less common ways than from the page's folder."""
         site = self.site_by_page.get(page)
+        if path[:1] == "/":
+            return self._resolve_once(folder, path, lambda: self._find_absolute(site, page, path))
+        bases = self.find_bases(page, path, is_html)
+        if bases.from_file:
+            file = self._resolve_once(folder, path, lambda: self.find_at(join_path(folder, path)))
+            if file is not None:
+                return file
+        elif not is_html and (file := join_path(folder, path)) in self.files:
+            return file
+        return self._find_otherwise(site, page, path, bases, is_html)
+
+    def find_bases(self, page: str, path: str, is_html: bool) -> LinkBases:
+        """Returns where a relative link of a page may start."""
+        site = self.site_by_page.get(page)
+        return find_link_bases(site, path, is_html, site is None and self.has_other_build)
+
+    def starts_as_folder(self, page: str, path: str, is_html: bool) -> bool:
+        """Returns whether a relative link can only start from the page as from a folder."""
+        site = self.site_by_page.get(page)
+        return site is not None and site.slashes == "always" and not self.find_bases(page, path, is_html).from_file
+
+    def leaves_pages(self, page: str, path: str) -> bool:
+        """Returns whether a relative address leads out of the addresses of the folder of pages."""
+        site = self.site_by_page.get(page)
+        root = site.find_root(page) if site is not None else None
+        if site is None or root is None:
+            return False
+        bases = list_address_bases(site, strip_folder(page, root), self.pages.get(page))
+        return any(posixpath.normpath(posixpath.join(base, unquote(path))).startswith("..") for base in bases)
+
+    def _resolve_once(self, folder: str, path: str, find: Callable[[], str | None]) -> str | None:
+        """Resolves a path of any page in a folder only once."""
+        key = (folder, path)
+        if key not in self._resolved:
+            self._resolved[key] = find()
+        return self._resolved[key]
+
+    def _find_otherwise(
+        self, site: DocsSite | None, page: str, path: str, bases: LinkBases, is_html: bool
+    ) -> str | None:
+        """Resolves a relative path in less common ways than from the page's folder."""
         if path.startswith("@site/"):
             return self.find_at(join_path(site.folder if site else "", path[6:]))
-        starts_from_address = not _is_source_link(site, path)
-        file = self.find_at(join_path(strip_extension(page), path)) if starts_from_address else None
-        if file is None and site is None:
-            full_path = join_path(posixpath.dirname(page), path)
-            endings = IMPLIED_ENDINGS_WITHOUT_SITE if full_path else ()
-            return next((each for ending in endings if (each := f"{full_path}{ending}") in self.files), None)
-        return file if file or site is None else self._find_below_page(site, page, path)
+        if site is None:
+            return self._find_without_site(page, path, bases)
+        root = site.find_root(page) or ""
+        path_in_root = strip_folder(page, root)
+        if bases.from_address:
+            if site.kind not in ("mkdocs", "docusaurus") and (
+                file := self.find_at(join_path(strip_extension(page), path))
+            ):
+                return file
+            for base in dict.fromkeys(list_address_bases(site, path_in_root, self.pages.get(page))):
+                file = self._find_from_address(site, root, posixpath.normpath(posixpath.join(base, path)), is_html)
+                if file is not None:
+                    return file
+        return self._find_from_folder(site, root, path_in_root, path) if bases.from_file else None
+
+    def _find_without_site(self, page: str, path: str, bases: LinkBases) -> str | None:
+        file = self.find_at(join_path(strip_extension(page), path)) if bases.from_address else None
+        full_path = join_path(posixpath.dirname(page), path)
+        if file is not None or not full_path:
+            return file
+        return next(
+            (each for ending in IMPLIED_ENDINGS_WITHOUT_SITE if (each := f"{full_path}{ending}") in self.files), None
+        )
+
+    def _find_from_address(self, site: DocsSite, root: str, place: str, is_html: bool) -> str | None:
+        """Finds what is served at an address, which is relative to the page's folder of pages."""
+        place = "" if place == "." else place
+        is_file = extension(place) not in ("", ".html") and not extension(place)[1:].isdigit()
+        if place == ".." or place.startswith("../"):
+            rest = re.sub(r"^(?:\.\./?)+", "", place)
+            is_prefix = rest.partition("/")[0] in site.address_prefixes or (is_html and is_file)
+            return self._find_by_address(site, rest) if site.kind == "docusaurus" and is_prefix else None
+        if site.kind == "docusaurus" and is_file:
+            return None  # only the files of `static` have an address
+        return self._find_place(site, root, place) or self._find_in(
+            site.roots if site.kind not in ("mkdocs", "docusaurus") else (root,), place
+        )
+
+    def _find_place(self, site: DocsSite, root: str, place: str) -> str | None:
+        """Finds the page with this address in a folder of pages, or in the others of the site."""
+        if extension(place) in MARKDOWN_EXTENSIONS:
+            return None
+        is_docusaurus = site.kind == "docusaurus"
+        address = NUMBER_PREFIX_PATTERN.sub(r"\1", place) if is_docusaurus else place.removesuffix(".html")
+        if address not in self.files_by_address[site]:
+            return None
+        return self._files_by_root.get(root, {}).get(address, self.files_by_address[site][address])
+
+    def _find_in(self, folders: Iterable[str], path: str) -> str | None:
+        return next((file for folder in folders if (file := self.find_at(join_path(folder, path)))), None)
+
+    def _find_from_folder(self, site: DocsSite, root: str, path_in_root: str, path: str) -> str | None:
+        """Finds a path from the folder of its file, as an address or in other folders of pages.
+
+        A translated page may link to a page that is not translated. Docusaurus searches for a source without leading
+        dots in the content and in the folder of the site too."""
+        place = join_path(posixpath.dirname(path_in_root), path)
+        if site.kind != "docusaurus":
+            found = self._find_place(site, root, place) if place is not None else None
+            return found or (self._find_in(site.roots, place) if place is not None else None)
+        if place is not None and root not in site.roots and (file := self._find_in(site.roots, place)):
+            return file
+        if path.startswith(("./", "../")) or extension(path) not in MARKDOWN_EXTENSIONS:
+            return None
+        folders = (root, *site.roots, site.folder)
+        return next((file for folder in folders if (file := join_path(folder, path)) in self.files), None)
 
     @cached_property
     def including_pages(self) -> dict[str, str]:
@@ -225,6 +323,8 @@ class LinkResolver:
             bases = ("", *site.asset_folders, *site.roots, site.folder) if site else ("", *bases)
             path = path.lstrip("/")
         candidates = [join_path(base, path) for base in bases]
+        if candidates[0] is None and site is not None and is_file_of_site(site, path):
+            return False  # outside the repository, where a build finds nothing
         return any(each is None or self.is_unverifiable(each) for each in candidates)
 
     def find_at(self, path: str | None) -> str | None:
@@ -253,9 +353,11 @@ class LinkResolver:
             file = self._find_in_own_version(site, page, path) or self._find_by_address(site, path)
             if file:
                 return file
-            for folder in (*site.asset_folders, *site.roots, site.folder):
-                if file := self.find_at(join_path(folder, path)):
-                    return file
+            if site.kind == "docusaurus":
+                is_asset = extension(path) not in ("", *MARKDOWN_EXTENSIONS)
+                return self._find_in((*site.asset_folders, *(() if is_asset else (*site.roots, site.folder))), path)
+            if site.kind not in ("hugo", "mixed"):
+                return self._find_in((*site.asset_folders, *site.roots), path)
         for folder in list_parent_folders(page):
             for base in (folder, *(join_path(folder, name) or name for name in (*ASSET_FOLDERS, "_static", "docs"))):
                 if file := self.find_at(join_path(base, path)):
@@ -298,74 +400,6 @@ class LinkResolver:
             if address in (files_by_address := self._files_by_root.get(root, {})):
                 return files_by_address[address]
         return file
-
-    def _find_below_page(self, site: DocsSite, page: str, path: str) -> str | None:
-        """Finds a path relative to the page's address, or in any folder of pages.
-
-        A translated page may link to a page that is not translated.
-        """
-        root = site.find_root(page) or ""
-        path_in_root = strip_folder(page, root)
-        own_addresses = list_addresses(site.kind, path_in_root, self.pages[page]) if page in self.pages else []
-        parents = [posixpath.dirname(address) for address in own_addresses]
-        if site.kind in ("mintlify", "vitepress") and strip_extension(path_in_root).rpartition("/")[2] in INDEX_NAMES:
-            parents = []  # a relative link starts from the folder of the file, which is the page's address
-        addresses = [] if _is_source_link(site, path) else [*own_addresses, *parents]
-        for base in dict.fromkeys((posixpath.dirname(path_in_root), *addresses)):
-            candidate = join_path(base, path)
-            if candidate is None:
-                continue
-            address = NUMBER_PREFIX_PATTERN.sub(r"\1", candidate.removesuffix(".html"))
-            if address in self.files_by_address[site] and extension(path) not in (".md", ".mdx"):
-                return self._files_by_root.get(root, {}).get(address, self.files_by_address[site][address])
-            for root_folder in site.roots:
-                if existing := self.find_at(join_path(root_folder, candidate)):
-                    return existing
-        if site.kind == "docusaurus":
-            for base in (*site.roots, site.folder):
-                if (file := join_path(base, path)) in self.files:
-                    return file
-        return None
-
-
-def _is_source_link(site: DocsSite | None, path: str) -> bool:
-    """Returns whether a relative link can only start from the folder of its page: MkDocs resolves names of sources."""
-    return site is not None and site.kind == "mkdocs" and extension(path) in (".md", ".markdown")
-
-
-def list_addresses(kind: str, path: str, facts: PageFacts) -> list[str]:
-    """Returns all addresses that a page may have on its site, the most likely first, without slashes around them."""
-    page_path = strip_extension(path)
-    addresses = [page_path]
-    folder, _, name = page_path.rpartition("/")
-    if name in INDEX_NAMES:
-        addresses.append(folder)
-    if kind == "docusaurus":
-        if (unnumbered := NUMBER_PREFIX_PATTERN.sub(r"\1", page_path)) != page_path:
-            addresses.append(unnumbered)
-            page_path = unnumbered
-            folder = unnumbered.rpartition("/")[0]
-            if unnumbered.rpartition("/")[2] in INDEX_NAMES:
-                addresses.append(folder)
-        if folder and page_path.rpartition("/")[2] == folder.rpartition("/")[2]:
-            addresses.append(folder)
-        dated_path = folder if name in INDEX_NAMES else page_path
-        if DATE_PREFIX_PATTERN.search(dated_path):
-            addresses += [
-                DATE_PREFIX_PATTERN.sub(r"\1\2/\3/\4/", dated_path),
-                DATE_PREFIX_PATTERN.sub(r"\1", dated_path),
-            ]
-    fields = facts.fields
-    if fields:
-        for key in ("slug", "id", "permalink", "url"):
-            value = fields.get(key)
-            if isinstance(value, str) and value:
-                address = value.strip("/") if value.startswith("/") else f"{folder}/{value}".strip("/")
-                # Docusaurus uses the ID in place of the file's name, also for the address.
-                addresses.insert(0 if kind == "docusaurus" and key == "id" else len(addresses), address)
-                if key == "slug" and not value.startswith("/"):
-                    addresses.append(value.strip("/"))
-    return addresses
 
 
 class Redirects:

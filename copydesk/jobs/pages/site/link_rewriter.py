@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from copydesk.jobs.pages.page_types import INDEX_NAMES, PAGE_EXTENSIONS, extension, stem, strip_extension
+from copydesk.jobs.pages.parsing.references import LINK_KINDS
 from copydesk.jobs.pages.site.include_paths import (
     INCLUDE_PARSERS,
     IncludedFile,
@@ -21,9 +22,9 @@ from copydesk.jobs.pages.site.link_resolver import (
     ASSET_FOLDERS,
     IMPLIED_ENDINGS,
     IMPLIED_ENDINGS_WITHOUT_SITE,
-    NUMBER_PREFIX_PATTERN,
     LinkResolver,
 )
+from copydesk.jobs.pages.site.page_addresses import NUMBER_PREFIX_PATTERN
 from copydesk.jobs.pages.site.paths import PathChange, is_within, list_parent_folders, split_target, strip_folder
 
 RELATIVE_INCLUDES = ("vitepress", "liquid include_relative")
@@ -51,7 +52,8 @@ def find_referenced_file(resolver: LinkResolver, page: str, kind: str, target: s
         include = parse_include(resolver, page, kind, target)
         included = find_included_file(resolver, include) if include else None
         return included.path if included else None
-    file = resolver.resolve(page, split_target(target)[0]) if kind == "link" else None
+    is_link = kind in LINK_KINDS
+    file = resolver.resolve(page, split_target(target)[0], is_html=kind == "html") if is_link else None
     return file if file in resolver.files else None
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, strip_extension
 from copydesk.jobs.pages.site.generators import DocsSite
-from copydesk.jobs.pages.site.link_resolver import FOLDER_MARK, NUMBER_PREFIX_PATTERN, LinkResolver
+from copydesk.jobs.pages.site.link_resolver import FOLDER_MARK, LinkResolver
 from copydesk.jobs.pages.site.link_rewriter import rewrite_reference
+from copydesk.jobs.pages.site.page_addresses import NUMBER_PREFIX_PATTERN
 from copydesk.jobs.pages.site.paths import PathChange, is_within, join_path, split_target, strip_folder
 
 VERSIONED_SIDEBARS_FOLDER_PATTERN = re.compile(r"(?:^|/)(?:[^/]+_)?versioned_sidebars$")

@@ -16,11 +16,10 @@ MKDOCS = {
     "body",
     [
         b'<img src="../../img/logo.png">\n',
-        b'<img src="../img/logo.png">\n',
         b'<img src="../../../../../img/logo.png">\n',
         b'<img src="../../../img/logo.png">\n',
         b"[x](setup.md/#step-one) [y](setup.md#step-one)\n",
-        b"[x](/app/login) [y](../setup/) [z](../../img/logo.png)\n",
+        b"[x](/app/login) [y](../setup/) [z](../img/logo.png)\n",
     ],
 )
 def test_working_and_unjudged_links_are_left(workspace: Make, body: bytes) -> None:
@@ -28,6 +27,34 @@ def test_working_and_unjudged_links_are_left(workspace: Make, body: bytes) -> No
     done = run_mechanic(space, "fix broken links")
     assert space.changes() == {}
     assert "Needs a person" not in done.summary
+
+
+@pytest.mark.parametrize(
+    ("files", "body", "fixed"),
+    [
+        ("mkdocs", b'<img src="../img/logo.png">', b'<img src="../../img/logo.png">'),
+        ("mkdocs", b"![x](../../img/logo.png)", b"![x](../img/logo.png)"),
+        ("mkdocs", b"[x](../setup.md)", b"[x](setup.md)"),
+        ("vitepress", b"[x](../setup)", b"[x](setup)"),
+        ("vitepress", b"[x](../../img/logo.png)", b"[x](../img/logo.png)"),
+        ("sphinx", b"[x](../setup.md#step-one)", b"[x](setup.md#step-one)"),
+        ("docusaurus", b"[x](../setup)", b"[x](setup)"),
+        ("docusaurus with slash", b"[x](./setup)", b"[x](../setup)"),
+        ("docusaurus", b"[x](../setup.md)", b"[x](setup.md)"),
+    ],
+)
+def test_link_that_starts_in_the_wrong_folder_is_fixed(workspace: Make, files: str, body: bytes, fixed: bytes) -> None:
+    configurations = {
+        "mkdocs": {"mkdocs.yml": b"site_name: x\n"},
+        "vitepress": {"docs/.vitepress/config.ts": b"export default {}"},
+        "sphinx": {"docs/conf.py": b"extensions = ['myst_parser']\n"},
+        "docusaurus": {"docusaurus.config.js": b"module.exports = {}"},
+        "docusaurus with slash": {"docusaurus.config.js": b"module.exports = {trailingSlash: true}"},
+    }
+    pages = {path: data for path, data in MKDOCS.items() if path != "mkdocs.yml"}
+    space = workspace({**configurations[files], **pages, "docs/guide/a.md": body})
+    run_mechanic(space, "fix broken links")
+    assert space.changes() == {"docs/guide/a.md": fixed}
 
 
 def test_links_that_cannot_be_judged_are_counted_with_the_reason(workspace: Make) -> None:

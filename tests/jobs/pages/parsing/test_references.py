@@ -17,9 +17,9 @@ from copydesk.jobs.pages.parsing.page_parser import find_references, parse_page
     [
         ("a.md", '[a](b.md "t") ![i](<c d.png>)', ["link b.md", "link c d.png"], []),
         ("a.md", '[a]: b.md "t"\n[b]: c.md some words', ["link b.md"], ["link c.md"]),
-        ("a.mdx", '<Foo href="b.md"> <Link to="c.md"> <a href=\'d.md\'>', ["link c.md", "link d.md"], ["link b.md"]),
-        ("a.mdx", '<Card img="b.png" href="c.md" image="words">', ["link b.png", "link c.md"], ["link words"]),
-        ("a.md", '<video poster="b.png" src="c.mp4">', ["link b.png", "link c.mp4"], []),
+        ("a.mdx", '<Foo href="b.md"> <Link to="c.md"> <a href=\'d.md\'>', ["html c.md", "html d.md"], ["html b.md"]),
+        ("a.mdx", '<Card img="b.png" href="c.md" image="words">', ["html b.png", "html c.md"], ["html words"]),
+        ("a.md", '<video poster="b.png" src="c.mp4">', ["html b.png", "html c.mp4"], []),
         ("a.mdx", 'import {\n A\n} from "./b.mdx"', ["import ./b.mdx"], []),
         ("a.mdx", 'export const x = y from "./b.mdx"', [], []),
         ("a.md", "{doc}`b` {doc}`t <c>` {ref}`x`", ["doc b", "doc c", "ref x"], []),
