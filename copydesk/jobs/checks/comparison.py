@@ -12,7 +12,7 @@ from copydesk.jobs.checks.findings import (
 )
 from copydesk.jobs.checks.renames import find_renames
 from copydesk.jobs.checks.snapshot import Snapshot
-from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, is_page
+from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension
 
 Key = tuple[str, str, str]
 NAVIGATION_RULES = ("navigation", "orphan")
@@ -39,8 +39,10 @@ def compare_snapshots(before: Snapshot, after: Snapshot) -> CheckReport:
         if comparison.take_broken(page, broken):
             if problem.is_sure:
                 old.append(finding)
-        elif problem.is_sure or comparison.resolved_before(page, broken):
-            introduced.append(finding)
+            elif not comparison.was_written_before(page, broken):
+                unjudged.append(Unjudged(problem.rule, page, broken.line, broken.target, problem.doubt))
+        elif problem.is_sure or comparison.was_written_before(page, broken):
+            introduced.append(finding)  # a doubtful reference that was on the page and not broken did resolve
         else:
             unjudged.append(Unjudged(problem.rule, page, broken.line, broken.target, problem.doubt))
     unjudged += _list_unjudged_files(before, after)
@@ -95,8 +97,8 @@ class _Comparison:
             if problem.is_sure and (new_paths.get(page, page), _strip_anchor(problem.identity)) not in still_broken:
                 yield Finding(problem.rule, page, broken.line, problem.message)
 
-    def resolved_before(self, page: str, broken: BrokenReference) -> bool:
-        """Returns whether the same reference was on the page before; then it resolved, since it was not broken."""
+    def was_written_before(self, page: str, broken: BrokenReference) -> bool:
+        """Returns whether the same reference was on the page before, in the same words."""
         nav_file = self._before.index.nav_files.get(page)
         if nav_file is not None and any(entry.value == broken.target for entry in nav_file.links):
             return True
@@ -157,7 +159,7 @@ def _strip_anchor(identity: str) -> str:
 
 def _is_unjudged_now(finding: Finding, after: Snapshot, not_judged: tuple[Unjudged, ...]) -> bool:
     """Returns whether an earlier finding may be missing only because its rule cannot judge the page any longer."""
-    was_page = finding.path in after.index.files and is_page(finding.path)
+    was_page = finding.path in after.index.files and after.index.is_page(finding.path)
     if was_page and finding.path not in after.findings_by_page:
         return True
     return any(
@@ -174,7 +176,7 @@ def _list_unjudged_files(before: Snapshot, after: Snapshot) -> Iterator[Unjudged
         judged = after.findings_by_page.get(path)
         if judged is not None:
             yield from judged.unjudged
-        elif is_page(path) and (reason := _explain_unchecked(path)):
+        elif index.is_page(path) and (reason := _explain_unchecked(path)):
             yield from (Unjudged(rule, path, 1, "", reason) for rule in UNCHECKED_RULES)
     if not changed:
         return

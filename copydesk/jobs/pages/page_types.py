@@ -7,7 +7,7 @@ MARKDOWN_EXTENSIONS = (".md", ".mdx", ".markdown")
 IMAGE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif")
 PAGE_EXTENSIONS = (*MARKDOWN_EXTENSIONS, ".rst", ".adoc", ".txt")
 INDEX_NAMES = ("index", "README", "readme", "_index", "Readme", "Index")
-# Not documentation, regardless of the extension; agents may not change some of these files.
+# Not documentation outside of a site; jobs may not change some of these files.
 NON_PAGE_NAME_PATTERN = re.compile(
     r"(requirements.*|constraints.*|licen[cs]e.*|copying|notice|cmakelists|robots|agents|claude)\.\w+", re.I
 )
@@ -33,18 +33,23 @@ def stem(path: str) -> str:
     return strip_extension(posixpath.basename(path))
 
 
-def is_page(path: str) -> bool:
-    """Returns whether a file is text for readers. Jobs do not edit dot folders and third-party code."""
+def is_page(path: str, in_site: bool = False) -> bool:
+    """Returns whether a file is text for readers. Jobs do not edit dot folders and third-party code.
+
+    `in_site` is whether a site shows the file. Then names such as `license.md` are those of pages, unless they are at
+    the top of the repository or of plain text."""
     *folders, name = path.split("/")
-    if extension(name) not in PAGE_EXTENSIONS or name.startswith(".") or NON_PAGE_NAME_PATTERN.fullmatch(name):
+    if extension(name) not in PAGE_EXTENSIONS or name.startswith("."):
+        return False
+    if NON_PAGE_NAME_PATTERN.fullmatch(name) and not (in_site and folders and extension(name) != ".txt"):
         return False
     return not any(folder.startswith(".") or folder in SKIPPED_FOLDERS for folder in folders)
 
 
-def is_site_page(path: str) -> bool:
+def is_site_page(path: str, in_site: bool = False) -> bool:
     """Returns whether a site shows this Markdown page under its own address, so that its front matter has a meaning."""
     *folders, name = path.split("/")
-    if not is_page(path) or extension(name) not in MARKDOWN_EXTENSIONS or name in MARKDOWN_NAV_FILES:
+    if not is_page(path, in_site) or extension(name) not in MARKDOWN_EXTENSIONS or name in MARKDOWN_NAV_FILES:
         return False
     if "snippets" in folders or (name.startswith("_") and stem(name) not in INDEX_NAMES):
         return False

@@ -59,7 +59,7 @@ def find_address(index: RepositoryIndex, page: str) -> PageAddress | None:
     site = index.resolver.site_by_page.get(page)
     facts = index.pages.get(page)
     root = site.find_root(page) if site else None
-    if site is None or facts is None or root is None or not (is_site_page(page) or page.endswith(".rst")):
+    if site is None or facts is None or root is None or not (is_site_page(page, in_site=True) or page.endswith(".rst")):
         return None
     address = strip_extension(strip_folder(page, root))
     folder, _, name = address.rpartition("/")
@@ -112,7 +112,7 @@ def find_new_addresses(workspace: Workspace, previous_paths: Mapping[str, str]) 
 
 def _may_change_address(workspace: Workspace, path: str, data: bytes) -> bool:
     """Returns whether a page is new or may have another slug: a cheap check before the repository is read."""
-    if not is_site_page(path) and not path.endswith(".rst"):
+    if not is_site_page(path, in_site=True) and not path.endswith(".rst"):
         return False
     old_data = workspace.read_original(path)
     return old_data is None or SLUG_PATTERN.findall(old_data) != SLUG_PATTERN.findall(data)
@@ -134,7 +134,7 @@ def find_stale_redirects(workspace: Workspace, old: PageAddress) -> list[str]:
 
 def find_vanished_addresses(workspace: Workspace) -> list[str]:
     """Returns the addresses that the change removes without a redirect, for the reviewer."""
-    removed = [path for path, data in workspace.changes().items() if data is None and is_site_page(path)]
+    removed = [path for path, data in workspace.changes().items() if data is None and is_site_page(path, in_site=True)]
     if not removed:
         return []
     before = index_workspace(Workspace(workspace.tree, root=workspace.root))

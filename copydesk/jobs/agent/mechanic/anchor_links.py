@@ -9,7 +9,7 @@ from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.agent.mechanic.plan import MAX_FILES, EditPlan, Edits
 from copydesk.jobs.pages.lines import apply_edits
 from copydesk.jobs.pages.move_page import list_translations
-from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension, is_page
+from copydesk.jobs.pages.page_types import MARKDOWN_EXTENSIONS, extension
 from copydesk.jobs.pages.parsing.headings import find_headings
 from copydesk.jobs.pages.parsing.page_parser import find_references
 from copydesk.jobs.pages.parsing.prose import mask_non_prose, mask_rst_code
@@ -33,7 +33,8 @@ def update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[byt
     changed_headings = [path for path, (data, edits) in edits_by_path.items() if _changes_heading(path, data, edits)]
     if not changed_headings:
         return
-    resolver = index_workspace(workspace).resolver
+    index = index_workspace(workspace)
+    resolver = index.resolver
     renamed_anchors = {
         path: anchors
         for path in changed_headings
@@ -43,7 +44,11 @@ def update_anchor_links(workspace: Workspace, edits_by_path: dict[str, tuple[byt
     old_anchors = {old.encode() for anchors in renamed_anchors.values() for old in anchors}
     updated_links = _update_nav_files(workspace, renamed_anchors, edits_by_path, plan)
     for path in workspace.paths():
-        if extension(path) not in MARKDOWN_EXTENSIONS or not is_page(path) or not workspace.is_documentation(path):
+        if (
+            extension(path) not in MARKDOWN_EXTENSIONS
+            or not index.is_page(path)
+            or not workspace.is_documentation(path)
+        ):
             continue
         if not workspace.is_readable(path):
             continue

@@ -7,6 +7,7 @@ from typing import Any
 from copydesk.jobs.agent.mechanic.instructions import InstructionScope
 from copydesk.jobs.pages.lines import apply_edits, line_at, split_lines
 from copydesk.jobs.pages.page_types import is_page, strip_extension
+from copydesk.jobs.pages.site.repository_index import list_pages
 from copydesk.jobs.workspace.text_edits import DecodedText, NotEditable, Replacement, apply_replacements
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 
@@ -125,7 +126,7 @@ def find_pages(workspace: Workspace, scope: InstructionScope, plan: EditPlan) ->
     """
     if scope.places and all(is_page(place) and workspace.exists(place) for place in scope.places):
         return sorted(set(scope.places))
-    pages = [path for path in workspace.paths() if is_page(path) and workspace.is_documentation(path)]
+    pages = [path for path in list_pages(workspace) if workspace.may_change(path)]
     if not scope.places:
         return [page for page in pages if workspace.is_readable(page)]
     selected: set[str] = set()

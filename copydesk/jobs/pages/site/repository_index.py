@@ -67,14 +67,16 @@ class RepositoryIndex:
                     values[path] = value
             return values
 
-        self.pages: dict[str, PageFacts] = update(
-            previous.pages if previous else {}, lambda path: self._parse_page(path, read)
-        )
         previous_sites = previous.sites if previous else {}
         changed_sites = {path for path, site in previous_sites.items() if _has_changed_part(site, changed)}
         changed = {*changed, *changed_sites} if changed_sites else changed
         self.sites: dict[str, DocsSite] = update(
             previous_sites, lambda path: self._parse_site_config(path, read), changed
+        )
+        # Whether a file such as license.md is a page depends on the sites.
+        named_pages = {path for path in files if _is_page_by_site(path)} if self.sites != previous_sites else set()
+        self.pages: dict[str, PageFacts] = update(
+            previous.pages if previous else {}, lambda path: self._parse_page(path, read), {*changed, *named_pages}
         )
         self.nav_files: dict[str, NavFile] = update(
             {path: nav_file for path, nav_file in previous.nav_files.items() if is_nav_file(path)} if previous else {},
@@ -92,6 +94,10 @@ class RepositoryIndex:
             if previous is not None and self.has_same_layout
             else LinkResolver(files, self.pages, self.sites.values(), is_unverifiable)
         )
+
+    def is_page(self, path: str) -> bool:
+        """Returns whether a file is a page, by its path and by the sites."""
+        return is_page(path) or (_is_page_by_site(path) and any(site.shows(path) for site in self.sites.values()))
 
     def _has_same_layout(self, previous: "RepositoryIndex", changed: Set[str]) -> bool:
         """Returns whether the files, the sites, and the addresses and labels of all pages are the same as before."""
@@ -111,7 +117,7 @@ class RepositoryIndex:
         if (
             ext not in PARSED_EXTENSIONS
             or not is_within(path, self.root)
-            or not is_page(path)
+            or not self.is_page(path)
             or SKIPPED_PATH_PATTERN.search(path)
         ):
             return None
@@ -172,6 +178,20 @@ def index_workspace(workspace: Workspace) -> RepositoryIndex:
     """Parses all files of a workspace, with its edits. Takes unchanged files from the cache."""
     files = {path: entry.oid for path, entry in workspace.tree.files()}
     return RepositoryIndex(workspace.tree, apply_changes(files, workspace), workspace.read)
+
+
+def list_pages(workspace: Workspace) -> list[str]:
+    """Returns the pages of the documentation folder. Reads the repository only if their paths do not decide it."""
+    paths = [path for path in workspace.paths() if is_page(path, in_site=True) and workspace.is_documentation(path)]
+    if not any(map(_is_page_by_site, paths)):
+        return paths
+    index = index_workspace(workspace)
+    return [path for path in paths if index.is_page(path)]
+
+
+def _is_page_by_site(path: str) -> bool:
+    """Returns whether a file such as license.md is a page only if a site shows it."""
+    return is_page(path, in_site=True) and not is_page(path)
 
 
 def apply_changes(files: FileIds, workspace: Workspace) -> dict[str, pygit2.Oid]:

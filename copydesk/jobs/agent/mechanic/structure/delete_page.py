@@ -23,7 +23,6 @@ from copydesk.jobs.pages.page_types import (
     MARKDOWN_NAV_FILES,
     PAGE_EXTENSIONS,
     extension,
-    is_page,
     stem,
 )
 from copydesk.jobs.pages.parsing.page_parser import find_references
@@ -34,7 +33,7 @@ from copydesk.jobs.pages.site.link_resolver import LinkResolver
 from copydesk.jobs.pages.site.link_rewriter import find_referenced_file
 from copydesk.jobs.pages.site.nav_entries import find_entry_file, find_nav_site, resolve_link
 from copydesk.jobs.pages.site.nav_files import NavFile
-from copydesk.jobs.pages.site.repository_index import index_workspace
+from copydesk.jobs.pages.site.repository_index import index_workspace, list_pages
 from copydesk.jobs.pages.source_mentions import describe_source_mentions
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
 from copydesk.jobs.workspace.workspace import Workspace
@@ -53,7 +52,7 @@ def find_one_page(workspace: Workspace, name: str, plan: EditPlan) -> str | None
     exact = name.removeprefix("./").strip("/")
     if extension(exact) in PAGE_EXTENSIONS and workspace.exists(exact) and workspace.is_documentation(exact):
         return exact
-    pages = [path for path in workspace.paths() if is_page(path) and workspace.is_documentation(path)]
+    pages = list_pages(workspace)
     candidates = find_page_candidates(pages, name.strip("/"))
     if not candidates:
         plan.notes.append(f"There is no page “{name}”. Nothing was changed.")
@@ -77,7 +76,7 @@ def plan_deletion(workspace: Workspace, instruction: DeletePage) -> EditPlan:
         if path == page or not workspace.is_documentation(path) or not workspace.is_readable(path):
             continue
         nav_file = index.nav_files.get(path)
-        if nav_file is None and not is_page(path):
+        if nav_file is None and not index.is_page(path):
             continue
         data = workspace.read(path)
         if not is_text(data):

@@ -4,15 +4,16 @@ import posixpath
 
 from copydesk.jobs.agent.mechanic.instructions import MovePage
 from copydesk.jobs.agent.mechanic.plan import EditPlan, find_page_candidates, join_limited
-from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, is_page
+from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension
+from copydesk.jobs.pages.site.repository_index import list_pages
 from copydesk.jobs.workspace.workspace import Workspace
 
 
 def plan_move(workspace: Workspace, instruction: MovePage) -> EditPlan:
     paths = [path for path in workspace.paths() if workspace.is_documentation(path)]
-    candidates = find_page_candidates(
-        [path for path in paths if is_page(path)], instruction.page
-    ) or find_page_candidates(paths, instruction.page)
+    candidates = find_page_candidates(list_pages(workspace), instruction.page) or find_page_candidates(
+        paths, instruction.page
+    )
     if not candidates:
         return EditPlan(notes=[f"There is no page “{instruction.page}”. Nothing was changed."])
     if len(candidates) > 1:

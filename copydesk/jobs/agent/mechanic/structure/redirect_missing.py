@@ -104,7 +104,7 @@ class _TargetFinder:
         for old, new in find_moved_files(self._workspace.tree).items():
             site = site_by_page.get(new)
             root = site.find_root(old) if site else None
-            if site is not None and root is not None and is_page(old):
+            if site is not None and root is not None and is_page(old, in_site=True):
                 folder, _, name = strip_extension(strip_folder(old, root)).rpartition("/")
                 address = folder if name in INDEX_NAMES else posixpath.join(folder, name)
                 moved[site, f"/{address}"].add((old, new))
