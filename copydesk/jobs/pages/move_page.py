@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from copydesk.jobs.pages.lines import apply_edits
-from copydesk.jobs.pages.page_types import INDEX_NAMES, PAGE_EXTENSIONS, extension, is_page, stem
+from copydesk.jobs.pages.page_types import INDEX_NAMES, PAGE_EXTENSIONS, extension, stem
 from copydesk.jobs.pages.parsing.page_parser import find_references
 from copydesk.jobs.pages.parsing.references import Reference, remove_overlaps
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
@@ -56,7 +56,8 @@ def move_page(workspace: Workspace, old: str, new: str) -> UpdatedFiles:
     protected = []
     for path in workspace.paths():
         if path != old and workspace.is_documentation(path):
-            data = read_if_mentioned(workspace, path, old, names, path in index.nav_files)
+            is_text_file = path in index.nav_files or is_nav_file(path) or index.is_page(path)
+            data = read_if_mentioned(workspace, path, old, names) if is_text_file else None
             new_data = None if data is None else move.update_mentions(path, data)
             if new_data is not None and not workspace.may_change(path):
                 protected.append(path)
@@ -108,11 +109,11 @@ def _move_file(workspace: Workspace, old: str, new: str, data: bytes) -> None:
         raise
 
 
-def read_if_mentioned(workspace: Workspace, path: str, old: str, names: list[str], is_navigation: bool) -> bytes | None:
+def read_if_mentioned(workspace: Workspace, path: str, old: str, names: list[str]) -> bytes | None:
     """Returns the bytes of a page or navigation file that may refer to the moved page, or None.
 
     `names` are the last names of the page's addresses, such as an ID in the front matter."""
-    if not (is_navigation or is_nav_file(path) or is_page(path)) or not workspace.is_readable(path):
+    if not workspace.is_readable(path):
         return None
     data = workspace.read(path)
     is_mentioned = _may_mention(data, old) or any(_longest_part(name) in data for name in names)
@@ -149,7 +150,7 @@ class _Move:
         if file is not None:
             file_change = self.change if file == self.old else PathChange(file, file)
             return rewrite_reference(self.before, self.after, kind, target, self.change, file_change)
-        if kind in SHIFTED_KINDS or (kind == "import" and target.startswith(".")):
+        if kind in SHIFTED_KINDS or (kind in ("import", "script") and target.startswith(".")):
             return shift_target(self.before, target, self.old, self.new)
         return target
 

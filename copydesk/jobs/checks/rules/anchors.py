@@ -36,8 +36,8 @@ def find_anchor_doubt(resolver: LinkResolver, page: str, file: str) -> str:
             return site.open_reason
         if site.hooks and (page != file or resolver.pages[file].has_shortcodes):
             return f"{site.hooks} may add anchors"
-    if site is not None and site.kind == "sphinx" and site.label_reason:
-        return site.label_reason
+    if site is not None and site.kind == "sphinx" and (page == file or site.has_unread_settings):
+        return site.label_reason  # a link without a path also leads to labels of other projects
     if site is not None and site.kind in ("hugo", "mixed"):
         return site.open_reason
     if page == file and (posixpath.basename(page).startswith("_") or PARTIAL_FOLDERS & set(page.split("/"))):

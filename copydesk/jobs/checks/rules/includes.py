@@ -35,7 +35,7 @@ def check_include(resolver: LinkResolver, page: str, kind: str, target: str) -> 
         return ReferenceProblem("link", message, identity, doubt)
     if kind in ("image", "figure"):
         return ReferenceProblem("image", f"The image `{target}` does not exist.", identity, doubt)
-    noun = "imported" if kind == "import" else "included"
+    noun = "imported" if kind in ("import", "script") else "included"
     return ReferenceProblem("include", f"The {noun} file `{target}` does not exist.", identity, doubt)
 
 

@@ -51,6 +51,8 @@ def _judge_link(resolver: LinkResolver, page: str, kind: str, target: str) -> Re
         anchor = suffix.partition("#")[2]
     else:
         path, _, anchor = target.partition("#")
+    if path and kind == "link" and resolver.is_label(page, path):
+        return None
     file = resolver.resolve(page, path, is_html=kind == "html") if path else page
     if file is None:
         return _describe_broken_link(resolver, page, kind, path, target)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from copydesk.jobs.pages.lines import Span, mask_text
 from copydesk.jobs.pages.page_types import IMAGE_EXTENSIONS, extension
 from copydesk.jobs.pages.parsing.front_matter import find_body_start
+from copydesk.jobs.pages.parsing.js_tokens import mask_comments
 from copydesk.jobs.pages.parsing.markdown import MarkdownScan
 from copydesk.jobs.pages.parsing.references import Reference, find_toctree_entries
 
@@ -31,11 +32,14 @@ MYST_DIRECTIVE_PATTERN = re.compile(
 MYST_DIRECTIVES = ("{include}", "{literalinclude}", "{image}", "{figure}")
 MAX_OPENING_LINE_CHARS = 200
 """Characters of a fence's first line that are searched for a directive."""
-IMPORT_PATTERN = re.compile(
-    r"^(?:import|export)\s(?:[^\n\"'`;=(){}]{0,300}(?:\{[^{}\"'`;=()]{0,2000}\})?[^\n\"'`;=(){}]{0,300}?\bfrom\s+)?"
-    r"[\"']([^\"'\n]+)[\"']",
-    re.M,
+STATIC_IMPORT = (
+    r"(?:import|export)\s(?:[^\n\"'`;=(){}]{0,300}(?:\{[^{}\"'`;=()]{0,2000}\})?[^\n\"'`;=(){}]{0,300}?\bfrom\s+)?"
+    r"[\"']([^\"'\n]+)[\"']"
 )
+IMPORT_PATTERN = re.compile(rf"^{STATIC_IMPORT}", re.M)
+SCRIPT_PATTERN = re.compile(r"<script\b[^<>]*>([^<]*(?:<(?!/script)[^<]*)*)</script", re.I)
+SCRIPT_IMPORT_PATTERN = re.compile(rf"^[ \t]*{STATIC_IMPORT}|\bimport\([ \t]*[\"']([^\"'\n]+)[\"']", re.M)
+"""The imports of a script block: static ones, which may be indented, and dynamic ones."""
 SNIPPET_PATTERN = re.compile(r"^[ \t>]*(?<!;)-{1,}8<-{1,}[ \t]+[\"']([^\"'\n]+)[\"'][ \t]*\r?$", re.M)
 SNIPPET_BLOCK_PATTERN = re.compile(
     r"^[ \t]*-{1,}8<-{1,}[ \t]*\r?\n((?:[^\n]*\n){1,50}?)[ \t]*-{1,}8<-{1,}[ \t]*\r?$", re.M
@@ -109,6 +113,13 @@ def _find_angle_includes(body: str, scan: MarkdownScan) -> Iterator[Reference]:
     if "@include:" in body or "<<<" in scan.prose:
         for match in VITEPRESS_INCLUDE_PATTERN.finditer(_mask_fences(body, scan)):
             yield _build_reference("vitepress", match)
+    if "<script" in body:
+        visible = _mask_fences(body, scan)
+        for script in SCRIPT_PATTERN.finditer(visible):
+            for match in SCRIPT_IMPORT_PATTERN.finditer(mask_comments(script[1])):
+                reference = _build_reference("script", match)
+                offset = script.start(1)
+                yield reference._replace(start=reference.start + offset, end=reference.end + offset)
     if "<Snippet" in scan.prose:
         for match in SNIPPET_TAG_PATTERN.finditer(scan.prose):
             yield _build_reference("tag", match)

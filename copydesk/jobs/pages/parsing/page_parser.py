@@ -32,7 +32,19 @@ MACRO_PATTERN = re.compile(r"\{\{(?!\s*#(?:include|rustdoc_include|playground)\b
 MDX_MACRO_PATTERN = re.compile(rf"{mdx.TEMPLATE_PATTERN.pattern}|^::: +[\w.]+\.\w", re.M)
 SHORTCODE_PATTERN = re.compile(r"<!--\s*[\w-]+:")
 GENERATING_DIRECTIVES = ("{eval-rst}", "{auto")
-KINDS_WITHOUT_TEXT = ("link", "html", "toctree", "doc", "ref", "name", "image", "figure", "download", "literalinclude")
+KINDS_WITHOUT_TEXT = (
+    "link",
+    "html",
+    "script",
+    "toctree",
+    "doc",
+    "ref",
+    "name",
+    "image",
+    "figure",
+    "download",
+    "literalinclude",
+)
 CODE_KINDS = ("snippet", "mdbook", "vitepress")
 """Includes that may be inside a code block, where their text is code."""
 TEXT_EXTENSIONS = (*MARKDOWN_EXTENSIONS, ".rst", ".txt", ".html", "")

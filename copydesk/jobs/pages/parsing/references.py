@@ -29,8 +29,8 @@ class Reference(NamedTuple):
     end: int
     kind: str
     """The syntax of the reference, which decides where the target is searched for: link, html for an attribute of raw
-    HTML or of a component, import, doc, ref, toctree, a kind of include, or name for a title or target of the same
-    reStructuredText page."""
+    HTML or of a component, import, script for an import in a script block, doc, ref, toctree, a kind of include, or
+    name for a title or target of the same reStructuredText page."""
     target: str
     is_sure: bool = True
     """False if this may be no reference at all."""

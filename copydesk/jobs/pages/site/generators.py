@@ -43,6 +43,8 @@ class DocsSite:
     """Why the site may have pages without a file, such as those that a plugin adds; empty if it has none."""
     label_reason: str = ""
     """Why a Sphinx site may have labels that no page of the repository defines; empty if it has none."""
+    has_unread_settings: bool = False
+    """True if another file of the site has settings that are not read."""
     has_autosummary: bool = False
     """True if Sphinx's autosummary may create pages."""
     hooks: str = ""
@@ -84,6 +86,14 @@ class DocsSite:
                     return root
             return path[: match.end() - 1] if match and is_within(path, self.folder) else None
         return next((root for root in self.roots if is_within(path, root)), None)
+
+    def shows(self, path: str) -> bool:
+        """Returns whether a page is surely in a folder of pages, and not in another folder of the same repository."""
+        root = self.find_root(path)
+        if root is None or self.kind != "docusaurus":
+            return root is not None
+        name = root[len(self.folder) :].strip("/")
+        return root in self.roots or name in ("blog", "src/pages") or "/" in name
 
     def add_last_version(self, names: Sequence[str]) -> Sequence[str]:
         """Returns the names before an address, with the version that Docusaurus serves if they name none."""
@@ -281,6 +291,7 @@ def _parse_toc(path: str, text: str) -> DocsSite:
         path,
         folder,
         (folder,),
+        has_unread_settings=True,
         asset_folders=(folder,),
         has_custom_anchors=True,
         open_reason=reason,

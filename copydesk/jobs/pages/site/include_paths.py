@@ -131,6 +131,15 @@ def _parse_import(resolver: LinkResolver, page: str, target: str) -> IncludePath
     return None
 
 
+def _parse_script(resolver: LinkResolver, page: str, target: str) -> IncludePath | None:
+    """Parses an import in a script block, which VitePress compiles. Only the build can resolve packages and aliases."""
+    path, suffix = split_target(target)
+    is_relative = path.startswith(("./", "../"))
+    if not is_relative or not _has_kind(resolver.site_by_page.get(page), "vitepress"):
+        return None
+    return IncludePath(path, (posixpath.dirname(page),), MODULE_ENDINGS, suffix=suffix)
+
+
 def _parse_sphinx_file(resolver: LinkResolver, page: str, target: str) -> IncludePath:
     """Parses the file of a Sphinx directive. A leading slash means the folder of the Sphinx configuration."""
     site = resolver.site_by_page.get(page)
@@ -156,6 +165,7 @@ INCLUDE_PARSERS: dict[str, Callable[[LinkResolver, str, str], IncludePath | None
     "mdbook": _parse_mdbook,
     "tag": _parse_snippet_tag,
     "import": _parse_import,
+    "script": _parse_script,
     "doc": _parse_document,
     "toctree": _parse_document,
     **dict.fromkeys(("include", "literalinclude", "image", "figure", "download"), _parse_sphinx_file),

@@ -273,6 +273,14 @@ class LinkResolver:
             return []
         return list_addresses(site.kind, strip_folder(page, site.find_root(page) or ""), facts)
 
+    def is_label(self, page: str, target: str) -> bool:
+        """Returns whether the target of a link is a label of MyST, `[text](a/label)`, and not a path."""
+        site = self.site_by_page.get(page)
+        if site is None or site.kind not in ("sphinx", "mixed") or extension(page) not in MARKDOWN_EXTENSIONS:
+            return False
+        is_known = any(target in labels or target.lower() in labels for labels in self.labels.values())
+        return is_known and join_path(posixpath.dirname(page), target) not in self.files
+
     def find_page_at(self, address: str) -> str | None:
         """Returns the page that readers see at an address, as they see it; None if it is unknown.
 

@@ -52,7 +52,7 @@ def find_referenced_file(resolver: LinkResolver, page: str, kind: str, target: s
         include = parse_include(resolver, page, kind, target)
         included = find_included_file(resolver, include) if include else None
         return included.path if included else None
-    is_link = kind in LINK_KINDS
+    is_link = kind in LINK_KINDS and not resolver.is_label(page, target)
     file = resolver.resolve(page, split_target(target)[0], is_html=kind == "html") if is_link else None
     return file if file in resolver.files else None
 
@@ -221,6 +221,9 @@ def shift_target(resolver: LinkResolver, target: str, old: str, new: str) -> str
     """
     old_path, query_and_anchor = split_target(target)
     full_path = posixpath.normpath(posixpath.join(posixpath.dirname(old), unquote(old_path)))
+    site = resolver.site_by_page.get(old)
+    if site is not None and site.kind == "sphinx" and not extension(old_path) and not old_path.startswith("."):
+        return target  # it may be a label of MyST or of another project
     names_something = "/" in old_path or extension(old_path) or full_path in resolver.folders
     if old_path.startswith(("/", "@", "~")) or not names_something or full_path.startswith(".."):
         return target

@@ -319,6 +319,15 @@ def test_moving_a_page_adds_no_external_address(workspace: MakeWorkspace) -> Non
 
 
 @pytest.mark.deep
+def test_script_of_a_moved_page_may_import_the_same_file_from_elsewhere(workspace: MakeWorkspace) -> None:
+    page = b"<script setup>\nimport Chart from '../theme/Chart.vue'\n</script>\n\n# A\n"
+    space = workspace({"docs/guides/a.md": page})
+    moved = page.replace(b"../theme", b"./theme")
+    assert not find_external_resources(space.tree, {"docs/guides/a.md": None, "docs/a.md": moved})
+    for other in (page.replace(b"Chart.vue", b"Other.vue"), page.replace(b"../theme", b"https://x.example")):
+        assert find_external_resources(space.tree, {"docs/guides/a.md": other})
+
+
 def test_large_change_is_checked_in_seconds(workspace: MakeWorkspace) -> None:
     lines = "\n".join(f"Line {n} with `code` and [a link](https://example.org/{n}) é." for n in range(10_000))
     long = "x<a " * 50_000 + 'a `"{' * 50_000

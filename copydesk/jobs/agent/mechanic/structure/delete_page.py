@@ -32,7 +32,7 @@ from copydesk.jobs.pages.redirects import find_address, find_stale_redirects
 from copydesk.jobs.pages.site.link_resolver import LinkResolver
 from copydesk.jobs.pages.site.link_rewriter import find_referenced_file
 from copydesk.jobs.pages.site.nav_entries import find_entry_file, find_nav_site, resolve_link
-from copydesk.jobs.pages.site.nav_files import NavFile
+from copydesk.jobs.pages.site.nav_files import NavFile, is_nav_file
 from copydesk.jobs.pages.site.repository_index import index_workspace, list_pages
 from copydesk.jobs.pages.source_mentions import describe_source_mentions
 from copydesk.jobs.workspace.text_edits import DecodedText, is_text
@@ -134,7 +134,8 @@ def remove_from_navigation(workspace: Workspace, page: str) -> RemovedEntries:
         nav_file = index.nav_files.get(path)
         if path == page or not workspace.is_documentation(path):
             continue
-        text_data = read_if_mentioned(workspace, path, page, names, nav_file is not None)
+        is_text_file = nav_file is not None or is_nav_file(path) or index.is_page(path)
+        text_data = read_if_mentioned(workspace, path, page, names) if is_text_file else None
         if text_data is None:
             continue
         text = DecodedText.decode(text_data)

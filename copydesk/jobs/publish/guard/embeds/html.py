@@ -71,6 +71,8 @@ MAX_DEPTH = 3
 MAX_COMMENT_COST = 500_000_000
 RAW_TEXT_TAGS = ("style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "noscript", "plaintext")
 END_TAG = "copydesk-end"
+RELATIVE_IMPORT_PATTERN = re.compile(r"(?<=[\"'])\.{1,2}/(?:[\w.-]+/)*+(?=[\w.-]+[\"'])")
+"""The folders of a file of the repository that a script imports. They change when a page moves."""
 QUOTE_PATTERN = re.compile("[\"'`]")
 
 
@@ -116,7 +118,7 @@ def _find_in_text(text: str, open_tag: str, depth: int) -> Iterator[Embed]:
     """Yields the embeds and links in an element's text. Raw text, as in `<noscript>`, is also read as markup."""
     if open_tag == "script":
         if text.strip():
-            yield Embed("script", shorten(text))
+            yield Embed("script", shorten(RELATIVE_IMPORT_PATTERN.sub("./", text)))
         yield from (Embed("script", url) for url in find_urls(text))
         return
     if open_tag == "style":
