@@ -28,7 +28,7 @@ from tests.support.programs import skip_missing
 pytestmark = pytest.mark.deep
 
 JOBS = [job for generator in GENERATORS for job in load_jobs(generator)]
-JOB_NAMES = {"rename", "move", "replace", "heading", "fix-links", "delete", "navigation"}
+JOB_NAMES = {"rename", "move", "move-license", "replace", "heading", "fix-links", "delete", "navigation"}
 NO_FINDINGS = CheckReport((), (), ())
 
 

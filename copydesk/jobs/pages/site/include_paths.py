@@ -98,8 +98,8 @@ def _parse_vitepress(resolver: LinkResolver, page: str, target: str) -> IncludeP
     if site is None or site.kind != "vitepress":
         return None
     if target.startswith("@/"):
-        return IncludePath(target.removeprefix("@/"), (site.roots[0], site.folder), prefix="@/")
-    return IncludePath(target, (posixpath.dirname(page), site.roots[0]))
+        return IncludePath(target.removeprefix("@/"), (site.roots[0],), prefix="@/")
+    return IncludePath(target, (posixpath.dirname(page),))
 
 
 def _parse_mdbook(resolver: LinkResolver, page: str, target: str) -> IncludePath | None:

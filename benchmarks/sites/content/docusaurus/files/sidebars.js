@@ -12,5 +12,6 @@ module.exports = {
       label: 'Reference',
       items: ['reference/settings', {type: 'doc', id: 'reference/the-client', label: 'Client'}, 'reference/errors'],
     },
+    'about/license',
   ],
 };
