@@ -10,6 +10,7 @@ import pygit2
 import pytest
 
 from benchmarks.agent.sources import CaseSources
+from benchmarks.checks.broken_references import measure_recall
 from benchmarks.sites.__main__ import render_table
 from benchmarks.sites.builders import Build, Builder, NotRun, install_builder
 from benchmarks.sites.changes import format_changes
@@ -76,6 +77,15 @@ def test_sites_are_clean_before_the_jobs(folder: Path) -> None:
     for number, job in enumerate(each for each in JOBS if each.name == "rename"):
         space = open_workspace(job, folder / str(number))
         assert [each for each in check(space).old if each.rule != "orphan"] == []
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_no_broken_reference_of_a_site_passes(generator: str, folder: Path) -> None:
+    prepared = CaseSources(folder).prepare(next(load_jobs(generator)).case, folder / "repository.git")
+    recall = measure_recall(prepared.path, "", count=100)
+    assert {kind: each.missed for kind, each in recall.items() if each.missed} == {}
+    assert sum(each.broken for each in recall.values()) >= 50
+    assert recall["folder"].reported >= 0.9 * recall["folder"].broken
 
 
 GOOD, BAD = Build(succeeded=True, warnings=()), Build(succeeded=False, warnings=("docs/a.md: no target",))
