@@ -164,33 +164,35 @@ class JobSecondLook(BaseModel):
     """Why the look was skipped or is incomplete."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Job:
+    """A job. What has no value here begins empty: the job is queued, and no run has worked on it."""
+
     id: str
     project_id: str
-    status: Status
-    phase: Phase
+    status: Status = ACTIVE
+    phase: Phase = Phase.QUEUED
     prompt: str
-    title: str | None
-    summary: str | None
-    reason: Reason | None
-    message: str | None
+    title: str | None = None
+    summary: str | None = None
+    reason: Reason | None = None
+    message: str | None = None
     repository: str
     ref: str
     model: str
     draft: bool
     branch: str
-    base: str | None
-    head: str | None
-    pr_link: str | None
-    usage: Usage
-    checks: list[Any]
-    last_event: int
+    base: str | None = None
+    head: str | None = None
+    pr_link: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    checks: list[Any] = field(default_factory=list)
+    last_event: int = 1
     created_at: int
     updated_at: int
-    finished_at: int | None
-    archived_at: int | None
-    archived_from: Status | None
+    finished_at: int | None = None
+    archived_at: int | None = None
+    archived_from: Status | None = None
     question: JobQuestion | None = None
     risk: list[Risk] = field(default_factory=list)
     """What a reviewer must look at, the gravest first, as the last run with a change left it."""

@@ -86,7 +86,8 @@ def finish_job(service: Service, job_id: str, **values: Any) -> None:
     """Ends the job and its run, as a worker would."""
     with service.desk.database.write() as tx:
         tx.execute(update(jobs).where(jobs.c.id == job_id).values(status=COMPLETED, **values))
-        done = update(runs).where(runs.c.job_id == job_id).values(state="done", reason=values.get("reason"))
+        told = {name: values.get(name) for name in ("reason", "message")}
+        done = update(runs).where(runs.c.job_id == job_id).values(state="done", **told)
         run_id = tx.execute(done.returning(runs.c.id)).scalar_one()
         tx.execute(update(messages).where(messages.c.job_id == job_id).values(run_id=run_id))
 
