@@ -8,6 +8,7 @@ from copydesk.core.runtime.thread_pool import run_in_thread
 from copydesk.desk import Desk
 from copydesk.jobs.publish.forges.local import LocalPull
 from copydesk.jobs.publish.git.local_repository import find_work_tree
+from copydesk.jobs.publish.pull_body import remove_risks
 from copydesk.web.api.dependencies import OpenDesk
 from copydesk.web.dashboard.auth.access import sees_project
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
@@ -28,6 +29,7 @@ async def pull_page(
     pull = await run_in_thread(desk.pulls.get_pull_by_token, token, number)
     if view == "raw":
         return raw_diff_response(await run_in_thread(desk.jobs.diff, pull.project_id, pull.job_id))
+    job = await run_in_thread(desk.jobs.get, pull.project_id, pull.job_id)
     dashboard_url = f"/projects/{pull.project_id}/pulls/{pull.number}"
     return await run_in_thread(
         render_page,
@@ -35,7 +37,8 @@ async def pull_page(
         title=f"{pull.title} · pull request {pull.number}",
         pull=pull,
         merge_command=await run_in_thread(_find_merge_command, desk, pull),
-        job=await run_in_thread(desk.jobs.get, pull.project_id, pull.job_id),
+        job=job,
+        description=remove_risks(pull.body, job.risk),
         change=await run_in_thread(load_change_view, desk, pull.project_id, pull.job_id, view),
         layout=view,
         page_url=f"/review/{pull.token}/pulls/{pull.number}",

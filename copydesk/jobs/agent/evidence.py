@@ -53,6 +53,12 @@ class EvidenceSource(BaseModel):
     url: str | None = None
     """The permalink of the lines; null for plain git."""
 
+    @property
+    def place(self) -> str:
+        """Returns where the source says so, such as `code: src/cli.py, line 3`."""
+        path = f"{self.repository}: {self.path}" if self.repository else self.path
+        return f"{path}, {'lines' if '-' in self.lines else 'line'} {self.lines}"
+
 
 class Evidence(BaseModel):
     """A citation as it is stored with the job. `problem` says why it could not be verified; null if it was."""

@@ -108,6 +108,11 @@ def render_pull_body(job: Job, report: PullRequestReport, job_url: str) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def remove_risks(body: str, risks: Sequence[Risk]) -> str:
+    """Returns a description without the risks that it begins with, for a page that shows them itself."""
+    return body.removeprefix(f"{_render_risks(risks)}\n\n") if risks else body
+
+
 def _render_risks(risks: Sequence[Risk]) -> str:
     """Returns a line for each risk. They are neutralized as one text, because code of a model may span its points."""
     if not risks:
@@ -144,8 +149,7 @@ def _render_evidence(evidence: Sequence[Evidence]) -> str:
 
 def _describe_evidence(evidence: Evidence) -> str:
     source = evidence.source
-    place = f"{source.repository}: {source.path}" if source.repository else source.path
-    name = _format_code(f"{place}, lines {source.lines}" if "-" in source.lines else f"{place}, line {source.lines}")
+    name = _format_code(source.place)
     cited = f"[{name}]({source.url})" if source.url else f"{name} at {_format_code(source.commit[:12])}"
     statement = neutralize_markup(to_one_line(evidence.statement, MAX_STATEMENT_CHARS))
     page = _format_code(f"{evidence.path}:{evidence.line}")

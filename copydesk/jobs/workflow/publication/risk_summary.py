@@ -85,10 +85,8 @@ def _find_risks(judged: JudgedChange) -> Iterator[tuple[RiskKind, str]]:
 
 
 def _describe_refuted(evidence: Evidence) -> str:
-    source = evidence.source
-    place = f"{source.repository}: {source.path}" if source.repository else source.path
     statement = f"{evidence.path}:{evidence.line} {evidence.statement}"
-    return f"{statement} ({place}, lines {source.lines}: {evidence.problem})"
+    return f"{statement} ({evidence.source.place}: {evidence.problem})"
 
 
 def _describe_objection(objection: JobObjection) -> str:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from copydesk.jobs.pages.page_types import extension
 from copydesk.jobs.pages.parsing import front_matter
+from copydesk.web.responses.markdown import MAX_NESTING, parse_inline, render_heading_close, render_heading_open
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -22,12 +23,9 @@ if TYPE_CHECKING:
 MARKDOWN_EXTENSIONS = (".md", ".mdx", ".markdown")
 PLAIN_EXTENSIONS = (".rst", ".adoc", ".txt")
 MAX_PAGE_CHARS = 60_000
-MAX_INLINE_CHARS = 4_000
-"""Longer paragraphs are shown as plain text: the time to parse hostile ones grows with the square of their length."""
 MAX_HTML_CHARS = 10_000
 MAX_NESTED_TAGS = 200
 MAX_LABEL_CHARS = 200
-MAX_NESTING = 20
 ALLOWED_TAGS = frozenset(
     (
         *("b", "blockquote", "br", "code", "dd", "del", "div", "dl", "dt", "em", "hr", "i", "kbd", "li", "ol", "p"),
@@ -114,24 +112,11 @@ def _render_markdown(body: str, is_mdx: bool, deadline: float) -> Iterator[Marku
         if time.monotonic() > deadline:
             raise RenderingTooSlow
         if token.type == "inline":
-            token.children = _parse_inline(parser, token, env)
+            token.children = parse_inline(parser, token, env)
         if token.level == 0 and token.nesting <= 0:
             block = tokens[start : index + 1]
             start = index + 1
             yield _sanitize(parser.renderer.render(block, parser.options, env))
-
-
-def _parse_inline(parser: "MarkdownIt", token: "Token", env: dict[str, Any]) -> "list[Token]":
-    from markdown_it.token import Token
-
-    children: list[Token] = []
-    if len(token.content) > MAX_INLINE_CHARS:
-        return [Token("text", "", 0, content=token.content)]
-    parser.inline.parse(token.content, parser, env, children)
-    for child in children:
-        if child.type == "text_special":  # an entity or an escaped character
-            child.type = "text"
-    return children
 
 
 @cache
@@ -184,23 +169,14 @@ def _render_link_close(_self: Any, _tokens: "list[Token]", _index: int, _options
     return "</span>"
 
 
-def _render_heading_open(_self: Any, tokens: "list[Token]", index: int, _options: Any, _env: Any) -> str:
-    """Renders a heading as a paragraph, because it is no heading of the dashboard's page."""
-    return f'<p class="{tokens[index].tag}">'
-
-
-def _render_heading_close(_self: Any, _tokens: "list[Token]", _index: int, _options: Any, _env: Any) -> str:
-    return "</p>\n"
-
-
 RENDER_RULES = {
     "html_block": _render_html_token,
     "html_inline": _render_html_token,
     "image": _render_image,
     "link_open": _render_link_open,
     "link_close": _render_link_close,
-    "heading_open": _render_heading_open,
-    "heading_close": _render_heading_close,
+    "heading_open": render_heading_open,
+    "heading_close": render_heading_close,
 }
 
 

@@ -16,6 +16,7 @@ from copydesk.jobs.job import RepositoryFailed
 from copydesk.jobs.publish.forges.local import MERGED, OPEN, LocalPull
 from copydesk.jobs.publish.git.local_repository import build_merge_command, find_work_tree
 from copydesk.jobs.publish.git.mirror import create_git
+from copydesk.jobs.publish.pull_body import remove_risks
 from copydesk.web.dashboard.auth.access import EditorPost, SignedInPost, SignedInRequest, ViewerRequest
 from copydesk.web.dashboard.flash_messages import delete_message, read_message, redirect_with_message
 from copydesk.web.dashboard.jobs.change_view import DiffLayout, load_change_view, raw_diff_response
@@ -117,6 +118,7 @@ async def _render_pull_page(
     merge_command = await asyncio.to_thread(_find_merge_command, signed_in.desk, project, pull)
     if merge_command is None:
         pull = await run_in_thread(signed_in.desk.pulls.get_pull, project.id, number)  # it may be merged now
+    job = await run_in_thread(signed_in.desk.jobs.get, project.id, pull.job_id)
     return await run_in_thread(
         render_page,
         "pull.html",
@@ -127,7 +129,8 @@ async def _render_pull_page(
         error=error,
         pull=pull,
         merge_command=merge_command,
-        job=await run_in_thread(signed_in.desk.jobs.get, project.id, pull.job_id),
+        job=job,
+        description=remove_risks(pull.body, job.risk),
         change=await run_in_thread(load_change_view, signed_in.desk, project.id, pull.job_id, layout),
         layout=layout,
         page_url=f"/projects/{project.id}/pulls/{pull.number}",

@@ -519,7 +519,7 @@ RISK_TEXTS = {
 
 def test_every_risk_is_shown_unfolded_at_the_top_of_the_job_and_of_its_review_page(quiet: Service) -> None:
     job = create_job(quiet)
-    number = add_pull(quiet, job)
+    number = add_pull(quiet, job, body="A summary.")
     risks = [{"kind": kind, "text": text} for kind, text in RISK_TEXTS.items()]
     set_job_columns(quiet, job, risk=risks, summary="A summary.")
     public = quiet.desk.pulls.get_pull(quiet.project.id, number).link(quiet.url).removeprefix(quiet.url)
@@ -532,6 +532,19 @@ def test_every_risk_is_shown_unfolded_at_the_top_of_the_job_and_of_its_review_pa
         assert page.index('id="risk"') < page.index("A summary.")
         assert "<details" not in page.partition("<main")[2].partition('id="risk"')[0]
     assert quiet.http.get(f"/v2/agent/{quiet.project.id}/job/{job.id}").json()["risk"] == risks
+
+
+def test_summary_is_rendered_once_on_the_job_page_and_on_the_review_page(quiet: Service) -> None:
+    job, summary = create_job(quiet), "The flag is **new**."
+    risk = {"kind": "unsure", "text": "Whether it is so."}
+    number = add_pull(quiet, job, body=f"**Review first**\n\n- **unsure:** {risk['text']}\n\n{summary}\n")
+    set_job_columns(quiet, job, summary=summary, risk=[risk])
+    public = quiet.desk.pulls.get_pull(quiet.project.id, number).link(quiet.url).removeprefix(quiet.url)
+    viewer = viewer_client(quiet)
+    for path in (project_path(quiet, f"/jobs/{job.id}"), project_path(quiet, f"/pulls/{number}"), public):
+        page = viewer.get(path).text
+        assert page.count("<p>The flag is <strong>new</strong>.</p>") == page.count("The flag is") == 1, path
+        assert page.count(risk["text"]) == page.count("Review first") == 1, path
 
 
 def test_intended_finding_is_among_those_of_a_failed_check(quiet: Service) -> None:
@@ -620,7 +633,7 @@ def test_prompt_that_was_not_understood_does_not_look_like_a_success(quiet: Serv
     set_job_columns(quiet, job, status="completed", phase="done", reason="not_understood", message=finished["message"])
     shown = viewer.get(project_path(quiet, f"/jobs/{job.id}")).text
     assert '<span class="state warn">completed</span> <strong>Not understood</strong>' in shown
-    assert '<p class="notice warn">It needs a language model.</p>' in shown
+    assert '<div class="notice description warn"><p>It needs a language model.</p></div>' in shown
     assert '<li class="warn"' in shown
     assert "Not understood: It needs a language model." in shown
     assert '<span class="state warn">needs an answer</span>' in viewer.get(project_path(quiet, "/jobs?text=poem")).text
