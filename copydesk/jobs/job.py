@@ -163,6 +163,16 @@ class JobSecondLook(BaseModel):
     note: str | None = None
     """Why the look was skipped or is incomplete."""
 
+    @property
+    def outcome(self) -> str:
+        """What remains, in a sentence, and the note."""
+        if remaining := len(self.objections):
+            verb = "remains" if remaining == 1 else "remain"
+            found = f"{remaining} of {self.total} objections {verb}." if self.total > 1 else "1 objection remains."
+        else:
+            found = "All objections were addressed." if self.total else "" if self.note else "No objections."
+        return " ".join(filter(None, (found, self.note)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Job:

@@ -47,6 +47,12 @@ def needs_draft(risks: Iterable[Risk]) -> bool:
     return any(risk.needs_draft for risk in risks)
 
 
+def point_to_risks(risks: Iterable[Risk]) -> str:
+    """Returns the sentence of a job's message that names the risks; empty if there is none."""
+    summary = summarize_risks(risks)
+    return f"Review first: {summary}." if summary else ""
+
+
 def summarize_risks(risks: Iterable[Risk]) -> str:
     """Returns the kinds with their numbers, such as `failed check (2), objection`."""
     counts = Counter(risk.kind for risk in risks)

@@ -232,15 +232,7 @@ def _render_request(title: str, each: Round, max_chars: int) -> str:
 
 
 def _render_second_look(look: JobSecondLook) -> str:
-    title = f"**Second look** by {_format_code(look.model)}:"
-    note = neutralize_markup(look.note or "")
-    if note and not look.total:
-        return f"{title} {note}"
-    if remaining := len(look.objections):
-        count = f"{remaining} of {look.total} objections remain." if look.total > 1 else "1 objection remains."
-    else:
-        count = "all objections were addressed." if look.total else "no objections."
-    return " ".join(part for part in (title, count, note) if part)
+    return f"**Second look** by {_format_code(look.model)}: {neutralize_markup(look.outcome)}"
 
 
 def _describe_file(patch: FilePatch) -> str:

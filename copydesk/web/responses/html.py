@@ -18,7 +18,7 @@ from copydesk.core.text.plurals import pluralize
 from copydesk.jobs.check_summary import describe_passed
 from copydesk.jobs.checks.findings import name_rule
 from copydesk.web.responses.help_links import find_help_url
-from copydesk.web.responses.markdown import render_markdown
+from copydesk.web.responses.markdown import mark_code_spans, render_markdown
 
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -63,6 +63,7 @@ _templates.filters["time"] = format_time
 _templates.filters["actor"] = format_actor
 _templates.filters["name_rule"] = name_rule
 _templates.filters["markdown"] = render_markdown
+_templates.filters["code_spans"] = mark_code_spans
 _templates.globals["asset"] = asset_url
 _templates.globals["pluralize"] = pluralize
 _templates.globals["describe_passed"] = describe_passed

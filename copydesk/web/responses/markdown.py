@@ -21,6 +21,7 @@ ALLOWED_TAGS = frozenset(
     )
 )
 HEADING_CLASSES = frozenset(f"h{level}" for level in range(1, 7))
+CODE_SPAN_PATTERN = re.compile(r"`([^`\n]+)`")
 FOLD_PATTERN = re.compile(r"<details><summary>([^<>&]*)</summary>\s*|</details>\s*")
 
 
@@ -47,6 +48,11 @@ def render_markdown(text: str, *, folds: bool = False) -> Markup:
         link_rel="nofollow noopener noreferrer",
     )
     return Markup(cleaned.strip())  # noqa: S704  # sanitized above
+
+
+def mark_code_spans(text: str) -> Markup:
+    """Returns a line about a page as HTML, with what is between backticks as code and all else as it is."""
+    return Markup(CODE_SPAN_PATTERN.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped
 
 
 def parse_inline(parser: "MarkdownIt", token: "Token", env: dict[str, Any]) -> "list[Token]":

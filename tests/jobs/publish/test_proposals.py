@@ -39,7 +39,7 @@ def test_change_to_an_executed_file_is_a_draft_that_names_it(place: DrillProject
     files = [call("write", {"path": path, "content": "body { color: red }\n"}) for path in ("docs/a.css", "docs/b.js")]
     job = place.run_job(call_several(*files, call_edit("colour", "color")), call_finish("Done", "A summary."))
     assert job["status"] == "completed", job["message"]
-    assert "executed file (2), so the pull request is a draft" in (job["message"] or "")
+    assert "executed file (2). The pull request is a draft." in (job["message"] or "")
     pull = place.fake.pulls[-1]
     assert pull.draft
     first = pull.body.partition("A summary.")[0]

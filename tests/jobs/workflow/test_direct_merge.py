@@ -72,7 +72,7 @@ def test_change_without_any_finding_is_pushed_to_the_branch(tmp_path: Path) -> N
             [edit("index.mdx", "(/guide)", "(/gone)"), *[finish()] * 5],
             LIMITS,
             {},
-            "It has risks. Review first: failed check, so the pull request is a draft.",
+            "It has risks. Review first: failed check. The pull request is a draft.",
         ),
         ([EDIT, finish()], MergeLimits(paths=("guide.mdx",), max_lines=10), {}, "outside of the automation's paths"),
         ([EDIT, finish()], MergeLimits(max_lines=1), {}, "It changes 2 lines, more than the limit of 1."),

@@ -90,7 +90,7 @@ def test_finding_fixed_by_the_model_is_not_in_the_pull_request(tmp_path: Path) -
 def test_unfixed_finding_makes_the_pull_request_a_draft_that_names_it(tmp_path: Path) -> None:
     with open_stage(tmp_path, BAD, *[finish()] * 4) as stage:
         job = stage.job()
-        assert job.message == "Review first: failed check, so the pull request is a draft."
+        assert job.message == "Review first: failed check. The pull request is a draft."
         assert stage.desk.pulls.list_for_project(stage.project.id)[0].draft
         assert stage.pull_text.startswith("**Review first**\n\n- **failed check:** a.md:3 The link to `gone.md`")
         [risk] = job.risk
@@ -172,7 +172,7 @@ def test_follow_up_with_findings_does_not_call_a_ready_pull_request_a_draft(tmp_
         first = stage.job()
         stage.desk.jobs.add_message(stage.project, first.id, "More.")
         job = stage.wait_for_end(first.id)
-        assert job.message == "Review first: failed check, which the pull request lists."
+        assert job.message == "Review first: failed check."
         assert [risk.kind for risk in job.risk] == ["failed_check"]
         assert stage.pull_text.startswith("**Review first**")
         assert not stage.desk.pulls.list_for_project(stage.project.id)[0].draft
@@ -258,7 +258,7 @@ def last_results(stage: ReviewStage, request: int) -> str:
 def test_intended_finding_is_never_passed_and_makes_a_draft_that_shows_its_reason(tmp_path: Path) -> None:
     with open_stage(tmp_path, UNCLOSED, finish(), finish_as_intended("Shown as it is typed.")) as stage:
         job = stage.job()
-        assert job.message == "Review first: intended, so the pull request is a draft."
+        assert job.message == "Review first: intended. The pull request is a draft."
         assert stage.desk.pulls.list_for_project(stage.project.id)[0].draft
         assert stage.pull_text.startswith("**Review first**\n\n- **intended:** a.md:")
         assert "Intended: Shown as it is typed." in stage.pull_text.partition("\n\nS")[0]
@@ -317,7 +317,7 @@ def test_other_findings_still_make_a_draft(tmp_path: Path) -> None:
     unknown = {"title": "T", "summary": "S", "intended": [{"id": "00000000", "reason": "Why not."}]}
     with open_stage(tmp_path, BAD, *[calls(("finish", unknown))] * 4) as stage:
         job = stage.job()
-        assert job.message == "Review first: failed check, so the pull request is a draft."
+        assert job.message == "Review first: failed check. The pull request is a draft."
         link = next(check for check in job.checks if check["name"] == "link")
         assert all(finding["intended"] is None for finding in link["findings"])
 
@@ -342,7 +342,7 @@ def test_page_outside_the_navigation_is_a_finding_where_it_is_not_built(tmp_path
     files |= {"src/a.md": b"# A\n", "src/b.md": b"# B\n"}
     write = calls(("write", {"path": "src/c.md", "content": "# C\n"}))
     with open_stage(tmp_path, write, *[finish()] * 4, files=files) as stage:
-        assert "so the pull request is a draft" in (stage.job().message or "")
+        assert "The pull request is a draft." in (stage.job().message or "")
 
 
 @pytest.mark.deep

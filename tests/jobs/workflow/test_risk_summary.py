@@ -56,7 +56,7 @@ def test_everything_that_a_reviewer_must_look_at_is_listed_once_and_the_gravest_
         ("failed_check", "docs/a.md:3 The link is broken."),
         ("failed_check", "The check command failed with status 1."),
         ("intended", "docs/a.md:2 Broken. Intended: It is meant."),
-        ("refuted_evidence", "docs/a.md:4 It runs. (api: cli.py, lines 12: it does not say so)"),
+        ("refuted_evidence", "docs/a.md:4 It runs. (api: cli.py, line 12: it does not say so)"),
         ("missing_evidence", "No evidence was given."),
         ("objection", "docs/a.md Wrong. Answer: No."),
         ("vanished_address", "`/old` no longer exists, and nothing redirects from it."),

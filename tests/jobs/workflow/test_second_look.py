@@ -104,7 +104,7 @@ def test_objection_goes_back_once_and_a_fixed_one_does_not_remain(tmp_path: Path
         assert "You edit the documentation" not in text
         assert "[look-1] docs/index.md:3 Things have no color." in json.dumps(models.agent_requests[2]["messages"])
         assert job["secondLook"] == {"model": REVIEWER, "total": 1, "objections": [], "note": None}
-        assert f"**Second look** by `{REVIEWER}`: all objections were addressed." in read_body(service)
+        assert f"**Second look** by `{REVIEWER}`: All objections were addressed." in read_body(service)
         assert b"The shade." in (read_file(service.repository, job["branch"], "docs/index.md") or b"")
         assert job["usage"]["requests"] == 5
         assert (job["usage"]["inputTokens"], job["usage"]["outputTokens"]) == (1400, 87)

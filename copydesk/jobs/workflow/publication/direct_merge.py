@@ -14,7 +14,7 @@ from copydesk.jobs.publish.errors import ForgeRefused, RepositoryUnavailable
 from copydesk.jobs.publish.forges.forge import Forge, PlannedCommit
 from copydesk.jobs.publish.git.commit import CommitResult, Publisher
 from copydesk.jobs.publish.git.mirror import Mirror
-from copydesk.jobs.risk import Risk, needs_draft, summarize_risks
+from copydesk.jobs.risk import Risk, needs_draft, point_to_risks
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.workflow.repository_retries import RepositoryRetries
 from copydesk.jobs.workspace.git_tree import write_changed_tree
@@ -48,7 +48,7 @@ def find_obstacle(job: Job, proposed: ProposedMerge) -> str | None:
         (proposed.is_follow_up, "The job has a branch already."),
         (job.draft, "The job asks for a draft."),
         (needs_draft(proposed.risks), "It has risks."),  # the job's message goes on with their names
-        (bool(proposed.risks), f"Review first: {summarize_risks(proposed.risks)}."),
+        (bool(proposed.risks), point_to_risks(proposed.risks)),
         (bool(proposed.external_addresses), "It adds external addresses."),
         (bool(outside), f"It changes files outside of the automation's paths: {', '.join(outside[:3])}."),
         (lines > limits.max_lines, f"It changes {lines} lines, more than the limit of {limits.max_lines}."),

@@ -16,7 +16,7 @@ from copydesk.jobs.publish.forges.pull_requests import create_or_update_pull
 from copydesk.jobs.publish.git.commit import CommitResult
 from copydesk.jobs.publish.messages import format_pull_title
 from copydesk.jobs.publish.pull_body import Round
-from copydesk.jobs.risk import Risk, summarize_risks
+from copydesk.jobs.risk import Risk, point_to_risks
 from copydesk.jobs.storage.job_events import find_pull_event
 from copydesk.jobs.storage.records import EventKind, NewEvent
 from copydesk.jobs.workflow.publication.direct_merge import MergeResult
@@ -152,8 +152,7 @@ def describe_outcome(
     """
     notes = [f"Not merged without a review. {merged.obstacle}" if merged else None, committed.note]
     if grave := [risk for risk in risks if risk.needs_draft]:
-        consequence = "so the pull request is a draft" if opened.draft else "which the pull request lists"
-        notes.append(f"Review first: {summarize_risks(grave)}, {consequence}.")
+        notes += [point_to_risks(grave), "The pull request is a draft." if opened.draft else None]
     return " ".join(filter(None, [*notes, *opened.notes])) or None
 
 

@@ -12,7 +12,7 @@ from copydesk.desk import Desk
 from copydesk.jobs.job import CreatorKind, Job, Reason, ReviewState, Status
 from copydesk.jobs.publish.forges.markers import parse_pull_number
 from copydesk.jobs.publish.forges.review_reminder import ReviewReminder
-from copydesk.jobs.risk import Risk, needs_draft, summarize_risks
+from copydesk.jobs.risk import Risk, needs_draft, point_to_risks, summarize_risks
 from copydesk.jobs.service import ChangedFile
 from copydesk.jobs.storage.lookups.job_search import load_opened_at
 from copydesk.web.dashboard.jobs.timeline import describe_creator, describe_outcome
@@ -104,6 +104,14 @@ class JobRow:
     @property
     def pull_number(self) -> int | None:
         return parse_pull_number(self.job.pr_link or "")
+
+    @property
+    def note(self) -> str:
+        """The job's message without the risks that its page shows above it."""
+        message = self.job.message or ""
+        for named in (self.job.risk, [risk for risk in self.job.risk if risk.needs_draft]):
+            message = message.replace(point_to_risks(named), "")
+        return message.strip()
 
     @property
     def risk(self) -> RiskSummary | None:

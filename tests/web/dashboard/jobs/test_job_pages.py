@@ -528,7 +528,8 @@ def test_every_risk_is_shown_unfolded_at_the_top_of_the_job_and_of_its_review_pa
         page = viewer.get(path).text
         shown = page.partition('id="risk"')[2].partition("</ul>")[0]
         for kind, text in RISK_TEXTS.items():
-            assert f'<strong>{kind.replace("_", " ")}:</strong> <span class="lines">{text}</span>' in shown, path
+            line = re.sub("`(.+)`", r"<code>\1</code>", text)
+            assert f'<strong>{kind.replace("_", " ")}:</strong> <span class="lines">{line}</span>' in shown, path
         assert page.index('id="risk"') < page.index("A summary.")
         assert "<details" not in page.partition("<main")[2].partition('id="risk"')[0]
     assert quiet.http.get(f"/v2/agent/{quiet.project.id}/job/{job.id}").json()["risk"] == risks
@@ -545,6 +546,28 @@ def test_summary_is_rendered_once_on_the_job_page_and_on_the_review_page(quiet: 
         page = viewer.get(path).text
         assert page.count("<p>The flag is <strong>new</strong>.</p>") == page.count("The flag is") == 1, path
         assert page.count(risk["text"]) == page.count("Review first") == 1, path
+
+
+@pytest.mark.parametrize("kinds", [["objection"], ["objection", "unsure"]])
+def test_message_of_a_job_does_not_repeat_the_risks_above_it(quiet: Service, kinds: list[str]) -> None:
+    job = create_job(quiet)
+    message = "The base moved. Review first: objection. The pull request is a draft."
+    risks = [{"kind": kind, "text": RISK_TEXTS[kind]} for kind in kinds]
+    set_job_columns(quiet, job, risk=risks, status="completed", message=message)
+    shown = viewer_client(quiet).get(project_path(quiet, f"/jobs/{job.id}")).text
+    assert shown.count("Review first") == 1
+    assert "<p>The base moved.  The pull request is a draft.</p>" in shown
+
+
+def test_evidence_names_its_place_as_the_pull_request_does(quiet: Service) -> None:
+    job = create_job(quiet)
+    found = {"path": "a.md", "line": 3, "statement": "It runs.", "quote": "run()", "verified": True, "problem": None}
+    source = {"repository": "code", "commit": "0" * 40, "path": "cli.py", "lines": "12", "url": None}
+    ours = {**source, "repository": "", "lines": "1-2", "url": "https://forge.example/x"}
+    set_job_columns(quiet, job, evidence=[{**found, "source": source}, {**found, "source": ours}])
+    shown = viewer_client(quiet).get(project_path(quiet, f"/jobs/{job.id}")).text
+    assert f"code: cli.py, line 12, commit {'0' * 12}<" in shown
+    assert ">cli.py, lines 1-2</a>" in shown
 
 
 def test_intended_finding_is_among_those_of_a_failed_check(quiet: Service) -> None:
