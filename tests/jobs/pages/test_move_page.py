@@ -376,6 +376,29 @@ def test_link_is_not_left_to_a_less_common_way_of_finding_its_file(
 
 
 @pytest.mark.parametrize(
+    ("config", "before", "after"),
+    [
+        ("mkdocs.yml", "setup/#top", "guides/#top"),
+        ("mkdocs.yml", "setup#top", "guides#top"),
+        ("mkdocs.yml", "setup.md", "guides/index.md"),
+        ("mkdocs.yml", "/setup/", "/guides/"),
+        ("docusaurus.config.js", "./setup", "./guides"),
+        ("docusaurus.config.js", "/docs/setup", "/docs/guides"),
+        ("docusaurus.config.js", "/en/docs/setup#top", "/en/docs/guides#top"),
+        ("docs/.vitepress/config.ts", "/setup", "/guides/index"),
+        ("docs/.vitepress/config.ts", "./setup.html", "./guides/index.html"),
+    ],
+)
+def test_address_of_a_page_that_becomes_an_index_is_its_folder(
+    workspace: Make, config: str, before: str, after: str
+) -> None:
+    """MkDocs and Docusaurus serve nothing at `guides/index`; VitePress reads an address without a slash as a file."""
+    space = workspace({config: b"", "docs/setup.md": b"# Top\n", "docs/index.md": f"[x]({before})".encode()})
+    move_page(space, "docs/setup.md", "docs/guides/index.md")
+    assert space.read("docs/index.md").decode() == f"[x]({after})"
+
+
+@pytest.mark.parametrize(
     ("config", "include"),
     [("docs/.vitepress/config.ts", "<!--@include: {}-->"), ("_config.yml", "{{% include_relative {} %}}")],
 )

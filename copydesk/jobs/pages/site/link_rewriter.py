@@ -118,9 +118,11 @@ def _list_new_links(
         yield target
     if style and style.omitted_ending and _has_id(after, file.new):
         style = None  # the address has the ID in place of the file's name
+    file_site = after.site_by_page.get(file.new)
     if style:
+        if style.omitted_ending and _is_named_by_folder(after, file.new, style.url_ending):
+            style = replace(style, omitted_ending=f"/{posixpath.basename(file.new)}")
         new_target = rewrite_target(target, page.new, style, file.new)
-        file_site = after.site_by_page.get(file.new)
         if style.omitted_ending and file_site is not None and file_site.kind == "docusaurus":
             yield NUMBER_PREFIX_PATTERN.sub(r"\1", split_target(new_target)[0]) + query_and_anchor
         yield new_target
@@ -137,6 +139,13 @@ def _list_new_links(
 def _has_id(resolver: LinkResolver, page: str) -> bool:
     site = resolver.site_by_page.get(page)
     return site is not None and site.kind == "docusaurus" and bool(resolver.pages[page].fields.get("id"))
+
+
+def _is_named_by_folder(resolver: LinkResolver, file: str, url_ending: str) -> bool:
+    """Returns whether an address with this end leads to an index page by its folder, and not by the page's own name."""
+    site = resolver.site_by_page.get(file)
+    is_index = stem(file) in INDEX_NAMES
+    return is_index and (url_ending == "/" or (site is not None and site.kind in ("mkdocs", "docusaurus")))
 
 
 def _keeps_style(style: LinkStyle, target: str, page: PathChange, file: PathChange) -> bool:
@@ -159,9 +168,11 @@ def _list_new_addresses(before: LinkResolver, after: LinkResolver, old_path: str
     new_addresses = after.list_page_addresses(file.new)
     tail = next((ending for ending in (".html", "/") if old_path.endswith(ending)), "")
     name = old_path.removesuffix(tail).strip("/")
+    if tail != ".html" and _is_named_by_folder(after, file.new, tail):
+        new_addresses = [posixpath.dirname(new) if stem(new) in INDEX_NAMES else new for new in new_addresses]
     for old, new in zip(old_addresses, new_addresses, strict=False):
         if old and (name == old or name.endswith("/" + old)):
-            yield f"/{name.removesuffix(old)}{new}{tail}"
+            yield f"/{name.removesuffix(old)}{new}".rstrip("/") + (tail or ("" if new else "/"))
 
 
 def find_link_style(page: str, target: str, file: str) -> LinkStyle | None:

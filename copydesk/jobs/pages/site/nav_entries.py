@@ -39,7 +39,10 @@ def resolve_entry(resolver: LinkResolver, site: DocsSite, nav_path: str, value: 
         return resolver.resolve(join_path(site.roots[0], "index.md") or "", value)
     if site.kind == "docusaurus":
         return _resolve_docusaurus_id(resolver, site, nav_path, name)
-    return resolver.find_at(join_path(site.roots[0], name))
+    file = resolver.find_at(join_path(site.roots[0], name))
+    if site.kind == "mkdocs" and file is not None and not is_within(file, site.roots[0]):
+        return None  # MkDocs builds no page outside of its folder of pages
+    return file
 
 
 def resolve_link(resolver: LinkResolver, site: DocsSite, value: str) -> str | None:

@@ -283,7 +283,7 @@ def _parse_mkdocs(text: str) -> NavFile:
             is_complete = False
             orphan_doubt = orphan_doubt or "a plugin builds a part of the navigation"
         elif value and "://" not in value and not value.startswith(("#", "mailto:")):
-            is_listed = is_list and not value.startswith(("/", ".."))
+            is_listed = is_list and not value.startswith("/")
             entries.append(_build_yaml_entry(text, node, value.partition("#")[0], is_listed))
     return NavFile(tuple(entries), is_complete, orphan_doubt=orphan_doubt)
 
