@@ -54,10 +54,10 @@ def find_headings(body: str, prose: str, slugify: Slugify | None = None) -> list
     for level, text, explicit_id, line, underline in find_raw_headings(body, prose):
         anchor = explicit_id
         if anchor is None:
-            anchor = (slugify or slugify_github)(text)
-            count = slug_counts.get(anchor, 0)
-            slug_counts[anchor] = count + 1
-            anchor = f"{anchor}-{count}" if count else anchor
+            slug = (slugify or slugify_github)(text)
+            count = slug_counts.get(slug, 0)
+            slug_counts[slug] = count + 1
+            anchor = f"{slug}{find_repeat_separator(slugify)}{count}" if count else slug
         headings.append(Heading(level, text, anchor, line, underline))
     return headings
 
@@ -182,6 +182,11 @@ SLUGIFIERS: dict[str, Slugify] = {
     "vitepress": slugify_vitepress,
 }
 """The rules for anchors by the site's generator."""
+
+
+def find_repeat_separator(slugify: Slugify | None) -> str:
+    """Returns what stands before the number in the anchors of repeated headings."""
+    return "_" if slugify is slugify_mkdocs else "-"
 
 
 def normalize_letters(text: str) -> str:

@@ -5,7 +5,13 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 
-from copydesk.jobs.pages.parsing.headings import SLUGIFIERS, normalize_letters, slugify_github, strip_markup
+from copydesk.jobs.pages.parsing.headings import (
+    SLUGIFIERS,
+    find_repeat_separator,
+    normalize_letters,
+    slugify_github,
+    strip_markup,
+)
 from copydesk.jobs.pages.parsing.page_facts import PageFacts
 
 # Anchors of the page layout and of footnotes, which are not in the page's text.
@@ -32,12 +38,20 @@ class PageAnchors:
     def has(self, anchor: str) -> bool:
         if anchor in self._explicit_ids or anchor in self._slug_counts or FRAME_ANCHOR_PATTERN.match(anchor):
             return True
-        unnumbered = REPEAT_NUMBER_PATTERN.sub("", anchor)
-        if self._slug_counts[unnumbered] + (unnumbered in self._explicit_ids) > 1:
+        if self._repeats_heading(anchor):
             return True
+        unnumbered = REPEAT_NUMBER_PATTERN.sub("", anchor)
         return not self._known_letters.isdisjoint(
             map(normalize_letters, (anchor, unnumbered, PARAMETER_PREFIX_PATTERN.sub("", anchor)))
         )
+
+    def _repeats_heading(self, anchor: str) -> bool:
+        """Returns whether a repeated heading has this anchor: the first one has no number, the second has 1."""
+        slug, _, number = anchor.rpartition(find_repeat_separator(self._slugify))
+        count = self._slug_counts[slug] + (slug in self._explicit_ids)
+        if count < 2 or not (number.isascii() and number.isdigit()):
+            return False
+        return bool(self._facts.text_includes) or 0 < int(number) < count  # included text may repeat a heading too
 
     def find_similar(self, anchor: str) -> list[str]:
         """Returns the anchors that have the same letters and digits as this one."""
@@ -54,11 +68,12 @@ class PageAnchors:
     def exact_anchors(self) -> frozenset[str]:
         """Returns the anchors of all headings and IDs, as GitHub generates them if the rules are unknown."""
         slugify = self._slugify or slugify_github
+        separator = find_repeat_separator(slugify)
         counts: Counter[str] = Counter()
         anchors = list(self._facts.explicit_ids)
         for text in self._facts.headings:
             anchor = slugify(text)
-            anchors.append(f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor)
+            anchors.append(f"{anchor}{separator}{counts[anchor]}" if counts[anchor] else anchor)
             counts[anchor] += 1
         return frozenset(anchors)
 

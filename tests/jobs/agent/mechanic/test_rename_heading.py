@@ -46,6 +46,16 @@ def test_heading_keeps_its_form(workspace: Make, before: bytes, after: bytes) ->
     assert space.read("docs/a.md") == after
 
 
+@pytest.mark.parametrize(
+    ("config", "anchor"), [("mkdocs.yml", b"timetable_1"), ("docs/.vitepress/config.ts", b"timetable-1")]
+)
+def test_links_to_a_later_heading_of_the_same_name_get_its_number(workspace: Make, config: str, anchor: bytes) -> None:
+    """MkDocs numbers repeated headings with an underscore, the other generators with a dash."""
+    space = workspace({config: b"", "docs/a.md": b"## Schedule\n\n## Timetable\n\n[x](#timetable) [y](#schedule)\n"})
+    run_mechanic(space, RENAME)
+    assert space.read("docs/a.md") == b"## Timetable\n\n## Timetable\n\n[x](#%s) [y](#timetable)\n" % anchor
+
+
 def test_heading_in_restructuredtext_keeps_a_line_of_its_length(workspace: Make) -> None:
     body = b"Retries\n=======\n\nSchedule\n--------\n\nSee `Schedule`_.\n"
     space = workspace({"docs/conf.py": b"project = 'x'\n", "docs/a.rst": body})
