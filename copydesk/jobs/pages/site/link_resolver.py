@@ -206,7 +206,7 @@ class LinkResolver:
             rest = re.sub(r"^(?:\.\./?)+", "", place)
             is_prefix = rest.partition("/")[0] in site.address_prefixes or (is_html and is_file)
             return self._find_by_address(site, rest) if site.kind == "docusaurus" and is_prefix else None
-        if site.kind == "docusaurus" and is_file:
+        if site.kind == "docusaurus" and (is_file or _names_index(place)):
             return None  # only the files of `static` have an address
         return self._find_place(site, root, place) or self._find_in(
             site.roots if site.kind not in ("mkdocs", "docusaurus") else (root,), place
@@ -358,6 +358,8 @@ class LinkResolver:
     def _find_absolute(self, site: DocsSite | None, page: str, path: str) -> str | None:
         path = posixpath.normpath(path).lstrip("/")
         if site:
+            if site.kind == "docusaurus" and _names_index(path) and not self._redirects[site].matches(path):
+                return None
             file = self._find_in_own_version(site, page, path) or self._find_by_address(site, path)
             if file:
                 return file
@@ -408,6 +410,11 @@ class LinkResolver:
             if address in (files_by_address := self._files_by_root.get(root, {})):
                 return files_by_address[address]
         return file
+
+
+def _names_index(address: str) -> bool:
+    """Returns whether an address names an index page as its file does. Docusaurus serves such a page at its folder."""
+    return posixpath.basename(address) in INDEX_NAMES
 
 
 class Redirects:
