@@ -149,9 +149,8 @@ def describe_missing_entry(resolver: LinkResolver, site: DocsSite, entry: NavEnt
 
 def _may_exist(resolver: LinkResolver, site: DocsSite, entry: str) -> bool:
     name = entry.strip("/")
-    return any(
-        place is None or resolver.is_unverifiable(place) for root in site.roots for place in [join_path(root, name)]
-    )
+    places = (join_path(root, name) for root in site.roots)
+    return any(place is not None and resolver.is_unverifiable(place) for place in places)
 
 
 def _check_summary(resolver: LinkResolver, site: DocsSite) -> Iterator[MenuResult]:
