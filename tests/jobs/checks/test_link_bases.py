@@ -47,6 +47,9 @@ ROWS = [
     # So does an image in Markdown.
     *((kind, "![x](../flow.svg)", BROKEN) for kind in CONFIGURATIONS if kind != "jekyll"),
     *((kind, "![x](flow.svg)", VALID) for kind in CONFIGURATIONS),
+    # An index page has the address of its folder, and no folder of its own.
+    ("mkdocs", "[x](../../guides/)", VALID),
+    ("mkdocs", "[x](../../guides/index/)", DOUBTFUL),
     # A link without an extension starts from the address, which is a folder on some sites.
     ("mkdocs", "[x](../quickstart/)", VALID),
     ("mkdocs", "[x](quickstart/)", DOUBTFUL),

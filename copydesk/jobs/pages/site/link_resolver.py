@@ -131,6 +131,8 @@ class LinkResolver:
         page = self.including_pages.get(page, page)
         folder = page[: page.rfind("/")] if "/" in page else ""
         site = self.site_by_page.get(page)
+        if site is not None and site.kind == "mkdocs" and path[-1:] == "/" and _names_index(path[:-1]):
+            return None  # a page named `index` in a folder has no folder of its own
         if path[:1] == "/":
             return self._resolve_once(folder, path, lambda: self._find_absolute(site, page, path))
         bases = self.find_bases(page, path, is_html)
@@ -413,7 +415,7 @@ class LinkResolver:
 
 
 def _names_index(address: str) -> bool:
-    """Returns whether an address names an index page as its file does. Docusaurus serves such a page at its folder."""
+    """Returns whether an address names an index page as its file does, and not as its folder, where it is served."""
     return posixpath.basename(address) in INDEX_NAMES
 
 
