@@ -48,6 +48,8 @@ CALCULATION_PATTERN = re.compile(r"\d[\d_.]{0,20}(?:\s{0,3}(?:\*\*?|<<)\s{0,3}\d
 OPERATOR_PATTERN = re.compile(r"\s*(\*\*|\*|<<)\s*")
 MAX_DIGITS = 30
 MAX_EXPONENT = 64
+MAX_VALUE = 10**MAX_DIGITS
+"""Statements have no larger numbers, and powers of powers would take minutes."""
 NUMBER_WORDS = {
     "one": 1,
     "two": 2,
@@ -255,4 +257,6 @@ def _calculate(text: str) -> Fraction | None:
             factors.append(factors.pop() ** number.numerator)
         else:
             factors = [prod(factors) * Fraction(2) ** number.numerator]
+        if max(factors[-1].as_integer_ratio()) > MAX_VALUE:
+            return None
     return Fraction(prod(factors))

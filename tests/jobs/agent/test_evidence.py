@@ -21,6 +21,7 @@ from copydesk.jobs.workspace.context_tree import ContextTree
 from copydesk.jobs.workspace.patches import FilePatch, create_patch
 from copydesk.jobs.workspace.workspace import Workspace
 from tests.jobs.conftest import MakeWorkspace
+from tests.support.cpu_budget import limit_cpu
 
 CODE = b"def run():\n    parser.add(\n        '--dry-run',\n    )\n\n# twice ...\nx = 1\n# twice ...\n"
 
@@ -272,6 +273,14 @@ def test_every_fragment_of_a_file_is_found(lines: list[str], data: st.DataObject
     assert places
     for start, end in places:
         assert quote in " ".join("\n".join(lines[start - 1 : end]).split())
+
+
+@pytest.mark.parametrize(
+    "power", ["9**64**64**64**64**64", "9.9 ** 64 ** 64 ** 64 ** 64", "0.99999**64**64**64**64", "9 << 64 << 64 << 64"]
+)
+def test_powers_of_powers_in_the_cited_lines_cost_nothing(workspace: MakeWorkspace, power: str) -> None:
+    with limit_cpu(2):
+        assert judge(workspace, "It waits 5 seconds.", f"{power} " * 600) is not None
 
 
 @pytest.mark.deep

@@ -10,6 +10,7 @@ from copydesk.jobs.pages.page_types import PAGE_EXTENSIONS, extension, is_page
 from copydesk.jobs.publish.guard.added_lines import FilesBefore, ProposedFile, list_proposed_files
 from copydesk.jobs.publish.guard.embeds.by_file_type import ASCIIDOC_EXTENSIONS, find_embeds
 from copydesk.jobs.publish.guard.embeds.urls import (
+    CODE_MARK,
     UNPARSED_PLACEHOLDERS,
     Dialect,
     Embed,
@@ -129,7 +130,7 @@ class LineFinder:
         for begin in (start, 0) if start else (0,):
             if self.budget < 0:
                 return embed.line
-            offset = self.body.find(embed.url, begin)
+            offset = self.body.find(embed.url.partition(CODE_MARK)[0], begin)
             self.budget -= (offset if offset >= 0 else len(self.body)) - begin
             if offset >= 0:
                 return self._line_at(offset)

@@ -328,6 +328,29 @@ def test_script_of_a_moved_page_may_import_the_same_file_from_elsewhere(workspac
         assert find_external_resources(space.tree, {"docs/guides/a.md": other})
 
 
+LONG_CODE = "const names = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten']"
+
+
+@pytest.mark.parametrize(
+    ("path", "before"),
+    [
+        ("a.md", f"# A\n\n<script setup>\n{LONG_CODE}\n</script>\n"),
+        ("a.md", f'# A\n\n<div onclick="{LONG_CODE}">a</div>\n'),
+        ("a.html", f"<p>A</p><script>{LONG_CODE}</script>"),
+        ("a.mdx", f"# A\n\nexport {LONG_CODE}.map(run)\n\nText.\n"),
+        ("a.mdx", "# A\n\n<script>{`" + LONG_CODE + "`}</script>\n"),
+    ],
+)
+def test_long_script_of_a_page_does_not_excuse_another_one_that_begins_like_it(
+    workspace: MakeWorkspace, path: str, before: str
+) -> None:
+    tree = workspace({path: before.encode()}).tree
+    check_publishable(tree, {path: f"{before}\nMore words.\n".encode()})
+    for after in (before.replace("'ten']", "'ten']; send(document.cookie)"), before.replace("'ten'", "steal()")):
+        with pytest.raises(PublishRefused, match="part of the file"):
+            check_publishable(tree, {path: after.encode()})
+
+
 def test_large_change_is_checked_in_seconds(workspace: MakeWorkspace) -> None:
     lines = "\n".join(f"Line {n} with `code` and [a link](https://example.org/{n}) é." for n in range(10_000))
     long = "x<a " * 50_000 + 'a `"{' * 50_000

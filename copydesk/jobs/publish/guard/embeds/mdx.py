@@ -168,8 +168,11 @@ class MdxReader:
         if end < 0:
             self.unclosed_tags.add(name)
         content = self.text[tag.end : end if end >= 0 else len(self.text)]
+        line = self._line_at(tag.end)
+        if name == "script" and content.strip():
+            self._add("script", shorten(content), line)
         embeds = find_in_css(content) if name == "style" else (Embed("script", url) for url in find_urls(content))
-        self._extend(embeds, self._line_at(tag.end))
+        self._extend(embeds, line)
 
     def _read_tag(self, tag: Tag, start: int) -> None:
         line = self._line_at(start)

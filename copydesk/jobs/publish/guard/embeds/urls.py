@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Literal
 from urllib.parse import unquote
 
@@ -22,6 +23,11 @@ DATA_SCHEME_PATTERN = re.compile(r"(?:data|blob|filesystem):", re.I)
 IGNORED_PATTERN = re.compile(r"[\t\n\r]")
 TRIMMED_CHARACTERS = "".join(chr(code) for code in range(33))
 TRAILING_PUNCTUATION = ".,;:!?*_"
+MAX_CODE_CHARS = 400
+MAX_SHOWN_CODE_CHARS = 80
+CODE_DIGEST_CHARS = 16
+CODE_MARK = " … "
+"""Between the beginning of code and its digest."""
 TOO_LARGE = "a file that is too large to parse"
 TOO_DEEP = "a file that is nested too deeply to parse"
 UNREADABLE = "a file that cannot be parsed"
@@ -73,5 +79,12 @@ def find_urls(text: str) -> Iterator[str]:
 
 
 def shorten(text: str) -> str:
-    """Returns the beginning of a piece of code as one line, so that a reviewer can recognize it."""
-    return " ".join(text[:400].split())[:80]
+    """Returns a piece of code as one line; of long code, its beginning and a digest of the whole.
+
+    A reviewer can recognize it, and code that was there before does not excuse other code that begins like it.
+    """
+    if len(text) <= MAX_CODE_CHARS and len(line := " ".join(text.split())) <= MAX_SHOWN_CODE_CHARS:
+        return line
+    lines = "\n".join(line.strip() for line in text.strip().splitlines())
+    digest = sha256(lines.encode(errors="replace")).hexdigest()[:CODE_DIGEST_CHARS]
+    return f"{' '.join(text[:MAX_CODE_CHARS].split())[:MAX_SHOWN_CODE_CHARS]}{CODE_MARK}{digest}"
