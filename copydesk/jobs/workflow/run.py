@@ -146,6 +146,7 @@ class RunWorkflow:
             answers,
             review.finding_ids,
             list_known_secrets(self.project, self.secrets),
+            earlier=self.job.second_look,
         )
 
         with start_publish_span():

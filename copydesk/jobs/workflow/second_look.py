@@ -203,11 +203,18 @@ def summarize_look(
     answers: Mapping[str, str],
     finding_ids: Collection[str],
     known_secrets: Sequence[str],
+    earlier: JobSecondLook | None = None,
 ) -> JobSecondLook | None:
     """Returns the objections that remain: those that were answered, and those whose line or file is as it was.
 
-    An objection to the reason of an intended finding remains as long as the change has the finding."""
-    if look is None or model_name is None:
+    An objection to the reason of an intended finding remains as long as the change has the finding. Those of an
+    `earlier` run remain until another look judges the change."""
+    if model_name is None:
+        return None
+    if earlier is not None and earlier.objections and (look is None or (look.note and not look.objections)):
+        note = redact_secrets(look.note, known_secrets) if look else None
+        return earlier.model_copy(update={"note": note})
+    if look is None:
         return None
     remaining = [
         JobObjection(

@@ -280,7 +280,7 @@ def test_every_fragment_of_a_file_is_found(lines: list[str], data: st.DataObject
 )
 def test_powers_of_powers_in_the_cited_lines_cost_nothing(workspace: MakeWorkspace, power: str) -> None:
     with limit_cpu(2):
-        assert judge(workspace, "It waits 5 seconds.", f"{power} " * 600) is not None
+        assert judge(workspace, "It waits 5 seconds.", f"{power}\n" * 600) is not None
 
 
 @pytest.mark.deep

@@ -105,6 +105,13 @@ def test_point_that_a_prompt_quotes_is_answered_and_the_others_stay_open() -> No
     assert merge_unsure_points(earlier, ["Resolve this: The title."], ["New."]) == ["New.", "The word."]
 
 
+def test_unsure_points_hide_nothing_and_are_open_once() -> None:
+    point = "Whether \u202ethis\u202c is\x1b[2J \U000e0041so."
+    shown = "Whether this is [2J so."
+    assert merge_unsure_points([Risk(RiskKind.UNSURE, shown)], [], [point]) == [shown]
+    assert Risk(RiskKind.UNSURE, shown) in list_risks(judge_everything()._replace(unsure=[point]))
+
+
 def test_pull_request_begins_with_the_risks_and_folds_what_is_not_for_the_reviewer_into_one_line() -> None:
     report = PullRequestReport(
         rounds=[Round(summary="Renamed the page.", requested_at=0, prompts=["Rename it"])],

@@ -297,6 +297,19 @@ def test_follow_up_gets_a_second_look_of_its_own_and_its_usage_adds_up(tmp_path:
         assert "[look-1]" in json.dumps(models.agent_requests[3]["messages"]), "the follow-up knows the first objection"
 
 
+@pytest.mark.deep
+def test_objection_remains_when_the_second_look_at_a_follow_up_fails(tmp_path: Path) -> None:
+    agent = (*FIRST, finish(), edit(EDITED, "Another line.", "A line."), finish(), finish())
+    with open_service(tmp_path, agent, report(objection())) as (service, models):
+        job = run_job(service)
+        models.review = fail(401, "No such key.")
+        service.client.message_job(job["id"], "And the other line.")
+        again = service.client.wait(job["id"])
+        assert again["status"] == "completed", again["message"]
+        assert [risk["kind"] for risk in again["risk"]] == ["objection", "not_judged"]
+        assert "**objection:** docs/index.md:3 Things have no color." in read_body(service)
+
+
 @pytest.mark.parametrize("name", ["mechanic", "nothing", "openai"])
 def test_only_language_models_can_review(name: str) -> None:
     with pytest.raises(InvalidRequest, match="cannot review changes"):

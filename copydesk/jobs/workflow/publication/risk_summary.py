@@ -46,7 +46,7 @@ def list_risks(judged: JudgedChange) -> list[Risk]:
     """Returns the risks of a change, the gravest kinds first: of each kind the first ones, and how many more."""
     texts: dict[RiskKind, list[str]] = {kind: [] for kind in RiskKind}
     for kind, text in _find_risks(judged):
-        texts[kind].append(text if kind is RiskKind.UNSURE else to_one_line(text, MAX_RISK_CHARS))
+        texts[kind].append(to_one_line(text, MAX_RISK_CHARS))
     return [Risk(kind, text) for kind in RiskKind for text in _shorten(texts[kind])]
 
 
@@ -54,7 +54,8 @@ def merge_unsure_points(earlier: Sequence[Risk], prompts: Sequence[str], points:
     """Returns the open points of all runs, newest first. A point that a prompt of this run quotes is answered."""
     requests = "\n".join(prompts)
     still_open = [risk.text for risk in earlier if risk.kind is RiskKind.UNSURE and risk.text not in requests]
-    return list(dict.fromkeys([*points, *still_open]))[:MAX_RISKS_PER_KIND]
+    new = (to_one_line(point, MAX_RISK_CHARS) for point in points)
+    return list(dict.fromkeys([*new, *still_open]))[:MAX_RISKS_PER_KIND]
 
 
 def _shorten(texts: Sequence[str]) -> list[str]:
