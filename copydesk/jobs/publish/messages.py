@@ -43,6 +43,7 @@ PLAIN_REPLACEMENTS = (
     (re.compile(r"(?<=\w)!(?=\d)"), " merge request "),
     (re.compile(r"(?<!/)!(?=\d)"), "merge request "),
     (re.compile(r"!(?=\[)"), ""),
+    (re.compile(r"\[[ \t]*((?:skip|no)[ \t-]+(?:ci|actions)|(?:ci|actions)[ \t-]+skip)[ \t]*\]", re.I), r"(\1)"),
     (re.compile(r"<(?=[A-Za-z!/?])([^<>\n]*)>"), "‹\\1›"),
     (re.compile(r"<(?=[A-Za-z!/?])"), "‹"),
     (re.compile(r"([`~])[`~]{2,}"), r"\1"),

@@ -290,6 +290,7 @@ See [the list](limits.md).
         ("&#64;ada &amp; a & b", "& issue 64;ada & amp; a & b"),
         ("/approve\nthen /merge", "“/approve”\nthen /merge"),
         ("rand@0.8.5, C# and a@b.example, 5!", "rand@0.8.5, C# and a@b.example, 5!"),
+        ("A [skip ci], a [CI skip], a [no ci] and [no word]", "A (skip ci), a (CI skip), a (no ci) and [no word]"),
         ("zero\u200bwidth\u2060 and \u202eturned", "zerowidth and turned"),
     ],
 )
