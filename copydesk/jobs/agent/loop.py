@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -197,7 +196,7 @@ class AgentLoop:
                 self.journal.check_lease()
                 reply = self._query_model(conversation, workspace, used, runner)
                 events = [NewEvent(EventKind.THOUGHT, {"text": reply.text[:4000]})] if reply.text else []
-                step.save(reply, events=events, job={"usage": self._add_earlier(used + reply.usage)})
+                step.save(reply, events=events, job={"usage": self._add_usage(reply.usage)})
         return step.result
 
     def _query_model(
@@ -210,7 +209,7 @@ class AgentLoop:
             reply = self.attempt.run_coroutine(runner, self.model.reply(advised_conversation, workspace))
         except ModelFailed as failure:
             usage_metrics.record_model_usage(self.model.name, started, failure.usage, "failed")
-            self.journal.save_job_values(usage=self._add_earlier(used + failure.usage))
+            self.journal.save_job_values(usage=self._add_usage(failure.usage))
             raise JobFailed(str(failure), Reason.MODEL_ERROR) from None
         usage_metrics.record_model_usage(self.model.name, started, reply.usage, "answered")
         return reply
@@ -274,7 +273,7 @@ class AgentLoop:
                     look = LookResult(note="It was skipped, because the run has used up its budget.")
                 else:
                     look = self.second_look(workspace, finished, patches, runner)
-                step.save(look, job={"usage": self._add_earlier(used + look.usage)})
+                step.save(look, job={"usage": self._add_usage(look.usage)})
         self.look = step.result
         return step.result
 
@@ -286,21 +285,9 @@ class AgentLoop:
         is_stored = self.journal.has_result(f"turn-{turn}-reply")
         return self.look is not None and not is_stored and self.budget.is_exhausted(used)
 
-    def _add_earlier(self, used: Usage) -> dict[str, Any]:
-        """Returns the usage of the job, for its row: that of this run and of all earlier ones. Only this run's counts
-        against the budget."""
-        return (self._earlier_usage + used).model_dump()
-
-    @cached_property
-    def _earlier_usage(self) -> Usage:
-        total = Usage()
-        for run in self.journal.list_earlier_runs():
-            for name, data in run.results.items():
-                if name.endswith("-reply"):
-                    total += Reply.model_validate_json(data).usage
-                elif name.endswith("-look"):
-                    total += LookResult.model_validate_json(data).usage
-        return total
+    def _add_usage(self, usage: Usage) -> dict[str, Any]:
+        """Returns the usage of the job with this added, for its row. Only this run's counts against the budget."""
+        return (self.journal.load_job().usage + usage).model_dump()
 
     def _load_history(self, workspace: Workspace) -> Conversation:
         """Returns the conversation of the job's earlier runs since one that began anew, and this run's opening."""
