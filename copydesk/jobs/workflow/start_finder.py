@@ -11,6 +11,7 @@ from copydesk.jobs.execution.journal import EarlierRun, Journal
 from copydesk.jobs.job import Job, Reason, RepositoryFailed
 from copydesk.jobs.publish.errors import RepositoryUnavailable
 from copydesk.jobs.publish.git.mirror import Mirror
+from copydesk.jobs.workflow.publication.direct_merge import is_merged
 from copydesk.jobs.workspace.workspace import Changes, Workspace
 
 SHOWN_HASH_CHARS = 12
@@ -39,9 +40,9 @@ class StartFinder:
 
         Raises RepositoryFailed if one is no longer in the repository.
         """
-        self.mirror.ensure_commit(point.base, self.job.ref)
         if point.head is not None:
-            self.mirror.ensure_commit(point.head, self.job.branch)
+            self.mirror.ensure_commit(point.head, self.job.branch)  # its history may be all that still has the base
+        self.mirror.ensure_commit(point.base, self.job.ref)
         if point.merged is not None and not self.mirror.has_commit(point.merged):
             assert point.head is not None
             if self._merge(point.head, point.base, point.merged_at) != point.merged:
@@ -84,7 +85,7 @@ class StartFinder:
         If they conflict with it, returns the one that they were made on, or drops them if the branch has moved on.
         """
         for run in reversed(self.journal.list_earlier_runs()):
-            if point.head is not None and "push" in run.results:
+            if (point.head is not None and "push" in run.results) or is_merged(run.results):
                 return point
             if "pin" not in run.results or (run.reason is Reason.PUBLISH_REFUSED and "push" not in run.results):
                 continue

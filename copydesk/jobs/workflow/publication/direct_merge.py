@@ -1,6 +1,6 @@
 """Pushes a change to the base branch without a pull request, if nothing in it needs a person."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +20,8 @@ from copydesk.jobs.workflow.repository_retries import RepositoryRetries
 from copydesk.jobs.workspace.git_tree import write_changed_tree
 from copydesk.jobs.workspace.patches import FilePatch, diff_trees
 from copydesk.jobs.workspace.workspace import Workspace
+
+MERGE_STEP = "merge"
 
 
 class MergeResult(BaseModel):
@@ -56,6 +58,11 @@ def find_obstacle(job: Job, proposed: ProposedMerge) -> str | None:
     return next((reason for applies, reason in reasons if applies), None)
 
 
+def is_merged(results: Mapping[str, bytes]) -> bool:
+    """Returns whether a run with these stored results pushed its change to the base branch."""
+    return MERGE_STEP in results and MergeResult.model_validate_json(results[MERGE_STEP]).obstacle is None
+
+
 def diff_workspace(workspace: Workspace) -> list[FilePatch]:
     """Returns what the workspace's edits change, file by file."""
     tree = workspace.tree
@@ -81,7 +88,7 @@ class DirectMerge:
         self, publisher: Publisher, committed: CommitResult, proposed: ProposedMerge, finished: Finished
     ) -> MergeResult:
         """Pushes the commit to the base branch, unless something speaks against it. The result is journaled."""
-        with self.journal.step("merge", MergeResult) as step:
+        with self.journal.step(MERGE_STEP, MergeResult) as step:
             if not step.is_done:
                 obstacle = find_obstacle(self.job, proposed) or self._find_protection()
                 if obstacle is None:
