@@ -293,8 +293,12 @@ class AutomationFiring:
         return Fired(run_id, job.id, message.headers, is_new=True)
 
     def _lock_open_job(self, tx: Connection, automation: Automation) -> Job | None:
-        """Returns the newest job of the automation that is active or has an open pull request, locked."""
-        is_open = or_(jobs.c.status == ACTIVE, jobs.c.status.in_((COMPLETED, FAILED)) & (jobs.c.pull_state == "open"))
+        """Returns the newest job of the automation that is active or has an open pull request, locked.
+
+        Leaves out a job that waits for an answer, since a further run would take its question back.
+        """
+        has_open_pull = jobs.c.status.in_((COMPLETED, FAILED)) & (jobs.c.pull_state == "open")
+        is_open = or_(jobs.c.status == ACTIVE, has_open_pull & (jobs.c.reason.is_distinct_from(Reason.QUESTION)))
         newest = select(jobs.c.id).where(jobs.c.automation_id == automation.id, is_open).order_by(jobs.c.id.desc())
         job_id = tx.execute(newest.limit(1)).scalar()
         job = get_job_for_update(tx, job_id) if job_id else None
@@ -398,7 +402,7 @@ def _read_merge_limits(definition: AutomationDefinition) -> MergeLimits | None:
 def _is_open(job: Job) -> bool:
     """Returns whether a run can continue this job."""
     has_open_pull = job.pr_link is not None and job.pull_state == "open" and job.status in (COMPLETED, FAILED)
-    return job.status is ACTIVE or has_open_pull
+    return job.status is ACTIVE or (has_open_pull and job.reason is not Reason.QUESTION)
 
 
 def find_fired(tx: Connection, automation_id: str, key: str) -> Fired | None:

@@ -3,16 +3,17 @@
 import shutil
 from collections.abc import Iterator
 
+import pygit2
 import pytest
 
 from copydesk.automations.automation import Outcome
-from copydesk.jobs.agent.conversation import Conversation, Prompt, Reply
+from copydesk.jobs.agent.conversation import Conversation, ModelFailed, Prompt, Reply
 from copydesk.jobs.execution.attempt import Attempt, AttemptStopped
-from copydesk.jobs.job import COMPLETED, Reason
+from copydesk.jobs.job import COMPLETED, Reason, Usage
 from copydesk.jobs.workspace.workspace import Workspace, short_hash
 from tests.automations.conftest import Bench
 from tests.automations.pushes import NEW, OLD, Pushes, open_pushes
-from tests.support.repositories import list_branches
+from tests.support.repositories import list_branches, read_file
 from tests.support.scripted_model import ScriptedModel, Turn, calls, edit, finish
 
 pytestmark = pytest.mark.deep
@@ -320,6 +321,46 @@ def test_edits_that_were_asked_about_survive_a_push_of_a_person_to_the_branch(be
         pushes.push("docs/by-hand.md", b"# By hand\n", branch=job.branch)
         assert pushes.run("Yes.").reason is None
         assert [pushes.read("docs/two.md"), pushes.read("docs/by-hand.md")] == [NEW, b"# By hand\n"]
+
+
+def test_question_stays_until_it_is_answered_and_the_next_run_of_the_automation_has_a_job_of_its_own(
+    bench: Bench,
+) -> None:
+    ask = calls(("ask", {"question": "Which one?"}))
+    model = ScriptedModel([edit("docs/index.md", "colour", "color"), finish(), ask, finish()])
+    with open_pushes(bench, "automation", model) as pushes:
+        asking = pushes.run()
+        assert pushes.run().question is not None
+        pushes.run()
+        assert pushes.job_id != asking.id
+        pushes.sender, pushes.job_id = "person", asking.id
+        job = pushes.job
+        assert (job.reason, job.question and job.question.text) == (Reason.QUESTION, "Which one?")
+        assert pushes.run("The second.").reason is None
+        told = [call.name for entry in model.requests[-1] if isinstance(entry, Reply) for call in entry.calls]
+        assert told == ["ask"], "the answer goes on with the conversation that asked"
+
+
+def test_change_merged_without_a_review_is_not_made_again_after_people_took_it_back(automated: Pushes) -> None:
+    vars(automated)["automation"] = automated.bench.create(mode="merge")
+    before = automated.repository[automated.main].peel(pygit2.Commit).tree["docs/index.md"].id
+    assert automated.run().pull_state == "merged"
+    automated.push("docs/index.md", automated.repository[before].peel(pygit2.Blob).data)
+    automated.bench.desk.jobs.add_message(automated.bench.project, automated.job_id, "Replace Hello with Welcome.")
+    automated.work()
+    assert read_file(automated.bench.repository, "main", "docs/index.md") == b"# Welcome\n\nThe colour of things.\n"
+
+
+def test_usage_of_a_model_that_failed_counts_in_later_runs_too(bench: Bench) -> None:
+    def fail(_conversation: Conversation, _workspace: Workspace) -> Reply:
+        raise ModelFailed("It did not answer.", usage=Usage(requests=3, input_tokens=1000, output_tokens=0, cost_usd=2))
+
+    model = ScriptedModel([fail])
+    with open_pushes(bench, "person", model) as pushes:
+        assert pushes.run().reason is Reason.MODEL_ERROR
+        model.script = [edit("docs/index.md", "colour", "color"), finish()]
+        job = pushes.run()
+        assert (job.reason, job.usage.requests, job.usage.input_tokens, job.usage.cost_usd) == (None, 5, 1020, 2)
 
 
 def test_merge_is_created_again_on_another_machine(pushes: Pushes) -> None:

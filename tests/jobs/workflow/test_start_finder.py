@@ -107,3 +107,12 @@ def test_base_that_was_reset_is_noted(branches: Branches) -> None:
         f"main was reset and no longer contains commit {withdrawn[:12]}, but this branch still does. Merging it brings "
         "that commit back to main.",
     )
+
+
+def test_base_that_only_the_branch_still_has_is_found_on_another_machine(branches: Branches) -> None:
+    branches.begin_branch()
+    branches.repository.references.delete("refs/heads/main")
+    branches.push("page.md", b"Another history.\n")
+    point = branches.find_with().find()
+    assert (point.base, point.has_conflict) == (branches.job.base, True)
+    branches.find_with("other.git").restore(point)
