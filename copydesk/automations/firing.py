@@ -217,15 +217,12 @@ class AutomationFiring:
         event = event._replace(awaits_comparison=kind is Kind.STALE_PAGES)
         if nothing_to_do is not None:
             return self._end_at_once(tx, project, automation, event, nothing_to_do)
-        job = self._lock_open_job(tx, automation) if automation.definition.grouping == "append" else None
+        job = self._lock_open_job(tx, automation)
         if job is not None and job.status is ACTIVE and not on_request:
             return Held(Notice(NoticeCode.RUNNING, "The run before is still active.", clock.now()))
         if job is not None and job.status is ACTIVE and event.awaits_comparison:
             raise RunActive
-        hold = find_spending_hold(tx, automation)
-        if hold is None and job is None:
-            hold = find_attention_hold(tx, project)
-        if hold is not None:
+        if hold := _find_hold(tx, project, automation, job):
             if on_request:
                 raise LimitReached(hold.text, headers=hold.headers)
             return self._save_notice(tx, automation, hold)
@@ -293,16 +290,30 @@ class AutomationFiring:
         return Fired(run_id, job.id, message.headers, is_new=True)
 
     def _lock_open_job(self, tx: Connection, automation: Automation) -> Job | None:
-        """Returns the newest job of the automation that is active or has an open pull request, locked.
+        """Returns the newest job of the automation that is active or has an open pull request, locked, if runs append.
 
         Leaves out a job that waits for an answer, since a further run would take its question back.
         """
+        if automation.definition.grouping != "append":
+            return None
         has_open_pull = jobs.c.status.in_((COMPLETED, FAILED)) & (jobs.c.pull_state == "open")
         is_open = or_(jobs.c.status == ACTIVE, has_open_pull & (jobs.c.reason.is_distinct_from(Reason.QUESTION)))
         newest = select(jobs.c.id).where(jobs.c.automation_id == automation.id, is_open).order_by(jobs.c.id.desc())
         job_id = tx.execute(newest.limit(1)).scalar()
         job = get_job_for_update(tx, job_id) if job_id else None
         return job if job is not None and _is_open(job) else None
+
+    def is_held(self, project: Project, automation_id: str) -> bool:
+        """Returns whether a run would only go on waiting: the caller need not collect what it would be about."""
+        with self.database.write() as tx:
+            automation = lock_automation(tx, automation_id)
+            if automation is None:
+                return False
+            job = self._lock_open_job(tx, automation)
+            if job is not None and job.status is ACTIVE:
+                return True
+            hold, notice = _find_hold(tx, project, automation, job), automation.notice
+            return hold is not None and notice is not None and (hold.code, hold.text) == (notice.code, notice.text)
 
     def hold(self, automation_id: str, hold: Hold) -> Held | None:
         """Stores why the next run waits."""
@@ -327,6 +338,12 @@ class AutomationFiring:
                 lambda: describe_failure(automation, notice),
             )
         return Held(notice)
+
+
+def _find_hold(tx: Connection, project: Project, automation: Automation, job: Job | None) -> Hold | None:
+    """Returns the limit that a run must wait for, or None. Only a run without a job may open a pull request."""
+    hold = find_spending_hold(tx, automation)
+    return find_attention_hold(tx, project) if hold is None and job is None else hold
 
 
 def describe_failure(automation: Automation, notice: Notice) -> dict[str, Any]:

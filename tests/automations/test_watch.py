@@ -11,7 +11,8 @@ from sqlalchemy import event, select, update
 
 from copydesk.automations.automation import Automation, NoticeCode, Outcome
 from copydesk.automations.tables import automation_sources
-from copydesk.automations.triggers.changes import describe_changes, find_changes
+from copydesk.automations.triggers import watch
+from copydesk.automations.triggers.changes import RepositoryChanges, describe_changes, find_changes
 from copydesk.automations.triggers.looks import WatchedRepository
 from copydesk.automations.triggers.watch import RepositoryWatch
 from copydesk.core import clock
@@ -287,6 +288,37 @@ def test_squashed_pull_request_of_its_own_does_not_trigger_it_again(repositories
     repositories.push({"docs/index.md": b"# Hi\n"}, "Say hi (#42)", docs=True)
     repositories.settle()
     assert len(repositories.outcomes(own)) == 2
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("grouping", ["new", "append"])
+def test_held_automation_reads_its_changes_once_until_a_run_can_start(
+    repositories: WatchBench, monkeypatch: pytest.MonkeyPatch, grouping: str
+) -> None:
+    automation = follow_code(repositories.bench, dailyLimit=1, grouping=grouping)
+    repositories.watch.look()
+    repositories.push({"src/cli.py": b"--listen\n"})
+    repositories.settle()
+    read: list[str] = []
+
+    def find(*args: Any) -> RepositoryChanges:
+        read.append(args[3])
+        return find_changes(*args)
+
+    monkeypatch.setattr(watch, "find_changes", find)
+    head = repositories.push({"src/cli.py": b"--bind\n"})
+    repositories.settle()
+    repositories.watch.look()
+    held_by_limit = grouping == "new"  # the other one waits for the run before
+    assert read == ([head] if held_by_limit else [])
+    bench = repositories.bench
+    notice = bench.load(automation).notice
+    assert (notice and notice.code) == (NoticeCode.DAILY_LIMIT if held_by_limit else None)
+    bench.finish(bench.list_jobs()[0].id, "open")
+    bench.desk.automations.change(bench.project, automation.id, {"dailyLimit": 5}, actor="Ada")
+    repositories.watch.look()
+    latest, _ = bench.desk.automations.list_runs(bench.project.id, automation.id)[0]
+    assert latest.trigger["after"]["code"]["main"] == head
 
 
 def test_release_starts_a_run_for_new_tags_that_match(repositories: WatchBench) -> None:

@@ -235,6 +235,8 @@ class RepositoryWatch:
             if not pending or not all(self._is_quiet(row, now) for row in pending):
                 return
             bases = self._find_bases(tx, automation, pending)
+        if self.firing.is_held(project, automation.id):
+            return
         if isinstance(automation.definition.trigger, ReleaseTrigger):
             event = _describe_release(pending, bases)
             nothing = None if event.data["tags"] else "No new tag matches."
