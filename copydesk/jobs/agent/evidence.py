@@ -25,6 +25,8 @@ MAX_QUOTE_CHARS = 500
 MAX_CITED_LINES = 50
 """Of more lines, only those with the quote count."""
 MAX_CITED_CHARS = 20_000
+MAX_SURROUNDING_CHARS = 200_000
+"""How much of a file is searched for what qualifies a name, such as the section of a setting."""
 MIN_STATEMENT_WORDS = 4
 """A statement brings at least this many new words in neighboring lines. Fewer are a corrected word, a term that
 replaces another, or a reference."""
@@ -139,7 +141,7 @@ def _look_up(workspace: Workspace, source: CitedSource, statement: str) -> _Foun
         cited_lines = [quoted := _join_lines(file_lines, first, last)]
     place = f"{source.repository} {source.path}"
     proof = "\n".join((truncate("\n".join(cited_lines), MAX_CITED_CHARS), wanted))
-    unnamed = find_unnamed(statement, CitedText(proof, f"{place}\n{text}", place))
+    unnamed = find_unnamed(statement, CitedText(proof, f"{place}\n{text[:MAX_SURROUNDING_CHARS]}", place))
     problem = f"the quote exists, but does not name {' and '.join(unnamed)}" if unnamed else None
     return _FoundQuote(_format_lines(first, last), quoted, problem)
 

@@ -284,6 +284,15 @@ def test_powers_of_powers_in_the_cited_lines_cost_nothing(workspace: MakeWorkspa
 
 
 @pytest.mark.deep
+def test_names_are_not_searched_for_in_all_of_a_large_file(workspace: MakeWorkspace) -> None:
+    names = " ".join(f"`n{number}.py`" for number in range(40))
+    with limit_cpu(2):
+        problem = judge(workspace, names, "the first line\n" + "x = 1\n" * 300_000)
+    assert problem is not None
+    assert "does not name n0.py" in problem
+
+
+@pytest.mark.deep
 def test_cost_of_a_long_file_is_linear(workspace: MakeWorkspace) -> None:
     seconds = []
     for count in (20_000, 200_000):

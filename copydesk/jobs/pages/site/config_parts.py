@@ -3,7 +3,7 @@
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -97,6 +97,15 @@ class _Expansion:
             self.missing.append(target)
             return None
         return self.expand(data, file, keys, depth + 1)
+
+
+def expand_references(path: str, text: str, read: ReadText) -> tuple[Any, Sequence[str]]:
+    """Returns the data of a docs.json or mint.json with the files that `$ref` names, and the paths of those files.
+
+    Raises ValueError or RecursionError if the text is not JSON.
+    """
+    expansion = _Expansion(read)
+    return expansion.expand(json.loads(text), path, ()), [part.path for part in expansion.parts]
 
 
 def _complete_mintlify(path: str, text: str, read: ReadText) -> DocsSite | None:

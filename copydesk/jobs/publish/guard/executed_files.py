@@ -5,12 +5,13 @@ A pull request with such files is opened as a draft and lists them first.
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from copydesk.jobs.pages.page_types import extension
+from copydesk.jobs.pages.site.config_parts import expand_references
 from copydesk.jobs.publish.guard.embeds.by_file_type import REDIRECTS_FILE
 from copydesk.jobs.publish.guard.embeds.data_files import UnreadableData, parse_data
 from copydesk.jobs.publish.guard.embeds.site_settings import find_harmless_keys
@@ -29,6 +30,8 @@ BUILD_EXTENSIONS = {
     ".liquid", ".njk", ".ejs", ".hbs", ".mustache", ".jinja", ".jinja2", ".j2", ".tmpl", ".tpl", ".erb", ".haml",
     ".pug", ".php", ".ipynb", ".qmd", ".rmd",
 }  # fmt: skip
+SETTINGS_REASON = "site settings other than titles, menus and redirects within the site"
+SETTINGS_WITH_PARTS = ("docs.json", "mint.json")
 AUTOMATIONS_FOLDER = ".copydesk/automations"
 """The files in it define automations, which Copydesk runs. Deleting one ends its automation."""
 MENU_SCRIPT_GLOB = "sidebars.*"
@@ -53,7 +56,7 @@ def find_executed_files(tree: Tree, changes: Changes) -> list[ExecutedFile]:
 
     Ignores deletions, except of files that define automations.
     """
-    executed_files = []
+    executed_files = [ExecutedFile(path, SETTINGS_REASON) for path in _find_changed_parts(tree, changes)]
     for path, data in sorted(changes.items()):
         if _defines_automation(path):
             executed_files.append(ExecutedFile(path, "defines an automation that Copydesk runs"))
@@ -79,7 +82,7 @@ def _explain_execution(path: str, before: bytes | None, after: bytes) -> str:
         is_menu = before is not None and _is_same_reduced(
             before, after, lambda text: _parse_without_keys(path, text, keys)
         )
-        return "" if is_menu else "site settings other than titles, menus and redirects within the site"
+        return "" if is_menu else SETTINGS_REASON
     if fold_name(posixpath.basename(path)) == REDIRECTS_FILE:
         is_within_site = _is_same_reduced(before or b"", after, list_leaving_lines)
         return "" if is_within_site else "redirects that may leave the site"
@@ -89,6 +92,43 @@ def _explain_execution(path: str, before: bytes | None, after: bytes) -> str:
     if kind in BROWSER_EXTENSIONS:
         return "run or applied by readers' browsers"
     return "run by the build" if kind in BUILD_EXTENSIONS else ""
+
+
+def _find_changed_parts(tree: Tree, changes: Changes) -> list[str]:
+    """Returns the changed files that `$ref` makes parts of a site's settings, if these change in more than menus."""
+    changed = {path for path in changes if extension(path) == ".json" and find_harmless_keys(path) is None}
+    found: set[str] = set()
+    for path, _ in tree.files() if changed else ():
+        if posixpath.basename(path) in SETTINGS_WITH_PARTS and "$ref" in (_read_text(tree, {}, path) or ""):
+            before, _ = _expand_settings(tree, {}, path)
+            after, parts = _expand_settings(tree, changes, path)
+            if before is None or before != after:
+                found |= changed & set(parts)
+    return sorted(found)
+
+
+def _expand_settings(tree: Tree, changes: Changes, path: str) -> tuple[Any, Sequence[str]]:
+    """Returns the settings with their parts, without menus and redirects within the site, and the parts' paths."""
+
+    def read(part: str) -> str | None:
+        return _read_text(tree, changes, part)
+
+    try:
+        data, parts = expand_references(path, read(path) or "", read)
+    except (ValueError, RecursionError):
+        return None, ()
+    if not isinstance(data, dict):
+        return None, parts
+    keys = find_harmless_keys(path) or ()
+    return remove_site_redirects(path, {key: value for key, value in data.items() if key not in keys}), parts
+
+
+def _read_text(tree: Tree, changes: Changes, path: str) -> str | None:
+    """Returns the text of a file with the changes applied; None if it does not exist or is no text."""
+    entry = tree.find_entry(path)
+    is_readable = entry is not None and entry.is_file and tree.is_readable(entry)
+    data = changes[path] if path in changes else tree.read(entry) if entry is not None and is_readable else None
+    return DecodedText.decode(data).body if data is not None and is_text(data) else None
 
 
 def _is_same_reduced(before: bytes, after: bytes, reduce: Callable[[str], Any]) -> bool:

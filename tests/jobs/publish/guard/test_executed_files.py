@@ -238,3 +238,33 @@ def test_other_settings_of_the_redirects_plugin_are_flagged(workspace: MakeWorks
     assert find_executed_files(workspace({"mkdocs.yml": MKDOCS_MAPS}).tree, {"mkdocs.yml": after})
     plain = b"site_name: Docs\nplugins: [search]\n"
     assert find_executed_files(workspace({"mkdocs.yml": plain}).tree, {"mkdocs.yml": MKDOCS_MAPS})
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "is_executed"),
+    [
+        ("config/redirects.json", [{"source": "/a", "destination": "https://elsewhere.example/x"}], True),
+        ("config/redirects.json", [{"source": "/a", "destination": "/c"}], False),
+        ("config/navigation.json", {"pages": ["index", "new"]}, False),
+        ("config/more.json", {"integrations": {"ga4": {"measurementId": "G-2"}}}, True),
+        ("config/unrelated.json", {"integrations": {}}, False),
+    ],
+)
+def test_part_that_a_reference_adds_to_the_settings_is_judged_like_them(
+    workspace: MakeWorkspace, part: str, content: object, is_executed: bool
+) -> None:
+    settings = {
+        "$ref": "./config/more.json",
+        "redirects": {"$ref": "./config/redirects.json"},
+        "navigation": {"$ref": "./config/navigation.json"},
+    }
+    files = {
+        "docs.json": settings,
+        "config/more.json": {"integrations": {"ga4": {"measurementId": "G-1"}}},
+        "config/redirects.json": [{"source": "/a", "destination": "/b"}],
+        "config/navigation.json": {"pages": ["index"]},
+        "config/unrelated.json": {},
+    }
+    tree = workspace({path: json.dumps(data).encode() for path, data in files.items()}).tree
+    found = find_executed_files(tree, {part: json.dumps(content).encode()})
+    assert [each.path for each in found] == ([part] if is_executed else [])
