@@ -329,6 +329,7 @@ SHOUTED = {
     "a fence that began before": "  ```\na\n```\n@everyone closes #1\n```\n",
     "a fence without end": "```\n@everyone closes #1",
 }
+CLOSING = re.compile(r"(?:closes|fixes|resolves):?", re.I)
 OWN_MARKUP = re.compile(
     r"<!-- copydesk:(?:begin title=\w{16}|end) -->|^<details><summary>How this change came about</summary>$"
     r"|^</details>$(?=\n<!-- copydesk:end)",
@@ -345,9 +346,8 @@ LOUD = re.compile(
 @pytest.mark.parametrize("how", SHOUTED)
 def test_pull_request_text_has_no_mentions_closing_keywords_or_images(place: DrillProject, how: str) -> None:
     shout = SHOUTED[how]
-    job = place.run_job(
-        call_edit("colour", "color"), call_finish(shout[:190], shout, unsure=shout), prompt=f"Mend it. {shout}"
-    )
+    request = f"Mend it. {CLOSING.sub('see', shout)}"  # a person may close issues
+    job = place.run_job(call_edit("colour", "color"), call_finish(shout[:190], shout, unsure=shout), prompt=request)
     assert (job["status"], job["reason"]) == ("completed", None), job["message"]
     pull = place.fake.pulls[-1]
     tip = pygit2.Repository(str(place.folder)).revparse_single(job["branch"])

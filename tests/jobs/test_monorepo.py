@@ -66,11 +66,11 @@ def test_model_reads_everywhere_but_changes_only_the_documentation(desk: Desk, f
 
 @pytest.mark.deep
 def test_checks_stay_within_the_documentation(desk: Desk, fake: Any) -> None:
-    script = (edit("site/docs/index.md", "colour", "color"), finish("Spell color so"))
+    script = (edit("site/docs/index.md", "colour of things", "color of [things](guide.md)"), finish("Link the guide"))
     with start_bench(fake, desk, create_project(desk, "gitea", fake, root="site/docs"), *script) as bench:
         job = bench.run_job()
         assert job.status is COMPLETED, job.message
-        assert job.checks
+        assert [(entry["name"], entry["status"]) for entry in job.checks] == [("link", "passed")]
         assert sum(entry.get("old", 0) for entry in job.checks) == 0
         assert "nowhere.md" not in bench.pull.body
 

@@ -318,7 +318,6 @@ def test_moving_a_page_adds_no_external_address(workspace: MakeWorkspace) -> Non
     assert find_external_resources(tree, {"docs/page.md": None, "docs/new.md": PAGE}) == []
 
 
-@pytest.mark.deep
 def test_script_of_a_moved_page_may_import_the_same_file_from_elsewhere(workspace: MakeWorkspace) -> None:
     page = b"<script setup>\nimport Chart from '../theme/Chart.vue'\n</script>\n\n# A\n"
     space = workspace({"docs/guides/a.md": page})
@@ -351,6 +350,7 @@ def test_long_script_of_a_page_does_not_excuse_another_one_that_begins_like_it(
             check_publishable(tree, {path: after.encode()})
 
 
+@pytest.mark.deep
 def test_large_change_is_checked_in_seconds(workspace: MakeWorkspace) -> None:
     lines = "\n".join(f"Line {n} with `code` and [a link](https://example.org/{n}) é." for n in range(10_000))
     long = "x<a " * 50_000 + 'a `"{' * 50_000
