@@ -198,7 +198,7 @@ def test_evidence_is_verified_and_refuted_evidence_is_sent_back(tmp_path: Path) 
         shown = signed_in_client(service).get(f"/projects/{service.project.id}/jobs/{job['id']}").text
         assert "verified" in shown
         assert "parser.add_argument(&#34;--dry-run&#34;" in shown
-        assert "code cli.py, lines 3, commit" in shown
+        assert "code: cli.py, line 3, commit" in shown
 
 
 @pytest.mark.deep
